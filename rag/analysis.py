@@ -1,0 +1,154 @@
+"""Text becomes terms: the one analyzer that indexing, searching, embedding and turns share.
+
+Identifiers are split at case changes, underscores and digits (`getUserName` → get, user, name) and the
+whole identifier is kept beside its parts; words are stemmed (Snowball, English); function words are
+left out; runs of Chinese, Japanese and Korean characters become overlapping pairs. Code points are
+compared in lower case.
+
+The stemmer is PyStemmer's. Everything a word becomes is remembered, since code repeats its words: an
+analyzer is one dictionary look-up a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ANALYZER_VERSION = 1
+"""Part of every store's fingerprint: a change of the rules below makes old stores unusable."""
+
+_WORD = re.compile(
+    r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[\u0900-\u0dff]+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
+)
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z\u00df-\u024f\u0370-\u052f]+|[A-Z\u00c0-\u00de]+|\d+")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+_STOP_WORDS = frozenset(
+    """a about after all also am an and any are as at be because been before being between both but by can
+    could did do does doing done down during each either else etc for from further had has have having he
+    her here hers him his how i if in into is it its itself just like may me might more most must my no nor
+    not now of off on once only or other our out over own per please same shall she should show so some
+    such tell than that the their them then there these they this those through thus to too under until up
+    us use used uses using very via was we were what when where whether which while who whom whose why will
+    with within without would you your""".split()
+)
+
+_MAX_WORD = 80
+"""Longer runs (keys, hashes, data) are cut here: nobody asks for them by name."""
+
+
+@cache
+def _stemmer() -> Any:
+    import Stemmer
+
+    return Stemmer.Stemmer("english", 0)
+
+
+def _split_word(word: str) -> tuple[str, ...]:
+    """All terms one word gives, the whole identifier last; empty for function words."""
+    if _CJK.match(word):
+        return (word,) if len(word) == 1 else tuple(word[i : i + 2] for i in range(len(word) - 1))
+    word = word[:_MAX_WORD].strip("_$")
+    lower = word.lower()
+    if not lower or lower in _STOP_WORDS:
+        return ()
+    parts = [p.lower() for p in _PARTS.findall(word)] or [lower]
+    stem = _stemmer().stemWord
+    if len(parts) == 1:
+        return (stem(parts[0]),) if parts[0] == lower else (stem(parts[0]), stem(lower))
+    kept = [stem(p) for p in parts if p not in _STOP_WORDS and (len(p) > 1 or p.isdigit())]
+    whole = "".join(parts)
+    return (*kept, whole)
+
+
+_known: dict[str, tuple[str, ...]] = {}
+_MAX_KNOWN = 1_000_000
+
+
+def _terms_of(word: str) -> tuple[str, ...]:
+    terms = _known.get(word)
+    if terms is None:
+        terms = _split_word(word)
+        if len(_known) < _MAX_KNOWN:
+            _known[word] = terms
+    return terms
+
+
+def terms(text: str) -> list[str]:
+    """Return the terms of `text` in order, with repetitions. Empty for text without words."""
+    found: list[str] = []
+    for word in _WORD.findall(text):
+        found += _terms_of(word)
+    return found
+
+
+def words(text: str) -> list[str]:
+    """Return the words of `text` as they are written, in order: identifiers whole, punctuation gone."""
+    return _WORD.findall(text)
+
+
+def is_stop_word(word: str) -> bool:
+    """Whether the word says nothing about what is sought."""
+    return word.lower() in _STOP_WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class TermBags:
+    """Terms of many texts, counted: row i is `terms[indptr[i]:indptr[i + 1]]`, ascending.
+
+    `vocabulary` holds each term once; `terms` int32 index it. `head` counts a term in the name part of a
+    text (path, symbol), `body` in the rest; both uint16, capped.
+    """
+
+    vocabulary: list[str]
+    indptr: npt.NDArray[np.int64]
+    terms: npt.NDArray[np.int32]
+    body: npt.NDArray[np.uint16]
+    head: npt.NDArray[np.uint16]
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def document_frequency(self) -> npt.NDArray[np.int64]:
+        """In how many rows each term of the vocabulary stands, shape (len(vocabulary),)."""
+        return np.bincount(self.terms, minlength=len(self.vocabulary)).astype(np.int64)
+
+
+def count_terms(heads: Sequence[str], bodies: Iterable[str]) -> TermBags:
+    """Analyze texts given as pairs of a head (names) and a body.
+
+    `heads` and `bodies` have the same length; an empty string is an empty text.
+    """
+    vocabulary: dict[str, int] = {}
+    indptr = [0]
+    all_terms: list[int] = []
+    all_body: list[int] = []
+    all_head: list[int] = []
+    number = vocabulary.setdefault
+    for head, body in zip(heads, bodies, strict=True):
+        in_body: dict[int, int] = {}
+        for term in terms(body):
+            key = number(term, len(vocabulary))
+            in_body[key] = in_body.get(key, 0) + 1
+        in_head: dict[int, int] = {}
+        for term in terms(head):
+            key = number(term, len(vocabulary))
+            in_head[key] = in_head.get(key, 0) + 1
+        keys = sorted(in_body.keys() | in_head.keys())
+        all_terms += keys
+        all_body += [in_body.get(k, 0) for k in keys]
+        all_head += [in_head.get(k, 0) for k in keys]
+        indptr.append(len(all_terms))
+    return TermBags(
+        vocabulary=list(vocabulary),
+        indptr=np.asarray(indptr, np.int64),
+        terms=np.asarray(all_terms, np.int32),
+        body=np.minimum(np.asarray(all_body, np.int64), 65535).astype(np.uint16),
+        head=np.minimum(np.asarray(all_head, np.int64), 65535).astype(np.uint16),
+    )

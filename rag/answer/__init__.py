@@ -1,0 +1,1 @@
+"""Pieces of text become an answer whose citations were really shown."""

@@ -1,0 +1,1 @@
+"""One file a technology; imported only when asked for."""

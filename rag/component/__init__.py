@@ -1,0 +1,1 @@
+"""The three AdalFlow classes: DatabaseManager, Memory, RAG."""

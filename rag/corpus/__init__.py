@@ -1,0 +1,1 @@
+"""A source becomes chunks: acquire, walk, read, chunk."""

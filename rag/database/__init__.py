@@ -1,0 +1,1 @@
+"""The pickled embedding store, and the update of only what changed."""

@@ -1,0 +1,201 @@
+"""Every error we raise on purpose.
+
+    RagError
+    ├── ConfigError              the user can mend it                                   (exit code 2)
+    │   ├── SourceError          the repository cannot be had or read
+    │   │   ├── SourceNotFound   no such folder, or no such repository at the URL
+    │   │   ├── RefNotFound      no such branch, tag or commit
+    │   │   └── NothingToIndex   not one file that can be indexed
+    │   ├── StoreError           the store on disk
+    │   │   ├── StoreCorrupt     truncated, foreign or hostile; `rag index --rebuild` mends it
+    │   │   ├── StoreTooNew      written by a newer version of rag
+    │   │   ├── StoreBusy        another process is building it
+    │   │   └── StoreUnwritable  no permission or no room on the disk
+    │   ├── DimensionMismatch    vectors and index disagree on their width
+    │   ├── BackendMissing       an optional package is not installed
+    │   ├── TemplateError        a template is missing, broken, or names an unknown variable
+    │   ├── ContextTooSmall      the model's context cannot hold the question and one source
+    │   ├── ConversationMismatch a conversation is asked about another repository
+    │   ├── NotFound             no such conversation, turn or store
+    │   └── SettingsError        a setting cannot be read or means nothing
+    └── ProviderError            a service failed; `.provider`, `.retryable`            (exit code 3)
+        ├── AuthenticationFailed the key is missing or refused
+        ├── RateLimited          too many requests, or the quota is spent
+        ├── ProviderUnreachable  nothing answers at the address, or it took too long
+        ├── ProviderRejected     the service refused the request itself
+        └── ProviderBroke        the service failed, or its answer broke off or made no sense
+
+Each message says what happened, the numbers, and what to do. Foreign exceptions are translated where
+the foreign library is called, with `raise … from error`.
+"""
+
+
+class RagError(Exception):
+    """The root of all errors raised on purpose. `exit_code` is what the command line ends with."""
+
+    exit_code = 2
+
+
+class ConfigError(RagError):
+    """Something the user can mend."""
+
+
+class SourceError(ConfigError):
+    """The repository cannot be had or read."""
+
+
+class SourceNotFound(SourceError):
+    """There is no such folder, or no repository answers at the URL."""
+
+
+class RefNotFound(SourceError):
+    """The repository has no such branch, tag or commit."""
+
+    def __init__(self, *, source: str, ref: str) -> None:
+        super().__init__(
+            f"{source} has no branch, tag or commit {ref!r}; `git ls-remote {source}` lists what there is"
+        )
+        self.source, self.ref = source, ref
+
+
+class NothingToIndex(SourceError):
+    """Not one file can be indexed."""
+
+    def __init__(self, *, source: str, seen: int, reasons: dict[str, int]) -> None:
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1]))
+        super().__init__(
+            f"nothing to index in {source}: {seen} files seen, none usable"
+            + (f" ({why})" if why else "")
+            + "; check the path and --include/--exclude"
+        )
+        self.source, self.seen, self.reasons = source, seen, reasons
+
+
+class StoreError(ConfigError):
+    """The embedding store on disk cannot be used."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is truncated, foreign or hostile."""
+
+    def __init__(self, *, path: str, why: str) -> None:
+        super().__init__(f"the store {path} cannot be read: {why}; `rag index SOURCE --rebuild` makes it anew")
+        self.path, self.why = path, why
+
+
+class StoreTooNew(StoreError):
+    """The file was written by a newer version of rag."""
+
+    def __init__(self, *, path: str, found: int, supported: int) -> None:
+        super().__init__(
+            f"the store {path} has format {found}, this version of rag reads up to {supported}; "
+            "upgrade rag, or `rag index SOURCE --rebuild`"
+        )
+        self.path, self.found, self.supported = path, found, supported
+
+
+class StoreBusy(StoreError):
+    """Another process builds the same store."""
+
+    def __init__(self, *, path: str, waited_s: float) -> None:
+        super().__init__(
+            f"another process has been building {path} for more than {waited_s:.0f} s; "
+            "wait for it to end, or stop it, and ask again"
+        )
+        self.path, self.waited_s = path, waited_s
+
+
+class StoreUnwritable(StoreError):
+    """The store cannot be written: no permission, or no room."""
+
+    def __init__(self, *, path: str, why: str) -> None:
+        super().__init__(
+            f"cannot write {path}: {why}; free some room or point RAG_HOME at a folder that can be written"
+        )
+        self.path, self.why = path, why
+
+
+class DimensionMismatch(ConfigError, ValueError):
+    """Vectors and index disagree on their width."""
+
+    def __init__(self, *, expected: int, got: int) -> None:
+        super().__init__(
+            f"the index holds vectors of {expected} numbers, but was given {got}; "
+            "was the embedding model changed? Run `rag index SOURCE --rebuild`"
+        )
+        self.expected, self.got = expected, got
+
+
+class BackendMissing(ConfigError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, *, backend: str, extra: str, missing: str) -> None:
+        super().__init__(
+            f"{backend} needs {missing}, which is not installed; from the checkout run "
+            f"`pip install '.[{extra}]'`"
+        )
+        self.backend, self.extra, self.missing = backend, extra, missing
+
+
+class TemplateError(ConfigError):
+    """A template is missing, broken, or names a variable that does not exist."""
+
+
+class ContextTooSmall(ConfigError):
+    """The context cannot hold what must be in it."""
+
+    def __init__(self, *, context_tokens: int, needed_tokens: int, what: str) -> None:
+        super().__init__(
+            f"the context of {context_tokens} tokens cannot hold {what}, which need {needed_tokens}; "
+            "raise --context-tokens, lower --answer-tokens, or ask a shorter question"
+        )
+        self.context_tokens, self.needed_tokens, self.what = context_tokens, needed_tokens, what
+
+
+class ConversationMismatch(ConfigError):
+    """A conversation is asked about a repository it is not about."""
+
+    def __init__(self, *, conversation: str, about: str, asked: str) -> None:
+        super().__init__(
+            f"the conversation {conversation!r} is about {about}, not {asked}; leave the repository out to go "
+            "on, or choose another name with --conversation NAME"
+        )
+        self.conversation, self.about, self.asked = conversation, about, asked
+
+
+class NotFound(ConfigError, LookupError):
+    """There is no such conversation, turn or store."""
+
+
+class SettingsError(ConfigError):
+    """A setting cannot be read or means nothing."""
+
+
+class ProviderError(RagError):
+    """A service failed. `retryable` says whether the same call may succeed later."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, provider: str, retryable: bool, status: int | None = None) -> None:
+        super().__init__(message)
+        self.provider, self.retryable, self.status = provider, retryable, status
+
+
+class AuthenticationFailed(ProviderError):
+    """The key is missing or refused."""
+
+
+class RateLimited(ProviderError):
+    """Too many requests, or the quota is spent."""
+
+
+class ProviderUnreachable(ProviderError):
+    """Nothing answers at the address, or it took too long."""
+
+
+class ProviderRejected(ProviderError):
+    """The service refused the request itself: an unknown model, a prompt too long."""
+
+
+class ProviderBroke(ProviderError):
+    """The service failed, or its answer broke off or made no sense."""

@@ -1,0 +1,1 @@
+"""What of a conversation enters the prompt."""

@@ -1,0 +1,1 @@
+"""One budget; question, turns and hits become a prompt with numbered sources."""

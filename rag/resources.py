@@ -1,0 +1,24 @@
+"""Where the files that ship with us lie: templates, sample data, model tables, encodings.
+
+An installed wheel carries them in `rag/_shipped/`; a checkout and an editable install have them
+beside the package, at the top of the repository.
+"""
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def shipped(name: str) -> Path:
+    """Return the folder or file `name` (for example "templates" or "data/encodings") that ships with us.
+
+    Raises:
+        FileNotFoundError: the installation is incomplete; reinstalling mends it.
+    """
+    for base in (_PACKAGE / "_shipped", _PACKAGE.parent):
+        candidate = base / name
+        if candidate.exists():
+            return candidate
+    raise FileNotFoundError(
+        f"{name!r} is missing from this installation of rag (looked beside and inside {_PACKAGE}); reinstall it"
+    )

@@ -1,0 +1,1 @@
+"""A question in context becomes ranked hits."""

@@ -1,0 +1,1 @@
+"""Contract classes and fakes that mean something, for us and for whoever writes a backend."""

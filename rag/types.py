@@ -1,0 +1,399 @@
+"""The values that travel between the rooms. No behaviour beyond what a value knows about itself.
+
+Lines count from 1 and both ends belong. Paths are relative to the repository's root, with forward
+slashes. Scores are higher-is-better.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+Kind = Literal["code", "test", "doc", "config"]
+Unit = Literal["function", "class", "section", "block"]
+FinishReason = Literal["stop", "length", "interrupted"]
+
+
+def now_utc() -> datetime:
+    """The present moment, with its zone."""
+    return datetime.now(UTC)
+
+
+def blob_id(content: bytes) -> str:
+    """Git's own name for these bytes (SHA-1 of `blob <size>\\0` and the bytes), 40 hexadecimal digits."""
+    header = b"blob %d\0" % len(content)
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
+# ---------------------------------------------------------------- sources and files
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A repository as it was asked for.
+
+    `location` is canonical: the real absolute path of a folder, or a git URL without credentials.
+    `ref` is a branch, tag or commit; None means the work tree of a folder, the default branch of a URL.
+    """
+
+    location: str
+    ref: str | None = None
+
+    @property
+    def is_url(self) -> bool:
+        """Whether the source is fetched by git rather than read in place."""
+        return "://" in self.location or (":" in self.location and not Path(self.location).is_absolute())
+
+    @property
+    def name(self) -> str:
+        """The last part of the location, without `.git`: what people call the repository."""
+        tail = self.location.rstrip("/").replace(":", "/").rsplit("/", 1)[-1]
+        return tail.removesuffix(".git") or self.location
+
+    def __str__(self) -> str:
+        return f"{self.location}@{self.ref}" if self.ref else self.location
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Globs relative to the root, in gitignore syntax. Empty `include` means everything."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A source on disk, ready to be read. `commit` is None where there is no git history."""
+
+    source: Source
+    root: Path
+    commit: str | None = None
+    dirty: bool = False
+    remote: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file that is to be indexed, as the walk saw it."""
+
+    path: str
+    size_bytes: int
+    mtime_ns: int
+    language: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file (or a whole folder) that is not indexed, and why. `reason` is one of a few fixed phrases."""
+
+    path: str
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file's text. `blob` is git's id of its bytes, whether or not git knows the file."""
+
+    path: str
+    text: str
+    blob: str
+    language: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of a file that means something on its own. A file's chunks, in order, are the file.
+
+    `symbol` is the name defined here ("" for none), `scope` what encloses it ("Outer.Inner", or "");
+    a long definition is cut into several chunks of the same symbol.
+    """
+
+    path: str
+    start: int
+    end: int
+    text: str
+    symbol: str = ""
+    scope: str = ""
+    unit: Unit = "block"
+    kind: Kind = "code"
+    language: str = "text"
+
+    @property
+    def qualified_name(self) -> str:
+        """Scope and symbol joined by a dot, "" when the chunk defines nothing."""
+        return ".".join(part for part in (self.scope, self.symbol) if part) if self.symbol else ""
+
+
+# ---------------------------------------------------------------- retrieval
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that was found. `legs` says what each signal gave it; `repo` is the source's name."""
+
+    repo: str
+    path: str
+    start: int
+    end: int
+    text: str
+    score: float
+    symbol: str = ""
+    scope: str = ""
+    unit: Unit = "block"
+    kind: Kind = "code"
+    language: str = "text"
+    blob: str = ""
+    commit: str | None = None
+    dirty: bool = False
+    location: str = ""
+    legs: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """`path:start-end`, always with both ends."""
+        return f"{self.path}:{self.start}-{self.end}"
+
+
+# ---------------------------------------------------------------- turns
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one generation; `estimated` when the service did not say. `cost_usd` is None when unknown."""
+
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    estimated: bool = True
+    cost_usd: float | None = None
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and answer together."""
+        return self.prompt_tokens + self.answer_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A source that was shown to the model: which lines, of which bytes, at which commit.
+
+    `used` tells whether the answer refers to it. `span_hash` is the SHA-256 of the lines as shown.
+    """
+
+    n: int
+    repo: str
+    path: str
+    start: int
+    end: int
+    commit: str | None = None
+    blob: str = ""
+    symbol: str = ""
+    span_hash: str = ""
+    dirty: bool = False
+    score: float = 0.0
+    used: bool = True
+    location: str = ""
+
+    @property
+    def place(self) -> str:
+        """`path:start-end`, always with both ends."""
+        return f"{self.path}:{self.start}-{self.end}"
+
+    def __str__(self) -> str:
+        return f"[{self.n}] {self.place}"
+
+
+def _sources_html(citations: Iterable[Citation]) -> str:
+    rows = "".join(
+        f"<li value='{c.n}'><code>{escape(c.place)}</code> {escape(c.symbol)}"
+        f"{' at ' + escape(c.commit[:10]) if c.commit else ''}</li>"
+        for c in citations
+    )
+    return f"<ol>{rows}</ol>" if rows else ""
+
+
+@dataclass(slots=True)
+class UserQuery:
+    """What the user typed. The name is AdalFlow's and DeepWiki's."""
+
+    query_str: str
+    metadata: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class AssistantResponse:
+    """What was answered. The name is AdalFlow's and DeepWiki's."""
+
+    response_str: str
+    metadata: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class DialogTurn:
+    """One question and its answer, with what the answer was made from.
+
+    Attribute-compatible with AdalFlow's and DeepWiki's class of the same name. `order` is given by the
+    store, from 0, never reused; `standalone_question` is the question as it was searched;
+    `complete` is False only for an answer that broke off and was kept on request.
+    """
+
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    user_query: UserQuery | None = None
+    assistant_response: AssistantResponse | None = None
+    order: int | None = None
+    conversation_id: str | None = None
+    namespace: str = ""
+    parent_id: str | None = None
+    standalone_question: str = ""
+    citations: tuple[Citation, ...] = ()
+    model: str = ""
+    prompt_hash: str = ""
+    usage: Usage = field(default_factory=Usage)
+    complete: bool = True
+    user_query_timestamp: datetime | None = field(default_factory=now_utc)
+    assistant_response_timestamp: datetime | None = field(default_factory=now_utc)
+    user_id: str | None = None
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def question(self) -> str:
+        """The question as typed, "" when there is none."""
+        return self.user_query.query_str if self.user_query else ""
+
+    @property
+    def answer(self) -> str:
+        """The answer's text, "" when there is none."""
+        return self.assistant_response.response_str if self.assistant_response else ""
+
+    def _repr_html_(self) -> str:
+        """The turn as a notebook shows it."""
+        number = "" if self.order is None else f"{self.order}. "
+        return (
+            f"<p><b>{number}{escape(self.question)}</b></p>"
+            f"<pre style='white-space:pre-wrap'>{escape(self.answer)}</pre>"
+            f"{_sources_html([c for c in self.citations if c.used])}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A list of turns about one or more repositories. `sources` are canonical, in the order asked."""
+
+    id: str
+    namespace: str = ""
+    name: str = ""
+    sources: tuple[Source, ...] = ()
+    created: datetime = field(default_factory=now_utc)
+    updated: datetime = field(default_factory=now_utc)
+    turn_count: int = 0
+
+
+# ---------------------------------------------------------------- prompt and answer
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedSource:
+    """A hit as it stands in the prompt under a number."""
+
+    n: int
+    hit: Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What is sent to a model, and exactly what it shows.
+
+    `text` is the rendered template; `sources` are the numbered sources that fitted, `turns` the earlier
+    turns that fitted (oldest first), `dropped_*` how many did not.
+    """
+
+    text: str
+    sources: tuple[NumberedSource, ...]
+    turns: tuple[DialogTurn, ...]
+    tokens: int
+    answer_tokens: int
+    dropped_sources: int = 0
+    dropped_turns: int = 0
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question made ready for a model: steps 1 to 3 of the path."""
+
+    question: str
+    standalone_question: str
+    conversation: Conversation
+    hits: tuple[Hit, ...]
+    prompt: Prompt
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer and what it rests on.
+
+    `citations` are the sources the text refers to, `sources` all that were shown; `invented` counts
+    references to sources that were never shown (they are removed from the text). `found` is False when
+    the repository holds nothing on the question. Unpacks as DeepWiki's `(answer, documents)`.
+    """
+
+    text: str
+    question: str = ""
+    standalone_question: str = ""
+    citations: tuple[Citation, ...] = ()
+    sources: tuple[Citation, ...] = ()
+    hits: tuple[Hit, ...] = ()
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    found: bool = True
+    invented: int = 0
+    complete: bool = True
+    notes: tuple[str, ...] = ()
+    conversation_id: str = ""
+    turn_id: str = ""
+    turn_order: int | None = None
+    prompt_hash: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    rationale: str = ""
+    documents: list[Any] = field(default_factory=list)
+
+    @property
+    def answer(self) -> str:
+        """The text, under DeepWiki's name."""
+        return self.text
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self, self.documents))
+
+    def __getitem__(self, index: int) -> Any:
+        return (self, self.documents)[index]
+
+    def __len__(self) -> int:
+        return 2
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        """The answer as a notebook shows it: the text, then its sources."""
+        heads = f"<p><b>{escape(self.question)}</b></p>" if self.question else ""
+        return f"{heads}<pre style='white-space:pre-wrap'>{escape(self.text)}</pre>{_sources_html(self.citations)}"
+
+
+def with_turn(answer: Answer, turn: DialogTurn) -> Answer:
+    """The same answer, knowing the turn it was stored as."""
+    return replace(answer, turn_id=turn.id, turn_order=turn.order, conversation_id=turn.conversation_id or "")

@@ -1,0 +1,102 @@
+"""What every test stands on: no network, a home of its own, and a small real repository."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.register_assert_rewrite("rag.testing")
+
+SAMPLE_REPO = Path(__file__).resolve().parent.parent / "data" / "sample_repo"
+
+_PRIVATE_PREFIXES = ("RAG_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_", "GIT_", "XDG_")
+_COMMIT = {
+    "GIT_AUTHOR_NAME": "Sample Author",
+    "GIT_AUTHOR_EMAIL": "author@example.org",
+    "GIT_AUTHOR_DATE": "2026-01-01T12:00:00+00:00",
+    "GIT_COMMITTER_NAME": "Sample Author",
+    "GIT_COMMITTER_EMAIL": "author@example.org",
+    "GIT_COMMITTER_DATE": "2026-01-01T12:00:00+00:00",
+}
+
+
+def pytest_configure() -> None:
+    # A developer's own encodings folder may lack the one we ship, and tiktoken would then download it.
+    os.environ.pop("TIKTOKEN_CACHE_DIR", None)
+
+
+class NetworkForbidden(AssertionError):
+    """A test tried to leave this machine."""
+
+
+def _is_local(address: Any) -> bool:
+    if not isinstance(address, tuple):
+        return True  # unix sockets, and families that never leave the machine
+    host = str(address[0])
+    if host in ("", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_network() -> Iterator[None]:
+    """Only loopback and unix sockets connect; anything else is an error that names the address."""
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def checked(address: Any) -> Any:
+        if not _is_local(address):
+            raise NetworkForbidden(f"a test connects to {address!r}; only loopback is allowed")
+        return address
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", lambda s, address: connect(s, checked(address)))
+        patch.setattr(socket.socket, "connect_ex", lambda s, address: connect_ex(s, checked(address)))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def isolated_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh HOME and RAG_HOME, and none of the settings or keys of whoever runs the tests."""
+    for name in [n for n in os.environ if n.startswith(_PRIVATE_PREFIXES)]:
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("RAG_HOME", str(tmp_path / "rag-home"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    return home
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git in `folder` as a fixed author at a fixed time; return what it printed."""
+    done = subprocess.run(
+        ["git", "-c", "init.defaultBranch=main", *arguments],
+        cwd=folder,
+        env={**os.environ, **_COMMIT},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def sample_repo(tmp_path: Path) -> Path:
+    """A fresh copy of data/sample_repo: a git repository with one commit, the same every time."""
+    root = tmp_path / "sample_repo"
+    shutil.copytree(SAMPLE_REPO, root, ignore=shutil.ignore_patterns("__pycache__"))
+    git(root, "init", "--quiet", "--template=")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Begin the link shortener")
+    return root

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags
-from rag.types import Conversation, DialogTurn, Prepared, Source, Usage
+from rag.types import Conversation, DialogTurn, Hit, Prepared, Source, Usage
 
 Vectors = npt.NDArray[np.float32]
 Role = Literal["query", "passage"]
@@ -60,9 +60,7 @@ class VectorIndex(Protocol):
 
     def __len__(self) -> int: ...
 
-    def search(
-        self, queries: Vectors, k: int
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    def search(self, queries: Vectors, k: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """Find the k nearest rows of each query, best first.
 
         Args:
@@ -76,6 +74,89 @@ class VectorIndex(Protocol):
         Raises:
             DimensionMismatch: the queries are not as wide as the rows.
         """
+        ...
+
+
+class Postings(NamedTuple):
+    """Which chunks hold a term, ascending, and how often in their body and head; all of one length."""
+
+    chunks: npt.NDArray[np.int32]
+    body: npt.NDArray[np.uint8]
+    head: npt.NDArray[np.uint8]
+
+
+class ChunkIndex(Protocol):
+    """What retrieval sees of a store: chunks by number, from 0 to len; dead ones are marked, never found."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def live_count(self) -> int:
+        """Chunks that are not dead."""
+        ...
+
+    @property
+    def dead(self) -> npt.NDArray[np.bool_] | None:
+        """Which chunks are dead, shape (len,); None when none is."""
+        ...
+
+    @property
+    def file(self) -> npt.NDArray[np.int32]:
+        """The file of each chunk, by number below `total_files`."""
+        ...
+
+    @property
+    def total_files(self) -> int:
+        """How far files are numbered."""
+        ...
+
+    @property
+    def kind(self) -> npt.NDArray[np.uint8]:
+        """0 code, 1 test, 2 doc, 3 config, of each chunk."""
+        ...
+
+    @property
+    def unit(self) -> npt.NDArray[np.uint8]:
+        """0 function, 1 class, 2 section, 3 block, of each chunk."""
+        ...
+
+    @property
+    def length_body(self) -> npt.NDArray[np.int32]:
+        """Terms in the body of each chunk."""
+        ...
+
+    @property
+    def length_head(self) -> npt.NDArray[np.int32]:
+        """Terms in the head (path, names) of each chunk."""
+        ...
+
+    @property
+    def vectors(self) -> list[Vectors]:
+        """Unit rows, in chunk order, in one or more blocks."""
+        ...
+
+    def postings(self, term: str) -> Postings:
+        """Live chunks that hold the term."""
+        ...
+
+    def defining(self, symbol: str) -> list[int]:
+        """Live chunks that define the symbol, whatever its case, ascending."""
+        ...
+
+    def file_path(self, file: int) -> str:
+        """The path of a file by its number."""
+        ...
+
+    def name(self, chunk: int) -> tuple[str, str]:
+        """Symbol and scope of a chunk, "" for none."""
+        ...
+
+    def lines(self, chunk: int) -> tuple[int, int]:
+        """First and last line of a chunk."""
+        ...
+
+    def hit(self, chunk: int, score: float, legs: Mapping[str, float]) -> Hit:
+        """The chunk with its text."""
         ...
 
 
@@ -111,9 +192,7 @@ class TurnStore(Protocol):
         """
         ...
 
-    def turns(
-        self, conversation: str, *, namespace: str = "", last: int | None = None
-    ) -> list[DialogTurn]:
+    def turns(self, conversation: str, *, namespace: str = "", last: int | None = None) -> list[DialogTurn]:
         """Turns of a conversation, oldest first; with `last`, only the newest that many, still oldest first.
 
         Raises:

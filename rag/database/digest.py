@@ -1,0 +1,89 @@
+"""Files become a digest: everything a store keeps of them, as flat arrays.
+
+This is the part of indexing that costs time and that does not look beyond one file, so it is done in
+batches, also by several processes at once (`rag.database.workers`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.analysis import TermBags, count_terms
+from rag.corpus.chunk import chunk
+from rag.corpus.read import read
+from rag.types import Chunk, FileEntry, Kind, Skipped, SourceFile, Unit
+
+KINDS: tuple[str, ...] = get_args(Kind)
+UNITS: tuple[str, ...] = get_args(Unit)
+
+_COMPRESSION = 6
+
+
+@dataclass(slots=True)
+class Digest:
+    """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8.
+
+    `chunks` has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape
+    (n, 7)); bytes count in the file's text as UTF-8. `names` are (symbol, scope) of each chunk.
+    """
+
+    files: list[SourceFile] = field(default_factory=list)
+    stats: list[tuple[int, int]] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    chunks: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 7), np.int32))
+    names: list[tuple[str, str]] = field(default_factory=list)
+    bags: TermBags = field(default_factory=lambda: count_terms([], []))
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def digest(root: Path, entries: Iterable[FileEntry], *, max_chars: int) -> Digest:
+    """Read, chunk and count the terms of files. A file that turns out not to be usable is in `skipped`."""
+    result = Digest()
+    rows: list[tuple[int, ...]] = []
+    heads: list[str] = []
+    bodies: list[str] = []
+    for entry in entries:
+        file = read(root, entry)
+        if isinstance(file, Skipped):
+            result.skipped.append(file)
+            continue
+        number = len(result.files)
+        position = 0
+        for piece in chunk(file, max_chars=max_chars):
+            size = len(piece.text.encode("utf-8", "surrogatepass"))
+            place = (number, piece.start, piece.end, position, position + size)
+            rows.append((*place, UNITS.index(piece.unit), KINDS.index(piece.kind)))
+            position += size
+            result.names.append((piece.symbol, piece.scope))
+            heads.append(head_text(piece))
+            bodies.append(piece.text)
+        result.texts.append(zlib.compress(file.text.encode("utf-8", "surrogatepass"), _COMPRESSION))
+        result.stats.append((entry.mtime_ns, entry.size_bytes))
+        result.files.append(SourceFile(file.path, "", file.blob, file.language, file.kind))
+    result.chunks = np.asarray(rows, np.int32).reshape(-1, 7)
+    result.bags = count_terms(heads, bodies)
+    return result
+
+
+def head_text(piece: Chunk) -> str:
+    """The names a chunk goes by, for search but not for display: its path and its qualified name."""
+    stem, _, _ = piece.path.rpartition(".")
+    return f"{stem or piece.path} {piece.scope} {piece.symbol}"
+
+
+def term_hash(term: str) -> int:
+    """A term as 64 bits, the same on every machine and in every process."""
+    return int.from_bytes(hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def term_hashes(terms: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """`term_hash` of each term, shape (len(terms),)."""
+    return np.asarray([term_hash(term) for term in terms], np.uint64)

@@ -1,0 +1,189 @@
+"""The file format of a store: one pickle that opens in constant time.
+
+A store file is a pickle (protocol 5) of a small header, a plain dict, followed by the columns: raw
+little-endian arrays, each at a multiple of 64 bytes, to be memory-mapped.
+
+    [pickled header][zeros up to a multiple of 4096 = data start][column][padding][column] …
+
+`header["columns"]` maps a column's name to (dtype, shape, offset from data start). Opening reads the
+header and maps the rest; nothing is copied. `pickle.load` on the file gives the header.
+
+Store files are not trusted. Before the header is unpickled its opcodes are checked against a closed
+list that can only make None, bool, int, float, str, bytes, tuple, list and dict, so that no code can
+run and no opcode can ask for more memory than the file has bytes; then every column is checked against
+the file's size.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import math
+import mmap
+import os
+import pickle
+import pickletools
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
+
+FORMAT = 1
+MAGIC = "rag-store"
+
+Array = npt.NDArray[Any]
+
+_PAGE = 4096
+_ALIGN = 64
+_MAX_HEADER_BYTES = 1 << 20
+_DTYPES = frozenset({"|u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f4", "<f8"})
+_OPCODES = frozenset(
+    """PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT
+    SHORT_BINUNICODE BINUNICODE SHORT_BINBYTES BINBYTES EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_LIST
+    APPEND APPENDS EMPTY_DICT SETITEM SETITEMS MEMOIZE BINGET LONG_BINGET""".split()
+)
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Knows no class at all; the opcode check has already refused every way to name one."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"the header names {module}.{name}")
+
+
+def write(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) -> None:
+    """Write a store file: to a temporary file beside it, fsynced, then renamed over `path`.
+
+    Raises:
+        StoreUnwritable: no permission or no room; the old file is as it was, nothing is left behind.
+    """
+    table, offset = {}, 0
+    for name, column in columns.items():
+        dtype = column.dtype.newbyteorder("<").str
+        if dtype not in _DTYPES:
+            raise TypeError(f"column {name} has the type {dtype}, which the format does not know")
+        table[name] = (dtype, tuple(int(n) for n in column.shape), offset)
+        offset += -(-column.nbytes // _ALIGN) * _ALIGN
+    full = {"magic": MAGIC, "format": FORMAT, **header, "columns": table, "data_bytes": offset}
+    head = pickle.dumps(full, protocol=5)
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(head)
+            file.write(bytes(_data_start(len(head)) - len(head)))
+            for column in columns.values():
+                file.write(memoryview(np.ascontiguousarray(column)).cast("B") if column.size else b"")
+                file.write(bytes(-column.nbytes % _ALIGN))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        temporary = None
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise StoreUnwritable(path=str(path), why=_why(error)) from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Open a store file: its header, and its columns as read-only arrays over the mapped file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        StoreTooNew: a newer version of rag wrote it.
+        StoreCorrupt: it is truncated, foreign, or not what a store may be.
+    """
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                raise StoreCorrupt(path=str(path), why="the file is empty")
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise StoreCorrupt(path=str(path), why=str(error)) from error
+    header, head_bytes = _read_header(path, data)
+    return header, _map_columns(path, header, data, _data_start(head_bytes))
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The header alone, checked as `read` checks it. Raises what `read` raises."""
+    return read(path)[0]
+
+
+def _read_header(path: Path, data: mmap.mmap) -> tuple[dict[str, Any], int]:
+    head = data[:_MAX_HEADER_BYTES]
+    try:
+        length = _checked_length(head)
+        header = _PlainUnpickler(io.BytesIO(head[:length])).load()
+    except (pickle.UnpicklingError, ValueError, KeyError, IndexError, TypeError, EOFError) as error:
+        raise StoreCorrupt(path=str(path), why=f"its header is not plain data ({error})") from error
+    if not isinstance(header, dict) or header.get("magic") != MAGIC:
+        raise StoreCorrupt(path=str(path), why="it was not written by rag")
+    found = header.get("format")
+    if not isinstance(found, int):
+        raise StoreCorrupt(path=str(path), why="it states no format")
+    if found > FORMAT:
+        raise StoreTooNew(path=str(path), found=found, supported=FORMAT)
+    return header, length
+
+
+def _checked_length(head: bytes) -> int:
+    """Bytes of the pickle at the start of `head`; ValueError when an opcode may not stand there."""
+    for opcode, argument, position in pickletools.genops(head):
+        if opcode.name not in _OPCODES:
+            raise ValueError(f"opcode {opcode.name} at byte {position}")
+        if opcode.name == "FRAME" and argument is not None and argument > len(head):
+            raise ValueError("a frame longer than the file")
+        if opcode.name == "STOP":
+            return int(position or 0) + 1
+    raise ValueError("it has no end")
+
+
+def _map_columns(path: Path, header: dict[str, Any], data: mmap.mmap, start: int) -> dict[str, Array]:
+    table, data_bytes = header.get("columns"), header.get("data_bytes")
+    if not isinstance(table, dict) or not isinstance(data_bytes, int):
+        raise StoreCorrupt(path=str(path), why="it has no table of columns")
+    if start + data_bytes != len(data):
+        raise StoreCorrupt(path=str(path), why=f"it has {len(data)} bytes instead of {start + data_bytes}")
+    columns = {}
+    for name, entry in table.items():
+        try:
+            dtype, shape, offset = entry
+            count = math.prod(shape)
+            ok = dtype in _DTYPES and isinstance(offset, int) and offset >= 0 and offset % _ALIGN == 0
+            ok = ok and all(isinstance(n, int) and n >= 0 for n in shape)
+            if not ok or offset + count * np.dtype(dtype).itemsize > data_bytes:
+                raise ValueError(f"column {name!r} lies outside the file")
+            flat = np.frombuffer(data, dtype=dtype, count=count, offset=start + offset)
+            columns[name] = flat.reshape(shape)
+        except (TypeError, ValueError) as error:
+            raise StoreCorrupt(path=str(path), why=str(error)) from error
+    return columns
+
+
+def _data_start(head_bytes: int) -> int:
+    return -(-head_bytes // _PAGE) * _PAGE
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _why(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "no room is left on the disk (or the file would be larger than allowed)"
+    return error.strerror or str(error)

@@ -1,0 +1,279 @@
+"""An open store: what retrieval reads. Opening maps the files; nothing is loaded until it is asked for.
+
+A store is one segment (`NAME.pkl`) and, after small updates, a second one beside it (`NAME.delta.pkl`)
+with the files that changed since. The delta names the base it belongs to and the base's files it
+replaces; a delta of another base is as good as none. Chunks are numbered through both segments.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.database import format as store_format
+from rag.database.columns import Columns
+from rag.database.digest import KINDS, UNITS, term_hash
+from rag.errors import StoreCorrupt
+from rag.ports import Postings, Vectors
+from rag.types import Hit
+
+Array = npt.NDArray[Any]
+
+
+class Segment:
+    """The columns of one file of a store, with the few look-ups that need more than an index."""
+
+    def __init__(self, header: Mapping[str, Any], columns: Columns) -> None:
+        self.header = header
+        self.columns = columns
+        self.file_count = len(columns["file_size"])
+        self.chunk_count = len(columns["chunk_file"])
+
+    def string(self, name: str, number: int) -> bytes:
+        """String `number` of the packed column `name`."""
+        offsets = self.columns[f"{name}_offsets"]
+        return self.columns[f"{name}_bytes"][int(offsets[number]) : int(offsets[number + 1])].tobytes()
+
+    def path(self, file: int) -> str:
+        """The path of a file."""
+        return self.string("file_path", file).decode("utf-8", "surrogateescape")
+
+    def text(self, file: int) -> bytes:
+        """The text of a file as UTF-8."""
+        return zlib.decompress(self.string("file_text", file))
+
+    def find(self, column: str, key: int) -> tuple[int, int]:
+        """The rows [first, end) of a sorted column that equal `key`."""
+        values = self.columns[column]
+        wanted = np.uint64(key)
+        return int(np.searchsorted(values, wanted, "left")), int(np.searchsorted(values, wanted, "right"))
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """Paths of all files, in file order."""
+        data = self.columns["file_path_bytes"].tobytes()
+        ends = self.columns["file_path_offsets"].tolist()
+        return [data[a:b].decode("utf-8", "surrogateescape") for a, b in zip(ends, ends[1:], strict=False)]
+
+
+class Store:
+    """Implements `rag.ports.ChunkIndex` over the mapped files. Read-only; safe to share between threads."""
+
+    def __init__(self, path: Path, segments: Sequence[Segment]) -> None:
+        self.path = path
+        self.segments = tuple(segments)
+        self._first = [0, *np.cumsum([s.chunk_count for s in self.segments]).tolist()]
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Open the store at `path`, with its delta if it has one.
+
+        Raises:
+            FileNotFoundError, StoreTooNew, StoreCorrupt: as `format.read`.
+        """
+        base = _open_segment(path)
+        try:
+            delta = _open_segment(delta_path(path))
+        except FileNotFoundError:
+            return cls(path, [base])
+        if delta.header.get("base_id") != base.header.get("id"):
+            return cls(path, [base])
+        return cls(path, [base, delta])
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """The header of the newest segment: source, commit, fingerprints, times."""
+        return self.segments[-1].header
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk."""
+        files = [self.path, delta_path(self.path)][: len(self.segments)]
+        return sum(file.stat().st_size for file in files)
+
+    @cached_property
+    def dead_files(self) -> npt.NDArray[np.bool_]:
+        """Files of the base that the delta replaces or that are gone, shape (base files,)."""
+        dead = np.zeros(self.segments[0].file_count, np.bool_)
+        if len(self.segments) > 1:
+            dead[self.segments[1].columns["replaced"]] = True
+        return dead
+
+    @cached_property
+    def dead(self) -> npt.NDArray[np.bool_] | None:
+        """Chunks that are no longer there, shape (len(self),); None when all are."""
+        if len(self.segments) == 1:
+            return None
+        mask = np.zeros(len(self), np.bool_)
+        mask[: self._first[1]] = self.dead_files[self.segments[0].columns["chunk_file"]]
+        return mask
+
+    def __len__(self) -> int:
+        return int(self._first[-1])
+
+    @cached_property
+    def live_count(self) -> int:
+        """Chunks that are there."""
+        return len(self) if self.dead is None else int(len(self) - self.dead.sum())
+
+    @cached_property
+    def file_count(self) -> int:
+        """Files that are there."""
+        return sum(s.file_count for s in self.segments) - int(self.dead_files.sum())
+
+    @property
+    def dim(self) -> int:
+        """Numbers a vector has."""
+        return int(self.segments[0].columns["vectors"].shape[1])
+
+    @property
+    def vectors(self) -> list[Vectors]:
+        """The unit rows of each segment, in chunk order, dead ones too."""
+        return [s.columns["vectors"] for s in self.segments]
+
+    def _across(self, name: str) -> Array:
+        parts = [s.columns[name] for s in self.segments]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @cached_property
+    def length_body(self) -> npt.NDArray[np.int32]:
+        """Terms in the body of each chunk."""
+        return self._across("chunk_length_body")
+
+    @cached_property
+    def length_head(self) -> npt.NDArray[np.int32]:
+        """Terms in the head (path and names) of each chunk."""
+        return self._across("chunk_length_head")
+
+    @cached_property
+    def kind(self) -> npt.NDArray[np.uint8]:
+        """Kind of each chunk, a position in `digest.KINDS`: code, test, doc, config."""
+        return self._across("chunk_kind")
+
+    @cached_property
+    def unit(self) -> npt.NDArray[np.uint8]:
+        """Unit of each chunk, a position in `digest.UNITS`: function, class, section, block."""
+        return self._across("chunk_unit")
+
+    @cached_property
+    def file(self) -> npt.NDArray[np.int32]:
+        """File of each chunk; files are numbered through both segments."""
+        if len(self.segments) == 1:
+            return self.segments[0].columns["chunk_file"]
+        base, delta = self.segments
+        return np.concatenate([base.columns["chunk_file"], delta.columns["chunk_file"] + base.file_count])
+
+    @cached_property
+    def total_files(self) -> int:
+        """Files in both segments, dead ones too: one more than the largest number in `file`."""
+        return sum(s.file_count for s in self.segments)
+
+    def file_path(self, file: int) -> str:
+        """The path of a file by its number."""
+        base = self.segments[0]
+        return base.path(file) if file < base.file_count else self.segments[1].path(file - base.file_count)
+
+    def postings(self, term: str) -> Postings:
+        """Which live chunks hold `term`, ascending, and how often in body and head."""
+        key = term_hash(term)
+        chunks, body, head = [], [], []
+        for first, segment in zip(self._first, self.segments, strict=False):
+            row, end = segment.find("term_hash", key)
+            if row == end:
+                continue
+            a, b = (int(n) for n in segment.columns["term_indptr"][row : row + 2])
+            chunks.append(segment.columns["posting_chunk"][a:b] + first)
+            body.append(segment.columns["posting_body"][a:b])
+            head.append(segment.columns["posting_head"][a:b])
+        if not chunks:
+            return Postings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.uint8))
+        found = Postings(np.concatenate(chunks), np.concatenate(body), np.concatenate(head))
+        if self.dead is None:
+            return found
+        live = ~self.dead[found.chunks]
+        return Postings(found.chunks[live], found.body[live], found.head[live])
+
+    def defining(self, symbol: str) -> list[int]:
+        """Live chunks that define `symbol`, whatever its case, ascending."""
+        key = term_hash(symbol.lower())
+        found: list[int] = []
+        for first, segment in zip(self._first, self.segments, strict=False):
+            row, end = segment.find("symbol_hash", key)
+            found += (segment.columns["symbol_chunk"][row:end] + first).tolist()
+        return sorted(c for c in found if self.dead is None or not self.dead[c])
+
+    def _locate(self, chunk: int) -> tuple[Segment, int]:
+        for first, segment in zip(reversed(self._first[:-1]), reversed(self.segments), strict=True):
+            if chunk >= first:
+                return segment, chunk - first
+        raise IndexError(chunk)
+
+    def name(self, chunk: int) -> tuple[str, str]:
+        """(symbol, scope) of a chunk, "" where there is none."""
+        segment, row = self._locate(chunk)
+        symbol, scope = (int(segment.columns[f"chunk_{n}"][row]) for n in ("symbol", "scope"))
+        return (
+            segment.string("string", symbol).decode("utf-8", "replace"),
+            segment.string("string", scope).decode("utf-8", "replace"),
+        )
+
+    def lines(self, chunk: int) -> tuple[int, int]:
+        """First and last line of a chunk."""
+        segment, row = self._locate(chunk)
+        return int(segment.columns["chunk_start"][row]), int(segment.columns["chunk_end"][row])
+
+    def hit(self, chunk: int, score: float, legs: Mapping[str, float]) -> Hit:
+        """The chunk as a hit: with its text, lines and names."""
+        segment, row = self._locate(chunk)
+        columns, header = segment.columns, segment.header
+        file = int(columns["chunk_file"][row])
+        try:
+            text = segment.text(file)[int(columns["chunk_from"][row]) : int(columns["chunk_to"][row])]
+        except zlib.error as error:
+            raise StoreCorrupt(path=str(self.path), why=f"a text is damaged ({error})") from error
+        symbol, scope = self.name(chunk)
+        start, end = self.lines(chunk)
+        return Hit(
+            repo=str(header["name"]),
+            path=segment.path(file),
+            start=start,
+            end=end,
+            text=text.decode("utf-8", "replace"),
+            score=score,
+            symbol=symbol,
+            scope=scope,
+            unit=UNITS[int(columns["chunk_unit"][row])],  # type: ignore[arg-type]
+            kind=KINDS[int(columns["chunk_kind"][row])],  # type: ignore[arg-type]
+            language=str(header["languages"][int(columns["file_language"][file])]),
+            blob=columns["file_blob"][file].tobytes().hex(),
+            commit=self.header.get("commit"),
+            location=str(header["location"]),
+            legs=legs,
+        )
+
+
+def delta_path(path: Path) -> Path:
+    """Where the delta of the store at `path` lies."""
+    return path.with_suffix(".delta.pkl")
+
+
+_SEGMENT_COLUMNS = frozenset(
+    """file_path_bytes file_path_offsets file_text_bytes file_text_offsets file_blob file_mtime_ns file_size
+    file_language file_kind chunk_file chunk_start chunk_end chunk_from chunk_to chunk_unit chunk_kind
+    chunk_symbol chunk_scope chunk_length_body chunk_length_head string_bytes string_offsets term_hash
+    term_indptr posting_chunk posting_body posting_head symbol_hash symbol_chunk vectors""".split()
+)
+
+
+def _open_segment(path: Path) -> Segment:
+    header, columns = store_format.read(path)
+    missing = sorted(_SEGMENT_COLUMNS - columns.keys())
+    if missing or not {"id", "name", "location", "languages"} <= header.keys():
+        raise StoreCorrupt(path=str(path), why=f"it lacks {', '.join(missing) or 'its description'}")
+    return Segment(header, columns)

@@ -33,10 +33,6 @@ def pytest_configure() -> None:
     os.environ.pop("TIKTOKEN_CACHE_DIR", None)
 
 
-class NetworkForbidden(AssertionError):
-    """A test tried to leave this machine."""
-
-
 def _is_local(address: Any) -> bool:
     if not isinstance(address, tuple):
         return True  # unix sockets, and families that never leave the machine
@@ -56,7 +52,7 @@ def no_network() -> Iterator[None]:
 
     def checked(address: Any) -> Any:
         if not _is_local(address):
-            raise NetworkForbidden(f"a test connects to {address!r}; only loopback is allowed")
+            raise AssertionError(f"a test connects to {address!r}; only loopback is allowed")
         return address
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,0 +1,3 @@
+module example.org/snip/worker
+
+go 1.21

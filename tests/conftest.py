@@ -50,14 +50,15 @@ def no_network() -> Iterator[None]:
     """Only loopback and unix sockets connect; anything else is an error that names the address."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
-    def checked(address: Any) -> Any:
+    def checked(sock: socket.socket, address: Any) -> Any:
         if not _is_local(address):
+            sock.close()  # the caller only expects an OSError, and would leave it open
             raise AssertionError(f"a test connects to {address!r}; only loopback is allowed")
         return address
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(socket.socket, "connect", lambda s, address: connect(s, checked(address)))
-        patch.setattr(socket.socket, "connect_ex", lambda s, address: connect_ex(s, checked(address)))
+        patch.setattr(socket.socket, "connect", lambda s, address: connect(s, checked(s, address)))
+        patch.setattr(socket.socket, "connect_ex", lambda s, address: connect_ex(s, checked(s, address)))
         yield
 
 

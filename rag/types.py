@@ -134,6 +134,25 @@ class Chunk:
         return ".".join(part for part in (self.scope, self.symbol) if part) if self.symbol else ""
 
 
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What indexing a source came to. `action` says what was done, `reason` why a store was rebuilt."""
+
+    source: Source
+    action: Literal["built", "rebuilt", "updated", "fresh"]
+    reason: str
+    path: Path
+    seen: int
+    files: int
+    chunks: int
+    changed: int
+    removed: int
+    skipped: tuple[Skipped, ...]
+    size_bytes: int
+    commit: str | None
+    seconds: float
+
+
 # ---------------------------------------------------------------- retrieval
 
 
@@ -390,8 +409,9 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """The answer as a notebook shows it: the text, then its sources."""
-        heads = f"<p><b>{escape(self.question)}</b></p>" if self.question else ""
-        return f"{heads}<pre style='white-space:pre-wrap'>{escape(self.text)}</pre>{_sources_html(self.citations)}"
+        head = f"<p><b>{escape(self.question)}</b></p>" if self.question else ""
+        body = f"<pre style='white-space:pre-wrap'>{escape(self.text)}</pre>"
+        return head + body + _sources_html(self.citations)
 
 
 def with_turn(answer: Answer, turn: DialogTurn) -> Answer:

@@ -16,6 +16,7 @@ p postings:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ def pack_strings(name: str, strings: Sequence[bytes]) -> Columns:
     offsets = np.zeros(len(strings) + 1, np.int64)
     np.cumsum([len(s) for s in strings], out=offsets[1:])
     return {f"{name}_bytes": np.frombuffer(b"".join(strings), np.uint8), f"{name}_offsets": offsets}
+
+
+def unpack_strings(columns: Columns, name: str) -> list[bytes]:
+    """The strings that `pack_strings` packed."""
+    data, offsets = columns[f"{name}_bytes"].tobytes(), columns[f"{name}_offsets"].tolist()
+    return [data[a:b] for a, b in pairwise(offsets)]
 
 
 def merge_bags(bags: Sequence[TermBags]) -> TermBags:
@@ -104,7 +111,7 @@ def _name_columns(names: Sequence[tuple[str, str]]) -> Columns:
     symbol = np.asarray([table.setdefault(s, len(table)) for s, _ in names], np.int32)
     scope = np.asarray([table.setdefault(s, len(table)) for _, s in names], np.int32)
     named = np.flatnonzero(symbol).astype(np.int32)
-    hashes = term_hashes([names[i][0].lower() for i in named])
+    hashes = term_hashes([names[i][0].lower() for i in named.tolist()])
     order = np.argsort(hashes, kind="stable")
     return {
         **pack_strings("string", [s.encode("utf-8", "surrogatepass") for s in table]),
@@ -138,7 +145,8 @@ def _posting_columns(bags: TermBags) -> Columns:
 
 def _row_sums(bags: TermBags, counts: npt.NDArray[np.uint16]) -> npt.NDArray[np.int32]:
     total = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-    return (total[bags.indptr[1:]] - total[bags.indptr[:-1]]).astype(np.int32)
+    sums: npt.NDArray[np.int32] = (total[bags.indptr[1:]] - total[bags.indptr[:-1]]).astype(np.int32)
+    return sums
 
 
 def _joined(parts: Sequence[Array], dtype: Any) -> Array:

@@ -79,7 +79,7 @@ def write(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) -
             file.write(head)
             file.write(bytes(_data_start(len(head)) - len(head)))
             for column in columns.values():
-                file.write(memoryview(np.ascontiguousarray(column)).cast("B") if column.size else b"")
+                file.write(np.ascontiguousarray(column).view(np.uint8).data if column.size else b"")
                 file.write(bytes(-column.nbytes % _ALIGN))
             file.flush()
             os.fsync(file.fileno())

@@ -12,16 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag.database.columns import Columns, pack_strings
+from rag.database.columns import Columns, pack_strings, unpack_strings
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
-
-
-def unpack_strings(columns: Columns, name: str) -> list[bytes]:
-    """The strings that `pack_strings` packed."""
-    data, offsets = columns[f"{name}_bytes"].tobytes(), columns[f"{name}_offsets"].tolist()
-    return [data[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
 
 
 def merge(segments: Sequence[tuple[Columns, Mask]]) -> Columns:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.database import format as store_format
-from rag.database.columns import Columns
-from rag.database.digest import KINDS, UNITS, term_hash
+from rag.database.columns import Columns, unpack_strings
+from rag.database.digest import KINDS, UNITS, term_hash, term_hashes
 from rag.errors import StoreCorrupt
 from rag.ports import Postings, Vectors
-from rag.types import Hit
+from rag.types import Checkout, Hit, Skipped
 
 Array = npt.NDArray[Any]
 
@@ -59,15 +60,18 @@ class Segment:
         """Paths of all files, in file order."""
         data = self.columns["file_path_bytes"].tobytes()
         ends = self.columns["file_path_offsets"].tolist()
-        return [data[a:b].decode("utf-8", "surrogateescape") for a, b in zip(ends, ends[1:], strict=False)]
+        return [data[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(ends)]
 
 
 class Store:
     """Implements `rag.ports.ChunkIndex` over the mapped files. Read-only; safe to share between threads."""
 
-    def __init__(self, path: Path, segments: Sequence[Segment]) -> None:
+    def __init__(
+        self, path: Path, segments: Sequence[Segment], *, commit: str | None = None, dirty: bool = False
+    ) -> None:
         self.path = path
         self.segments = tuple(segments)
+        self.commit, self.dirty = commit, dirty
         self._first = [0, *np.cumsum([s.chunk_count for s in self.segments]).tolist()]
 
     @classmethod
@@ -77,14 +81,18 @@ class Store:
         Raises:
             FileNotFoundError, StoreTooNew, StoreCorrupt: as `format.read`.
         """
-        base = _open_segment(path)
+        segments = [_open_segment(path)]
         try:
             delta = _open_segment(delta_path(path))
+            if delta.header.get("base_id") == segments[0].header["id"]:
+                segments.append(delta)
         except FileNotFoundError:
-            return cls(path, [base])
-        if delta.header.get("base_id") != base.header.get("id"):
-            return cls(path, [base])
-        return cls(path, [base, delta])
+            pass
+        return cls(path, segments, commit=segments[-1].header.get("commit"))
+
+    def at(self, checkout: Checkout) -> Store:
+        """The same store, its hits standing at the checkout's commit."""
+        return Store(self.path, self.segments, commit=checkout.commit, dirty=checkout.dirty)
 
     @property
     def header(self) -> Mapping[str, Any]:
@@ -199,6 +207,57 @@ class Store:
         live = ~self.dead[found.chunks]
         return Postings(found.chunks[live], found.body[live], found.head[live])
 
+    def document_frequency(self, vocabulary: Sequence[str]) -> npt.NDArray[np.int64]:
+        """In how many chunks each term stands, dead ones counted too; shape (len(vocabulary),)."""
+        hashes = term_hashes(vocabulary)
+        total = np.zeros(len(hashes), np.int64)
+        for segment in self.segments:
+            known, indptr = segment.columns["term_hash"], segment.columns["term_indptr"]
+            if len(known):
+                row = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+                total += np.where(known[row] == hashes, indptr[row + 1] - indptr[row], 0)
+        return total
+
+    def known_files(self) -> dict[str, tuple[int, int, str]]:
+        """Modification time, size and blob id of each file that was read, by path; "" where unusable."""
+        known: dict[str, tuple[int, int, str]] = {}
+        dead = set(np.flatnonzero(self.dead_files).tolist())
+        for number, segment in enumerate(self.segments):
+            columns = segment.columns
+            rows = zip(
+                segment.paths,
+                columns["file_mtime_ns"].tolist(),
+                columns["file_size"].tolist(),
+                columns["file_blob"],
+                strict=True,
+            )
+            for row, (path, mtime_ns, size, blob) in enumerate(rows):
+                if number or row not in dead:
+                    known[path] = (mtime_ns, size, blob.tobytes().hex())
+        for path, (mtime_ns, size) in self.touched().items():
+            if path in known:
+                known[path] = (mtime_ns, size, known[path][2])
+        return known | {path: (*stat, "") for path, stat in self.skip_stats().items()}
+
+    def content_skips(self) -> tuple[Skipped, ...]:
+        """Files that were read and found unusable."""
+        packed = unpack_strings(self.segments[-1].columns, "skip")
+        parts = (text.decode("utf-8", "surrogateescape").split("\0") for text in packed)
+        return tuple(Skipped(path, reason, detail) for path, reason, detail in parts)
+
+    def skip_stats(self) -> dict[str, tuple[int, int]]:
+        """Modification time and size of the files of `content_skips`."""
+        stats = self.segments[-1].columns["skip_stat"].tolist()
+        return {skip.path: (a, b) for skip, (a, b) in zip(self.content_skips(), stats, strict=True)}
+
+    def touched(self) -> dict[str, tuple[int, int]]:
+        """Files of the base that got a new modification time and kept their bytes."""
+        if len(self.segments) == 1:
+            return {}
+        columns = self.segments[1].columns
+        paths = (path.decode("utf-8", "surrogateescape") for path in unpack_strings(columns, "touched"))
+        return {path: (a, b) for path, (a, b) in zip(paths, columns["touched_stat"].tolist(), strict=True)}
+
     def defining(self, symbol: str) -> list[int]:
         """Live chunks that define `symbol`, whatever its case, ascending."""
         key = term_hash(symbol.lower())
@@ -252,7 +311,8 @@ class Store:
             kind=KINDS[int(columns["chunk_kind"][row])],  # type: ignore[arg-type]
             language=str(header["languages"][int(columns["file_language"][file])]),
             blob=columns["file_blob"][file].tobytes().hex(),
-            commit=self.header.get("commit"),
+            commit=self.commit,
+            dirty=self.dirty,
             location=str(header["location"]),
             legs=legs,
         )
@@ -267,13 +327,16 @@ _SEGMENT_COLUMNS = frozenset(
     """file_path_bytes file_path_offsets file_text_bytes file_text_offsets file_blob file_mtime_ns file_size
     file_language file_kind chunk_file chunk_start chunk_end chunk_from chunk_to chunk_unit chunk_kind
     chunk_symbol chunk_scope chunk_length_body chunk_length_head string_bytes string_offsets term_hash
-    term_indptr posting_chunk posting_body posting_head symbol_hash symbol_chunk vectors""".split()
+    term_indptr posting_chunk posting_body posting_head symbol_hash symbol_chunk vectors
+    skip_bytes skip_offsets skip_stat""".split()
 )
+_DELTA_COLUMNS = frozenset({"replaced", "touched_bytes", "touched_offsets", "touched_stat"})
 
 
 def _open_segment(path: Path) -> Segment:
     header, columns = store_format.read(path)
-    missing = sorted(_SEGMENT_COLUMNS - columns.keys())
-    if missing or not {"id", "name", "location", "languages"} <= header.keys():
+    wanted = _SEGMENT_COLUMNS | (_DELTA_COLUMNS if "base_id" in header else frozenset())
+    missing = sorted(wanted - columns.keys())
+    if missing or not {"id", "name", "location", "languages", "scanned_ns"} <= header.keys():
         raise StoreCorrupt(path=str(path), why=f"it lacks {', '.join(missing) or 'its description'}")
     return Segment(header, columns)

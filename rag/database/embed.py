@@ -1,0 +1,92 @@
+"""Digested chunks become vectors."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.analysis import TermBags
+from rag.database.digest import Digest, head_text
+from rag.database.store import Store
+from rag.errors import DimensionMismatch
+from rag.ports import BagEmbedder, Embedder, Vectors
+from rag.types import Chunk
+
+_BAG_BATCH = 4096
+_TEXT_BATCH = 256
+
+Progress = Callable[[str, int, int], None]
+
+
+def embed_digests(
+    embedder: Embedder,
+    digests: Sequence[Digest],
+    bags: TermBags,
+    store: Store | None,
+    progress: Progress,
+    confirm: Callable[[Sequence[str]], None],
+) -> Vectors:
+    """Vectors of all chunks of the digests, in order.
+
+    `bags` are the chunks' terms; `store` is what they are added to, whose term statistics count too.
+    An embedder that reads texts is given each chunk under its names; `confirm` sees them all before.
+
+    Raises:
+        DimensionMismatch: the embedder's vectors are not as wide as the store's.
+    """
+    total = len(bags)
+    if isinstance(embedder, BagEmbedder):
+        idf = corpus_idf(bags, store)
+        parts = []
+        for first in range(0, total, _BAG_BATCH):
+            parts.append(embedder.embed_bags(_rows(bags, first, first + _BAG_BATCH), idf, role="passage"))
+            progress("embed", min(first + _BAG_BATCH, total), total)
+    else:
+        texts = passages(digests)
+        if texts:
+            confirm(texts)
+        parts = []
+        for first in range(0, total, _TEXT_BATCH):
+            parts.append(embedder.embed(texts[first : first + _TEXT_BATCH], role="passage"))
+            progress("embed", min(first + _TEXT_BATCH, total), total)
+    dim = store.dim if store is not None else (parts[0].shape[1] if parts else 0)
+    for part in parts:
+        if part.shape[1] != dim:
+            raise DimensionMismatch(expected=dim, got=int(part.shape[1]))
+    return np.concatenate(parts) if parts else np.zeros((0, dim), np.float32)
+
+
+def corpus_idf(bags: TermBags, store: Store | None) -> npt.NDArray[np.float32]:
+    """Inverse document frequency of each term of the vocabulary in the store and the bags together."""
+    frequency, total = bags.document_frequency(), len(bags)
+    if store is not None:
+        frequency = frequency + store.document_frequency(bags.vocabulary)
+        total += store.live_count
+    return idf(frequency, total)
+
+
+def idf(frequency: npt.NDArray[np.int64], total: int) -> npt.NDArray[np.float32]:
+    """log(1 + (N - df + 1/2) / (df + 1/2)), the positive form that Lucene uses."""
+    rest = np.maximum(total - frequency, 0)
+    return np.log1p((rest + 0.5) / (frequency + 0.5)).astype(np.float32)
+
+
+def passages(digests: Sequence[Digest]) -> list[str]:
+    """Each chunk as a text embedder is given it: its names on a line, then itself."""
+    texts = []
+    for part in digests:
+        files = [zlib.decompress(text) for text in part.texts]
+        for row, (symbol, scope) in zip(part.chunks.tolist(), part.names, strict=True):
+            file, _, _, start, end, _, _ = row
+            names = head_text(Chunk(part.files[file].path, 0, 0, "", symbol, scope))
+            texts.append(f"{names}\n{files[file][start:end].decode('utf-8', 'replace')}")
+    return texts
+
+
+def _rows(bags: TermBags, first: int, end: int) -> TermBags:
+    indptr = bags.indptr[first : end + 1]
+    a, b = int(indptr[0]), int(indptr[-1])
+    return TermBags(bags.vocabulary, indptr - a, bags.terms[a:b], bags.body[a:b], bags.head[a:b])

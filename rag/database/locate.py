@@ -1,0 +1,50 @@
+"""Where stores lie, and which there are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from rag.database import format as store_format
+from rag.database.store import delta_path
+from rag.errors import StoreError
+from rag.types import Filters, Source
+
+
+def store_path(home: Path, source: Source, *, filters: Filters, embedder: str) -> Path:
+    """The file of a store: one for each source, ref, filters and embedder, whatever the folder is called.
+
+    `embedder` is the name in the settings; a new version of it is a new fingerprint in the same file.
+    """
+    key = [source.location, source.ref, list(filters.include), list(filters.exclude), embedder]
+    digest = hashlib.sha256(json.dumps(key).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", source.name).strip(".-")[:40] or "store"
+    return home / "stores" / f"{readable}-{digest}.pkl"
+
+
+def stores(home: Path) -> Iterator[tuple[Path, dict[str, object] | StoreError]]:
+    """All stores in `home`, by name: the file, and its header or why it cannot be read."""
+    for path in sorted((home / "stores").glob("*.pkl")):
+        if path.name.endswith(".delta.pkl"):
+            continue
+        try:
+            yield path, store_format.read_header(path)
+        except StoreError as error:
+            yield path, error
+        except FileNotFoundError:  # removed by another process meanwhile
+            continue
+
+
+def remove(path: Path) -> int:
+    """Remove a store and what lies beside it; return the bytes freed. Removing twice is fine."""
+    freed = 0
+    for file in (path, delta_path(path), path.with_suffix(".lock")):
+        try:
+            freed += file.stat().st_size
+            file.unlink()
+        except FileNotFoundError:
+            continue
+    return freed

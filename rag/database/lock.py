@@ -1,0 +1,44 @@
+"""One builder at a time for each store."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rag.errors import StoreBusy, StoreUnwritable
+
+_POLL_S = 0.05
+
+
+@contextmanager
+def building(path: Path, *, wait_s: float) -> Iterator[bool]:
+    """Hold the right to write the store at `path`; yields whether another builder was waited for.
+
+    The kernel releases the lock when its process ends, however it ends.
+
+    Raises:
+        StoreBusy: another process held it for more than `wait_s` seconds.
+        StoreUnwritable: the folder cannot be written.
+    """
+    lock = path.with_suffix(".lock")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = lock.open("a")
+    except OSError as error:
+        raise StoreUnwritable(path=str(lock), why=error.strerror or str(error)) from error
+    with file:
+        deadline = time.monotonic() + wait_s
+        waited = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                waited = True
+                if time.monotonic() >= deadline:
+                    raise StoreBusy(path=str(path), waited_s=wait_s) from None
+                time.sleep(_POLL_S)
+        yield waited

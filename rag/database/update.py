@@ -1,0 +1,328 @@
+"""A store is built, or brought up to date by what changed.
+
+    scan      the walk against what the store knows: size and time first, git's blob id where they differ
+    digest    changed files are read, chunked, counted
+    embed     their chunks become vectors
+    write     a whole store, or a delta beside it; a delta that has grown is merged into the base
+
+Rules: a store made with another analyzer, chunker or embedder is rebuilt, with the reason in the report;
+one that cannot be read is named in an error and rebuilt only when asked.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rag.analysis import ANALYZER_VERSION
+from rag.corpus.chunk import CHUNKER_VERSION
+from rag.corpus.read import file_blob
+from rag.corpus.walk import Walk, walk
+from rag.database import format as store_format
+from rag.database.columns import Columns, assemble, merge_bags, pack_strings, unpack_strings
+from rag.database.digest import Digest
+from rag.database.embed import embed_digests
+from rag.database.lock import building
+from rag.database.merge import merge
+from rag.database.store import Store, delta_path
+from rag.database.workers import digest_all
+from rag.errors import NothingToIndex
+from rag.ports import Embedder
+from rag.types import Checkout, FileEntry, Filters, IndexReport, Skipped
+
+Progress = Callable[[str, int, int], None]
+
+_SETTLED_NS = 50_000_000
+_COARSE_NS = 2_000_000_000
+_SMALL_DELTA = 4_000
+"""Chunks a delta may always have before it is merged; beyond, a quarter of the base."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a source is indexed. `max_chars` caps a chunk."""
+
+    filters: Filters = field(default_factory=Filters)
+    max_file_bytes: int = 1_000_000
+    max_chars: int = 1_600
+    wait_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a scan found. `touched` files have a new time and the old bytes."""
+
+    changed: tuple[FileEntry, ...]
+    removed: tuple[str, ...]
+    touched: Mapping[str, tuple[int, int]]
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.removed)
+
+
+def fingerprint(embedder: Embedder, options: Options) -> dict[str, Any]:
+    """What must be equal for a store to be used."""
+    return {
+        "analyzer": ANALYZER_VERSION,
+        "chunker": f"{CHUNKER_VERSION}:{options.max_chars}",
+        "embedder": embedder.fingerprint,
+        "filters": [list(options.filters.include), list(options.filters.exclude)],
+        "max_file_bytes": options.max_file_bytes,
+    }
+
+
+def refresh(
+    checkout: Checkout,
+    path: Path,
+    embedder: Embedder,
+    options: Options,
+    *,
+    rebuild: bool = False,
+    progress: Progress = lambda stage, done, total: None,
+    confirm: Callable[[Sequence[str]], None] = lambda texts: None,
+) -> tuple[Store, IndexReport]:
+    """Open the store at `path`, built or brought up to date first where that is needed.
+
+    Args:
+        checkout: the source, on disk.
+        path: the store's file.
+        embedder: makes the vectors.
+        options: how to index.
+        rebuild: make it anew, whatever there is.
+        progress: told stage, done, total.
+        confirm: given the texts before an embedder that is not local is asked; raising stops the build.
+
+    Raises:
+        NothingToIndex: no file can be indexed.
+        StoreCorrupt, StoreTooNew: the file there cannot be read (with `rebuild` it is replaced).
+        StoreBusy, StoreUnwritable: it cannot be written.
+    """
+    began = time.perf_counter()
+    scanned_ns = time.time_ns()
+    progress("scan", 0, 0)
+    walked = walk(checkout.root, options.filters, max_file_bytes=options.max_file_bytes)
+    wanted = fingerprint(embedder, options)
+    store, reason = (None, "asked for") if rebuild else _usable(path, wanted)
+    if store is not None:
+        changes = scan(store, checkout.root, walked.files)
+        if not changes and not changes.touched:
+            return store.at(checkout), _report("fresh", "", store, checkout, walked, changes, began)
+    with building(path, wait_s=options.wait_s) as waited:
+        _sweep(path)
+        if waited or not rebuild:
+            store, reason = _usable(path, wanted)
+        changes = scan(store, checkout.root, walked.files) if store else Changes(tuple(walked.files), (), {})
+        builder = _Builder(checkout, path, embedder, options, wanted, scanned_ns, progress, confirm)
+        if store is None:
+            builder.build(changes.changed, walked)
+            action = "rebuilt" if reason else "built"
+        else:
+            action, reason = "updated", ""
+            if changes or changes.touched:
+                builder.update(store, changes)
+        store = Store.open(path)
+    return store.at(checkout), _report(action, reason, store, checkout, walked, changes, began)
+
+
+def scan(store: Store, root: Path, files: Sequence[FileEntry]) -> Changes:
+    """Compare the files there with those the store knows.
+
+    A file whose size and time are the stored ones is taken as unchanged, unless its time is so near to
+    the last scan that it may have been written just after.
+    """
+    known = store.known_files()
+    scanned_ns = int(store.header["scanned_ns"])
+    changed, touched = [], {}
+    for entry in files:
+        old = known.pop(entry.path, None)
+        if old is not None:
+            mtime_ns, size, blob = old
+            window = _SETTLED_NS if entry.mtime_ns % 1_000_000_000 else _COARSE_NS
+            same = mtime_ns == entry.mtime_ns and size == entry.size_bytes
+            if same and entry.mtime_ns < scanned_ns - window:
+                continue
+            if size == entry.size_bytes and file_blob(root, entry.path) == blob:
+                if not same:
+                    touched[entry.path] = (entry.mtime_ns, entry.size_bytes)
+                continue
+        changed.append(entry)
+    return Changes(tuple(changed), tuple(known), touched)
+
+
+def count_behind(store: Store, checkout: Checkout, options: Options) -> int:
+    """How many files differ from what the store holds."""
+    walked = walk(checkout.root, options.filters, max_file_bytes=options.max_file_bytes)
+    changes = scan(store, checkout.root, walked.files)
+    return len(changes.changed) + len(changes.removed)
+
+
+def _usable(path: Path, wanted: Mapping[str, Any]) -> tuple[Store | None, str]:
+    """The store, if it was made as `wanted`; else None and the reason, "" when there is none at all."""
+    try:
+        store = Store.open(path)
+    except FileNotFoundError:
+        return None, ""
+    found = store.header.get("fingerprint")
+    if found == wanted:
+        return store, ""
+    found = found if isinstance(found, dict) else {}
+    differing = [name for name in wanted if found.get(name) != wanted[name]]
+    return None, f"another {' and '.join(differing)} than the store was made with"
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a killed builder left. Only the holder of the lock may."""
+    for leftover in path.parent.glob(f".{path.stem}*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def _report(
+    action: str,
+    reason: str,
+    store: Store,
+    checkout: Checkout,
+    walked: Walk,
+    changes: Changes,
+    began: float,
+) -> IndexReport:
+    return IndexReport(
+        source=checkout.source,
+        action=action,
+        reason=reason,
+        path=store.path,
+        seen=walked.seen,
+        files=store.file_count,
+        chunks=store.live_count,
+        changed=len(changes.changed) if action != "fresh" else 0,
+        removed=len(changes.removed),
+        skipped=(*walked.skipped, *store.content_skips()),
+        size_bytes=store.size_bytes,
+        commit=checkout.commit,
+        seconds=time.perf_counter() - began,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """The steps from changed files to a written store; made for one build."""
+
+    checkout: Checkout
+    path: Path
+    embedder: Embedder
+    options: Options
+    wanted: Mapping[str, Any]
+    scanned_ns: int
+    progress: Progress
+    confirm: Callable[[Sequence[str]], None]
+
+    def build(self, files: Sequence[FileEntry], walked: Walk) -> None:
+        """Write the whole store."""
+        languages: list[str] = []
+        digests, columns = self._segment(files, None, languages)
+        skips = [skip for part in digests for skip in part.skipped]
+        if not len(columns["chunk_file"]):
+            reasons: dict[str, int] = {}
+            for skip in (*walked.skipped, *skips):
+                reasons[skip.reason] = reasons.get(skip.reason, 0) + 1
+            raise NothingToIndex(source=str(self.checkout.source), seen=walked.seen, reasons=reasons)
+        columns |= _skip_columns(skips, {entry.path: entry for entry in files})
+        self._write_base(columns, languages)
+
+    def update(self, store: Store, changes: Changes) -> None:
+        """Write what changed: a delta, or the whole store when the delta would be large."""
+        gone = {*changes.removed, *(entry.path for entry in changes.changed)}
+        languages = list(store.header["languages"])
+        digests, fresh = self._segment(changes.changed, store, languages)
+        base = store.segments[0]
+        parts = [(fresh, np.ones(len(fresh["file_size"]), np.bool_))]
+        for old in store.segments[1:]:
+            keep = np.asarray([path not in gone for path in old.paths], np.bool_)
+            parts.insert(0, (old.columns, keep))
+        delta = merge(parts)
+        dead = store.dead_files | np.asarray([path in gone for path in base.paths], np.bool_)
+        skips = [s for s in store.content_skips() if s.path not in gone]
+        skips += [skip for part in digests for skip in part.skipped]
+        stats = {entry.path: entry for entry in changes.changed}
+        extra = _skip_columns(skips, stats, store.skip_stats())
+        touched = {p: s for p, s in (store.touched() | dict(changes.touched)).items() if p not in gone}
+        if len(delta["chunk_file"]) > max(_SMALL_DELTA, base.chunk_count // 4):
+            whole = merge([(base.columns, ~dead), (delta, np.ones(len(delta["file_size"]), np.bool_))])
+            _apply_touched(whole, touched)
+            self._write_base(whole | extra, languages)
+            return
+        _apply_touched(delta, touched)
+        extra |= {"replaced": np.flatnonzero(dead).astype(np.int32)} | _touched_columns(touched)
+        header = self._header(languages) | {"base_id": base.header["id"]}
+        store_format.write(delta_path(self.path), header, delta | extra)
+
+    def _segment(
+        self, files: Sequence[FileEntry], store: Store | None, languages: list[str]
+    ) -> tuple[list[Digest], Columns]:
+        digests = digest_all(
+            self.checkout.root,
+            files,
+            max_chars=self.options.max_chars,
+            progress=lambda done, total: self.progress("chunk", done, total),
+        )
+        bags = merge_bags([part.bags for part in digests])
+        vectors = embed_digests(self.embedder, digests, bags, store, self.progress, self.confirm)
+        self.progress("write", 0, 0)
+        return digests, assemble(digests, bags, vectors, languages)
+
+    def _write_base(self, columns: Columns, languages: list[str]) -> None:
+        store_format.write(self.path, self._header(languages), columns)
+        delta_path(self.path).unlink(missing_ok=True)
+
+    def _header(self, languages: list[str]) -> dict[str, Any]:
+        source = self.checkout.source
+        return {
+            "id": uuid.uuid4().hex,
+            "name": source.name,
+            "location": source.location,
+            "ref": source.ref,
+            "commit": self.checkout.commit,
+            "remote": self.checkout.remote,
+            "fingerprint": dict(self.wanted),
+            "languages": languages,
+            "scanned_ns": self.scanned_ns,
+            "built": time.time(),
+        }
+
+
+def _skip_columns(
+    skips: Sequence[Skipped],
+    entries: Mapping[str, FileEntry],
+    older: Mapping[str, tuple[int, int]] | None = None,
+) -> Columns:
+    """Files that were read and found unusable, so that the next scan need not read them again."""
+    stats = dict(older or {})
+    stats |= {path: (entry.mtime_ns, entry.size_bytes) for path, entry in entries.items()}
+    rows = np.asarray([stats[skip.path] for skip in skips], np.int64).reshape(-1, 2)
+    packed = [
+        "\0".join((skip.path, skip.reason, skip.detail)).encode("utf-8", "surrogateescape") for skip in skips
+    ]
+    return pack_strings("skip", packed) | {"skip_stat": rows}
+
+
+def _touched_columns(touched: Mapping[str, tuple[int, int]]) -> Columns:
+    paths = [path.encode("utf-8", "surrogateescape") for path in touched]
+    return pack_strings("touched", paths) | {
+        "touched_stat": np.asarray(list(touched.values()), np.int64).reshape(-1, 2)
+    }
+
+
+def _apply_touched(columns: Columns, touched: Mapping[str, tuple[int, int]]) -> None:
+    """Give the files of a segment their new times."""
+    if not touched:
+        return
+    times = columns["file_mtime_ns"].copy()
+    for row, path in enumerate(unpack_strings(columns, "file_path")):
+        if stat := touched.get(path.decode("utf-8", "surrogateescape")):
+            times[row] = stat[0]
+    columns["file_mtime_ns"] = times

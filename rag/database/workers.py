@@ -1,0 +1,161 @@
+"""Digesting with several processes.
+
+The workers are plain child processes of the same Python that speak pickles over their pipes: unlike a
+`multiprocessing` pool they need no `if __name__ == "__main__"` in the user's script, do not fork a
+process that has threads, and work in notebooks and servers alike. They die with their parent, whose
+end closes their input.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+from rag.database.digest import Digest, digest
+from rag.errors import RagError
+from rag.types import FileEntry
+
+_BATCH_BYTES = 1_500_000
+_ALONE_BYTES = 3_000_000
+"""Below this a second process costs more than it saves."""
+_MAX_PROCESSES = 8
+
+
+def digest_all(
+    root: Path,
+    entries: Sequence[FileEntry],
+    *,
+    max_chars: int,
+    progress: Callable[[int, int], None],
+    processes: int | None = None,
+) -> list[Digest]:
+    """Digest all files, in order, with as many processes as there are cores.
+
+    `progress` is told files done and files in all, always from the calling thread.
+    """
+    batches = list(_batches(entries))
+    count = min(processes or os.cpu_count() or 1, len(batches), _MAX_PROCESSES)
+    if count < 2 or sum(entry.size_bytes for entry in entries) < _ALONE_BYTES:
+        digests = (digest(root, batch, max_chars=max_chars) for batch in batches)
+        return _collect(digests, batches, progress)
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_Worker()) for _ in range(count)]
+        pool = ThreadPoolExecutor(count)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        idle = list(workers)
+
+        def run(batch: Sequence[FileEntry]) -> Digest:
+            worker = idle.pop()
+            try:
+                return worker.digest(root, batch, max_chars)
+            finally:
+                idle.append(worker)
+
+        return _collect(pool.map(run, batches), batches, progress)
+
+
+def _collect(
+    digests: Iterator[Digest], batches: Sequence[Sequence[FileEntry]], progress: Callable[[int, int], None]
+) -> list[Digest]:
+    total, done, collected = sum(map(len, batches)), 0, []
+    for batch, result in zip(batches, digests, strict=True):
+        collected.append(result)
+        done += len(batch)
+        progress(done, total)
+    return collected
+
+
+def _batches(entries: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
+    batch: list[FileEntry] = []
+    size = 0
+    for entry in entries:
+        batch.append(entry)
+        size += entry.size_bytes + 2_000
+        if size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+class _Worker:
+    """A child process that digests what it is sent."""
+
+    def __enter__(self) -> _Worker:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "rag.database.workers"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.terminate()
+        self._process.wait()
+
+    def digest(self, root: Path, entries: Sequence[FileEntry], max_chars: int) -> Digest:
+        """Send a batch, wait for its digest. An error in the worker is raised here."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            _send(self._process.stdin, (root, list(entries), max_chars))
+            result = _receive(self._process.stdout)
+        except (BrokenPipeError, EOFError) as error:
+            raise RagError(
+                f"a worker process ended with status {self._process.wait()} while reading "
+                f"{len(entries)} files from {entries[0].path} on; is the machine short of memory?"
+            ) from error
+        if not isinstance(result, Digest):
+            raise RuntimeError(f"a worker process failed:\n{result}")
+        return result
+
+
+def _send(pipe: IO[bytes], value: Any) -> None:
+    data = pickle.dumps(value, protocol=5)
+    pipe.write(struct.pack("<Q", len(data)))
+    pipe.write(data)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes]) -> Any:
+    head = pipe.read(8)
+    if len(head) < 8:
+        raise EOFError
+    (size,) = struct.unpack("<Q", head)
+    data = pipe.read(size)
+    if len(data) < size:
+        raise EOFError
+    return pickle.loads(data)  # from our own parent or child, over a private pipe
+
+
+def _serve() -> None:
+    """The worker's loop: batches in, digests out, until the input ends."""
+    receive, send = sys.stdin.buffer, sys.stdout.buffer
+    while True:
+        try:
+            root, entries, max_chars = _receive(receive)
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            result: Digest | str = digest(root, entries, max_chars=max_chars)
+        except KeyboardInterrupt:
+            return
+        except Exception:  # noqa: BLE001 - a process boundary: the parent raises it again
+            result = traceback.format_exc()
+        _send(send, result)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,75 @@
+"""What a question says: its terms, the names it mentions, and what kind of place it asks for.
+
+All by rules that read the words; nothing is asked of a model here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from rag.analysis import terms, words
+
+_CODE_SPAN = re.compile(r"`+([^`\n]+?)`+")
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
+_PATH = re.compile(r"(?:[\w.-]+/)+[\w.-]+|\b[\w-]+\.[A-Za-z]{1,5}\b")
+_NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")
+
+_ASKS = {
+    "callers": re.compile(
+        r"\b(who|what|which|where|anything|anyone)\b[^?.]{0,60}\b(calls?|called|invokes?|invoked|uses?|used"
+        r"|triggers?|triggered|reaches|references?|depends? on|callers?|call sites?)\b",
+        re.I,
+    ),
+    "tests": re.compile(
+        r"\b(tests?|tested|testing|unit[- ]tests?|specs?|covered|coverage|test cases?)\b", re.I
+    ),
+    "config": re.compile(
+        r"\b(configur\w+|settings?|option|options|default value|defaults? to|environment variable|env var"
+        r"|flag)\b",
+        re.I,
+    ),
+    "docs": re.compile(r"\b(documented|documentation|docs|readme|tutorial|changelog|guide)\b", re.I),
+    "example": re.compile(r"\b(examples?|samples?|demos?|benchmarks?)\b", re.I),
+}
+
+_DEPENDENT = re.compile(
+    r"^\s*(and|but|so|then|or|also|what about|how about|what if|why not|same for|ok|okay|now)\b"
+    r"|\b(it|its|it's|that|this|these|those|they|them|their|there|he|she|one|ones|the same|the other|instead"
+    r"|otherwise|else|again|then|here|both|former|latter|such)\b",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, read.
+
+    `terms` have the weight 1 each (more when repeated counts once); `names` are identifiers mentioned, as
+    written; `paths` file names mentioned; `asks` which of callers, tests, config, docs, example it is
+    after; `dependent` whether it leans on what was said before.
+    """
+
+    text: str
+    terms: dict[str, float] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    asks: frozenset[str] = frozenset()
+    dependent: bool = False
+
+
+def understand(text: str) -> Question:
+    """Read a question. Any text is one; text without words has no terms."""
+    spans = _CODE_SPAN.findall(text)
+    names = [name for span in spans for name in _IDENTIFIER.findall(span)]
+    names += [name for name in _IDENTIFIER.findall(text) if _NAMED_LIKE_CODE.search(name)]
+    paths = tuple(dict.fromkeys(_PATH.findall(text)))
+    asks = frozenset(ask for ask, pattern in _ASKS.items() if pattern.search(text))
+    return Question(
+        text=text,
+        terms=dict.fromkeys(terms(text), 1.0),
+        names=tuple(dict.fromkeys(name.removesuffix("()") for name in names)),
+        paths=paths,
+        asks=asks,
+        dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= 3,
+    )

@@ -9,7 +9,7 @@
     │   ├── StoreError           the store on disk
     │   │   ├── StoreCorrupt     truncated, foreign or hostile; `rag index --rebuild` mends it
     │   │   ├── StoreTooNew      written by a newer version of rag
-    │   │   ├── StoreBusy        another process is building it
+    │   │   ├── StoreBusy        another process is building or writing it
     │   │   └── StoreUnwritable  no permission or no room on the disk
     │   ├── DimensionMismatch    vectors and index disagree on their width
     │   ├── BackendMissing       an optional package is not installed
@@ -71,35 +71,38 @@ class NothingToIndex(SourceError):
         self.source, self.seen, self.reasons = source, seen, reasons
 
 
+_REBUILD = "`rag index SOURCE --rebuild` makes it anew"
+
+
 class StoreError(ConfigError):
-    """The embedding store on disk cannot be used."""
+    """A store on disk, of embeddings or of turns, cannot be used."""
 
 
 class StoreCorrupt(StoreError):
     """The file is truncated, foreign or hostile."""
 
-    def __init__(self, *, path: str, why: str) -> None:
-        super().__init__(f"the store {path} cannot be read: {why}; `rag index SOURCE --rebuild` makes it anew")
+    def __init__(self, *, path: str, why: str, mend: str = _REBUILD) -> None:
+        super().__init__(f"the store {path} cannot be read: {why}; {mend}")
         self.path, self.why = path, why
 
 
 class StoreTooNew(StoreError):
     """The file was written by a newer version of rag."""
 
-    def __init__(self, *, path: str, found: int, supported: int) -> None:
+    def __init__(self, *, path: str, found: int, supported: int, mend: str = f"or {_REBUILD}") -> None:
         super().__init__(
             f"the store {path} has format {found}, this version of rag reads up to {supported}; "
-            "upgrade rag, or `rag index SOURCE --rebuild`"
+            f"upgrade rag, {mend}"
         )
         self.path, self.found, self.supported = path, found, supported
 
 
 class StoreBusy(StoreError):
-    """Another process builds the same store."""
+    """Another process builds or writes the same store."""
 
-    def __init__(self, *, path: str, waited_s: float) -> None:
+    def __init__(self, *, path: str, waited_s: float, doing: str = "building") -> None:
         super().__init__(
-            f"another process has been building {path} for more than {waited_s:.0f} s; "
+            f"another process has been {doing} {path} for more than {waited_s:.0f} s; "
             "wait for it to end, or stop it, and ask again"
         )
         self.path, self.waited_s = path, waited_s

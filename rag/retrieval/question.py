@@ -73,3 +73,8 @@ def understand(text: str) -> Question:
         asks=asks,
         dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= 3,
     )
+
+
+def last_part(name: str) -> str:
+    """The name itself without what qualifies it: `run` of `app.Server.run` and of `Server::run`."""
+    return re.split(r"\.|::|->|#", name)[-1]

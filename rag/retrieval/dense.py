@@ -1,0 +1,60 @@
+"""The dense leg: the question as a vector, and the chunks near it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.analysis import TermBags
+from rag.ports import BagEmbedder, ChunkIndex, Embedder, VectorIndex, Vectors
+from rag.retrieval.lexical import term_idfs
+
+
+def embed_question(embedder: Embedder, index: ChunkIndex, text: str, terms: Mapping[str, float]) -> Vectors:
+    """The question as a unit vector, shape (dim,); zero when the embedder knows none of its words.
+
+    An embedder of counted terms gets the terms, with the corpus's statistics; any other gets the text.
+    """
+    if not isinstance(embedder, BagEmbedder):
+        return np.asarray(embedder.embed([text], role="query")[0])
+    count = len(terms)
+    bag = TermBags(
+        vocabulary=list(terms),
+        indptr=np.asarray([0, count], np.int64),
+        terms=np.arange(count, dtype=np.int32),
+        body=np.ones(count, np.uint16),
+        head=np.zeros(count, np.uint16),
+    )
+    idf = np.asarray(list(term_idfs(index, terms).values()), np.float32)
+    return np.asarray(embedder.embed_bags(bag, idf, role="query")[0])
+
+
+def nearest(vectors: VectorIndex, index: ChunkIndex, query: Vectors, k: int) -> npt.NDArray[np.int64]:
+    """The live chunks nearest to the query, best first; none for a zero query."""
+    if not len(vectors) or not query.any():
+        return np.zeros(0, np.int64)
+    dead = index.dead
+    more = 0 if dead is None else int(dead.sum())
+    _, rows = vectors.search(query[None, :], min(k + more, len(vectors)))
+    found = rows[0]
+    return np.asarray(found if dead is None else found[~dead[found]])[:k]
+
+
+def cosines(index: ChunkIndex, chunks: npt.NDArray[np.int64], query: Vectors) -> npt.NDArray[np.float32]:
+    """Cosine of each chunk with the query, in the order given."""
+    result = np.zeros(len(chunks), np.float32)
+    first = 0
+    for block in index.vectors:
+        inside = (chunks >= first) & (chunks < first + len(block))
+        result[inside] = block[chunks[inside] - first] @ query
+        first += len(block)
+    return result
+
+
+def mixed(vectors: Sequence[tuple[Vectors, float]]) -> Vectors:
+    """The weighted sum of unit vectors, again of length 1 (or zero)."""
+    total = np.sum([weight * vector for vector, weight in vectors], axis=0, dtype=np.float32)
+    length = float(np.linalg.norm(total))
+    return np.asarray(total / length if length else total, np.float32)

@@ -1,0 +1,167 @@
+"""The question, in context, becomes ranked hits: the whole search on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rag.analysis import terms
+from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors
+from rag.retrieval import rank
+from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
+from rag.retrieval.dense import cosines, embed_question, mixed, nearest
+from rag.retrieval.lexical import bm25, term_idfs
+from rag.retrieval.question import last_part, understand
+from rag.types import Hit
+
+CANDIDATES = 250
+"""How many chunks each leg proposes."""
+SHOWN = 5
+"""How many hits of an earlier question count as its answer, where only the question is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searcher:
+    """A store with what is needed to search it."""
+
+    index: ChunkIndex
+    embedder: Embedder
+    vectors: VectorIndex
+    weights: rank.Weights = rank.DEFAULT
+    carry: Carry = CARRY
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Hits, best first, and the question as it was searched."""
+
+    hits: tuple[Hit, ...]
+    sought: Sought
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """The candidates of one store, with what the two legs give them (not yet scaled)."""
+
+    searcher: Searcher
+    chunks: rank.Chunks
+    lexical: rank.Signal
+    dense: rank.Signal
+
+
+def search(
+    searchers: Sequence[Searcher], question: str, *, past: Sequence[Exchange] = (), k: int = 10
+) -> Found:
+    """Find the k best chunks for a question in one or more stores, best first.
+
+    Fewer come back when fewer have anything to do with the question. Scores of several stores are on one
+    scale: the legs are divided by their best over all stores.
+
+    Args:
+        searchers: the stores.
+        question: any text.
+        past: the earlier exchanges of the conversation, oldest first.
+        k: at least 1.
+    """
+    carry = searchers[0].carry if searchers else CARRY
+    sought = in_context(understand(question), past, carry)
+    gathered = [_gather(searcher, sought) for searcher in searchers]
+    best_lexical = max((float(g.lexical.max(initial=0.0)) for g in gathered), default=0.0)
+    best_dense = max((float(g.dense.max(initial=0.0)) for g in gathered), default=0.0)
+    hits = [hit for g in gathered for hit in _rank(g, sought, best_lexical, best_dense, k)]
+    hits.sort(key=lambda hit: -hit.score)
+    return Found(tuple(hits[:k]), sought)
+
+
+def search_in_turn(
+    searchers: Sequence[Searcher], question: str, earlier: Sequence[str], *, k: int = 10
+) -> Found:
+    """Search as in a conversation of which only the questions are known.
+
+    The earlier ones are searched in turn, each carrying what was found for those before it.
+    """
+    past: list[Exchange] = []
+    for text in earlier:
+        found = search(searchers, text, past=past, k=SHOWN)
+        past.append(Exchange(text, tuple(Place(hit.path, hit.symbol, hit.scope) for hit in found.hits)))
+    return search(searchers, question, past=past, k=k)
+
+
+def _gather(searcher: Searcher, sought: Sought) -> _Gathered:
+    """What each leg proposes, and both legs' numbers for all of it."""
+    index = searcher.index
+    query = _query_vector(searcher, sought)
+    lexical = bm25(index, sought.terms)
+    mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
+    chunks = rank.union(
+        [
+            rank.top(lexical, CANDIDATES),
+            nearest(searcher.vectors, index, query, CANDIDATES),
+            np.asarray(mentioned, np.int64),
+            _related(index, sought),
+        ]
+    )
+    return _Gathered(searcher, chunks, lexical[chunks], cosines(index, chunks, query))
+
+
+def _rank(gathered: _Gathered, sought: Sought, best_lexical: float, best_dense: float, k: int) -> list[Hit]:
+    """The k best candidates of one store as hits, best first."""
+    index, weights, chunks = gathered.searcher.index, gathered.searcher.weights, gathered.chunks
+    if not len(chunks):
+        return []
+    wanted = term_idfs(index, sought.terms)
+    wanted = {term: idf * sought.terms[term] for term, idf in wanted.items()}
+    legs = {
+        "lexical": weights.lexical * rank.scaled(gathered.lexical, best_lexical),
+        "dense": weights.dense * rank.scaled(gathered.dense, best_dense),
+        "symbol": weights.symbol * rank.symbol_signal(index, chunks, wanted),
+        "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
+        "path": weights.path * rank.path_signal(index, chunks, wanted),
+        "related": _related_signal(gathered.searcher, chunks, sought),
+    }
+    legs["file"] = weights.file * rank.file_signal(index, chunks, legs["lexical"] + legs["dense"])
+    scores = np.sum(list(legs.values()), axis=0, dtype=np.float32)
+    scores *= rank.kind_factor(index, chunks, sought.question, weights)
+    scores *= rank.place_factor(index, chunks, sought.question, weights)
+    hits = []
+    for i in rank.spread(index, chunks, scores, weights)[:k]:
+        given = {name: round(float(values[i]), 4) for name, values in legs.items() if values[i]}
+        hits.append(index.hit(int(chunks[i]), float(scores[i]), given))
+    return hits
+
+
+def _query_vector(searcher: Searcher, sought: Sought) -> Vectors:
+    """The question's vector, with a share of the carried terms' in a follow-up."""
+    own = embed_question(searcher.embedder, searcher.index, sought.question.text, sought.question.terms)
+    if not sought.carried:
+        return own
+    about = " ".join((*sought.focus, *sought.carried))
+    carried = embed_question(searcher.embedder, searcher.index, about, sought.carried)
+    return mixed([(own, 1.0), (carried, searcher.carry.question)])
+
+
+def _related(index: ChunkIndex, sought: Sought) -> rank.Chunks:
+    """Chunks that name a symbol the conversation is at: its definition, its callers, its tests."""
+    found: list[int] = []
+    for name in sought.focus:
+        whole = terms(name)[-1:]
+        if whole:
+            found += index.postings(whole[0]).chunks[:CANDIDATES].tolist()
+    return np.asarray(found, np.int64)
+
+
+def _related_signal(searcher: Searcher, chunks: rank.Chunks, sought: Sought) -> rank.Signal:
+    """For follow-ups: near the places last shown; for "who calls it", a user of the symbol."""
+    index, weight = searcher.index, searcher.carry.place
+    values = np.zeros(len(chunks), np.float32)
+    if sought.near:
+        files = [index.file_path(file) for file in index.file[chunks].tolist()]
+        values += weight * np.asarray([path in sought.near for path in files], np.float32)
+    if "callers" in sought.question.asks or "tests" in sought.question.asks:
+        for name in sought.focus:
+            users = set(index.postings(terms(name)[-1]).chunks.tolist()) if terms(name) else set()
+            users -= set(index.defining(name))
+            values += 2 * weight * np.asarray([chunk in users for chunk in chunks.tolist()], np.float32)
+    return values

@@ -252,6 +252,19 @@ class TextGenerator(Protocol):
         ...
 
 
+@runtime_checkable
+class CompletingGenerator(TextGenerator, Protocol):
+    """A generator that also writes short texts of other kinds, such as a follow-up put on its own."""
+
+    def complete(self, text: str) -> str:
+        """The whole reply to a prompt.
+
+        Raises:
+            ProviderError: the service failed, or said nothing.
+        """
+        ...
+
+
 class Clock(Protocol):
     """Where times come from."""
 

@@ -35,15 +35,25 @@ def blob_id(content: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Filters:
+    """Globs relative to the root, in gitignore syntax. Empty `include` means everything."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A repository as it was asked for.
 
     `location` is canonical: the real absolute path of a folder, or a git URL without credentials.
     `ref` is a branch, tag or commit; None means the work tree of a folder, the default branch of a URL.
+    `filters` say which of its files are meant.
     """
 
     location: str
     ref: str | None = None
+    filters: Filters = Filters()  # noqa: RUF009 - frozen
 
     @property
     def is_url(self) -> bool:
@@ -58,14 +68,6 @@ class Source:
 
     def __str__(self) -> str:
         return f"{self.location}@{self.ref}" if self.ref else self.location
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Globs relative to the root, in gitignore syntax. Empty `include` means everything."""
-
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

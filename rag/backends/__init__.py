@@ -1,1 +1,75 @@
-"""One file a technology; imported only when asked for."""
+"""One file a technology; imported only when the settings name it.
+
+A new backend is one file here, one line in this module, and one extra in pyproject.toml where it needs a
+package of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag.errors import SettingsError
+from rag.ports import Embedder, TokenCounter, TurnStore, VectorIndex, Vectors
+from rag.settings import Settings
+
+if TYPE_CHECKING:
+    from rag.backends.adal_generator import AdalGenerator
+
+
+def open_embedder(settings: Settings) -> Embedder:
+    """The embedder that `settings.embedder` names: "static", "minilm" or "openai:MODEL"."""
+    name, _, model = settings.embedder.partition(":")
+    if name == "static":
+        from rag.backends.static_embedder import StaticEmbedder
+
+        return StaticEmbedder()
+    if name == "minilm":
+        from rag.backends.minilm_embedder import MiniLmEmbedder
+
+        return MiniLmEmbedder()
+    if name == "openai" and model:
+        from rag.backends.openai_embedder import OpenAIEmbedder
+
+        return OpenAIEmbedder.from_settings(settings, model)
+    raise SettingsError(
+        f"the embedder {settings.embedder!r} is not known; it is static, minilm, or openai:MODEL"
+    )
+
+
+def open_turn_store(settings: Settings) -> TurnStore:
+    """The store that `settings.memory` names: "" (SQLite in the home folder), "sqlite:///PATH", "memory:"."""
+    if settings.memory == "memory:":
+        from rag.backends.memory_turns import MemoryTurnStore
+
+        return MemoryTurnStore()
+    from rag.backends.sqlite_turns import SqliteTurnStore
+
+    if not settings.memory:
+        return SqliteTurnStore(settings.home / "turns.db")
+    scheme, _, path = settings.memory.partition(":///")
+    if scheme == "sqlite" and path:
+        return SqliteTurnStore(Path(path).expanduser().absolute())
+    raise SettingsError(f"the memory {settings.memory!r} is not known; it is memory: or sqlite:///PATH")
+
+
+def open_token_counter(settings: Settings) -> TokenCounter:
+    """Counts as the configured model does; without a model a quick estimate that errs high."""
+    from rag.backends.tiktoken_counter import EstimateCounter, open_counter
+
+    return open_counter(settings.model) if settings.has_model else EstimateCounter()
+
+
+def open_generator(settings: Settings) -> AdalGenerator:
+    """The configured language model."""
+    from rag.backends.adal_generator import AdalGenerator
+
+    return AdalGenerator.from_settings(settings)
+
+
+def open_vector_index(blocks: Sequence[Vectors]) -> VectorIndex:
+    """faiss over the blocks of a store."""
+    from rag.backends.faiss_index import FaissIndex
+
+    return FaissIndex(blocks)

@@ -11,15 +11,15 @@ from pathlib import Path
 from rag.database import format as store_format
 from rag.database.store import delta_path
 from rag.errors import StoreError
-from rag.types import Filters, Source
+from rag.types import Source
 
 
-def store_path(home: Path, source: Source, *, filters: Filters, embedder: str) -> Path:
+def store_path(home: Path, source: Source, *, embedder: str) -> Path:
     """The file of a store: one for each source, ref, filters and embedder, whatever the folder is called.
 
     `embedder` is the name in the settings; a new version of it is a new fingerprint in the same file.
     """
-    key = [source.location, source.ref, list(filters.include), list(filters.exclude), embedder]
+    key = [source.location, source.ref, list(source.filters.include), list(source.filters.exclude), embedder]
     digest = hashlib.sha256(json.dumps(key).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     readable = re.sub(r"[^A-Za-z0-9.-]+", "-", source.name).strip(".-")[:40] or "store"
     return home / "stores" / f"{readable}-{digest}.pkl"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from rag.database.store import Store, delta_path
 from rag.database.workers import digest_all
 from rag.errors import NothingToIndex
 from rag.ports import Embedder
-from rag.types import Checkout, FileEntry, Filters, IndexReport, Skipped
+from rag.types import Checkout, FileEntry, IndexReport, Skipped, Source
 
 Progress = Callable[[str, int, int], None]
 
@@ -48,7 +48,6 @@ _SMALL_DELTA = 4_000
 class Options:
     """How a source is indexed. `max_chars` caps a chunk."""
 
-    filters: Filters = field(default_factory=Filters)
     max_file_bytes: int = 1_000_000
     max_chars: int = 1_600
     wait_s: float = 600.0
@@ -66,13 +65,13 @@ class Changes:
         return bool(self.changed or self.removed)
 
 
-def fingerprint(embedder: Embedder, options: Options) -> dict[str, Any]:
+def fingerprint(source: Source, embedder: Embedder, options: Options) -> dict[str, Any]:
     """What must be equal for a store to be used."""
     return {
         "analyzer": ANALYZER_VERSION,
         "chunker": f"{CHUNKER_VERSION}:{options.max_chars}",
         "embedder": embedder.fingerprint,
-        "filters": [list(options.filters.include), list(options.filters.exclude)],
+        "filters": [list(source.filters.include), list(source.filters.exclude)],
         "max_file_bytes": options.max_file_bytes,
     }
 
@@ -106,8 +105,8 @@ def refresh(
     began = time.perf_counter()
     scanned_ns = time.time_ns()
     progress("scan", 0, 0)
-    walked = walk(checkout.root, options.filters, max_file_bytes=options.max_file_bytes)
-    wanted = fingerprint(embedder, options)
+    walked = walk(checkout.root, checkout.source.filters, max_file_bytes=options.max_file_bytes)
+    wanted = fingerprint(checkout.source, embedder, options)
     store, reason = (None, "asked for") if rebuild else _usable(path, wanted)
     if store is not None:
         changes = scan(store, checkout.root, walked.files)
@@ -157,9 +156,18 @@ def scan(store: Store, root: Path, files: Sequence[FileEntry]) -> Changes:
 
 def count_behind(store: Store, checkout: Checkout, options: Options) -> int:
     """How many files differ from what the store holds."""
-    walked = walk(checkout.root, options.filters, max_file_bytes=options.max_file_bytes)
+    walked = walk(checkout.root, checkout.source.filters, max_file_bytes=options.max_file_bytes)
     changes = scan(store, checkout.root, walked.files)
     return len(changes.changed) + len(changes.removed)
+
+
+def open_usable(path: Path, source: Source, embedder: Embedder, options: Options) -> Store | None:
+    """The store at `path` as it is; None when there is none, or it was made another way.
+
+    Raises:
+        StoreCorrupt, StoreTooNew: it cannot be read.
+    """
+    return _usable(path, fingerprint(source, embedder, options))[0]
 
 
 def _usable(path: Path, wanted: Mapping[str, Any]) -> tuple[Store | None, str]:

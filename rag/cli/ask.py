@@ -1,0 +1,270 @@
+"""`rag ask` and `rag chat`: answers with citations, in a conversation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import (
+    NOTHING_FOUND,
+    errors_as_exit_codes,
+    opened_engine,
+    out,
+    out_json,
+    say,
+    seconds,
+    settings_from,
+)
+from rag.errors import ConfigError, NotFound
+from rag.types import Answer, Conversation, Filters
+
+if TYPE_CHECKING:
+    from rag.service import Dialog, Engine
+
+
+def ask(
+    words: Annotated[
+        list[str], typer.Argument(metavar="[SOURCE] QUESTION", help="A path or git URL, and a question.")
+    ],
+    repo: options.Repositories = None,
+    ref: options.Ref = None,
+    go_on: options.Continue = False,
+    conversation: options.Named = None,
+    json: options.Json = False,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    client: options.Client = None,
+    template: options.Template = None,
+    context_tokens: options.ContextTokens = None,
+    answer_tokens: options.AnswerTokens = None,
+    memory: options.Memory = None,
+    embedder: options.Embedder = None,
+    include: options.Include = None,
+    exclude: options.Exclude = None,
+    no_refresh: options.NoRefresh = False,
+    keep_broken: Annotated[
+        bool, typer.Option("--keep-broken", help="Keep an answer that broke off, marked incomplete.")
+    ] = False,
+    yes: options.Yes = False,
+) -> None:
+    """Ask a question; the answer cites `path:start-end`.
+
+    With one word the repository is the conversation's, else the current directory.
+
+        rag ask . "Where is a token checked?"
+
+        rag ask "And who calls it?" -c
+
+        rag ask -r ../api -r https://example.org/team/web.git "How does login work?"
+    """
+    with errors_as_exit_codes():
+        settings = settings_from(
+            model=model,
+            base_url=base_url,
+            client=client,
+            template=template,
+            context_tokens=context_tokens,
+            answer_tokens=answer_tokens,
+            memory=memory,
+            embedder=embedder,
+        )
+        sources, question = split_words(words, repo or [])
+        with opened_engine(settings, yes=yes) as engine:
+            dialog = open_dialog(
+                engine,
+                sources,
+                ref=ref,
+                go_on=go_on,
+                name=conversation,
+                filters=Filters(tuple(include or ()), tuple(exclude or ())),
+                refreshing=not no_refresh,
+            )
+            answer = answer_question(engine, dialog, question, show=not json, keep_broken=keep_broken)
+            if json:
+                out_json(answer_json(answer, dialog))
+    if not answer.found:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def chat(
+    source: Annotated[
+        str, typer.Argument(help="A path or git URL; the current directory when left out.")
+    ] = "",
+    repo: options.Repositories = None,
+    ref: options.Ref = None,
+    go_on: options.Continue = False,
+    conversation: options.Named = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    client: options.Client = None,
+    template: options.Template = None,
+    context_tokens: options.ContextTokens = None,
+    answer_tokens: options.AnswerTokens = None,
+    memory: options.Memory = None,
+    embedder: options.Embedder = None,
+    include: options.Include = None,
+    exclude: options.Exclude = None,
+    yes: options.Yes = False,
+) -> None:
+    """Ask and go on asking, in one session. Ctrl-C stops an answer, Ctrl-D ends the session.
+
+    rag chat .
+
+    rag chat -c
+    """
+    with errors_as_exit_codes():
+        settings = settings_from(
+            model=model,
+            base_url=base_url,
+            client=client,
+            template=template,
+            context_tokens=context_tokens,
+            answer_tokens=answer_tokens,
+            memory=memory,
+            embedder=embedder,
+        )
+        sources = [*(repo or []), *([source] if source else [])]
+        with opened_engine(settings, yes=yes) as engine:
+            dialog = open_dialog(
+                engine,
+                sources,
+                ref=ref,
+                go_on=go_on,
+                name=conversation,
+                filters=Filters(tuple(include or ()), tuple(exclude or ())),
+            )
+            from rag.cli.session import Session
+
+            Session(engine, dialog).run()
+
+
+def split_words(words: Sequence[str], repositories: Sequence[str]) -> tuple[list[str], str]:
+    """The sources and the question of a command line: `QUESTION`, or `SOURCE QUESTION`.
+
+    Raises:
+        ConfigError: more words than that, or an empty question.
+    """
+    if len(words) > 2 or (len(words) == 2 and repositories):
+        raise ConfigError(
+            f"{len(words)} words were given where a source and a question are expected; put the question in "
+            'quotes: rag ask . "Where is a token checked?"'
+        )
+    question = words[-1].strip()
+    if not question:
+        raise ConfigError('the question is empty; ask for instance: rag ask . "Where is a token checked?"')
+    return [*repositories, *words[:-1]], question
+
+
+def open_dialog(
+    engine: Engine,
+    sources: Sequence[str],
+    *,
+    ref: str | None,
+    go_on: bool,
+    name: str | None,
+    filters: Filters,
+    refreshing: bool = True,
+) -> Dialog:
+    """The conversation that is asked for, with its repositories open.
+
+    Raises:
+        ConversationMismatch: it is about other repositories than those named.
+        NotFound: there is none to go on with.
+    """
+    from rag.service import locate
+
+    asked = [locate(source, ref, filters) for source in sources]
+    found: Conversation | None = None
+    if go_on:
+        last = engine.last_conversation() if name is None else engine.find_conversation(name)
+        found = engine.find_conversation(last.id, asked)
+    elif name is not None:
+        try:
+            found = engine.find_conversation(name, asked)
+        except NotFound:
+            found = None
+    wanted = asked or (list(found.sources) if found else []) or [locate(".", ref, filters)]
+    dialog = engine.dialog([engine.repository(source, refreshing=refreshing) for source in wanted], found)
+    dialog.name = name or ""
+    return dialog
+
+
+def answer_question(
+    engine: Engine, dialog: Dialog, question: str, *, show: bool, keep_broken: bool = False
+) -> Answer:
+    """Ask, print the answer as it comes (when `show`), and what it rests on and cost."""
+    from rag.service import converse
+
+    generator = engine.generator()
+    with closing(converse(dialog, question, generator, keep_broken=keep_broken)) as pieces:
+        ending = ""
+        for piece in pieces:
+            if isinstance(piece, Answer):
+                answer = piece
+            elif show:
+                out(piece, end="")
+                ending = piece[-1:]
+    if show:
+        if ending != "\n":
+            out()
+        _print_sources(answer, several=len(dialog.repositories) > 1)
+    _print_figures(engine, answer)
+    return answer
+
+
+def _print_sources(answer: Answer, *, several: bool) -> None:
+    if answer.citations:
+        out()
+    for citation in answer.citations:
+        place = f"{citation.repo}:{citation.place}" if several else citation.place
+        out(f"[{citation.n}] {place}{'  ' + citation.symbol if citation.symbol else ''}")
+
+
+def _print_figures(engine: Engine, answer: Answer) -> None:
+    for note in answer.notes:
+        say(f"rag: {note}")
+    if answer.invented:
+        say(f"rag: {answer.invented} references to sources that were never shown were removed")
+    usage = answer.usage
+    parts = [seconds(answer.seconds)]
+    if engine.settings.has_model:
+        about = "about " if usage.estimated else ""
+        cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd is not None else ""
+        parts.append(f"{about}{usage.prompt_tokens:,} + {usage.answer_tokens:,} tokens{cost}")
+        parts.append(answer.model)
+    number = "" if answer.turn_order is None else f"turn {answer.turn_order + 1}"
+    say("rag: " + " · ".join(part for part in (*parts, number) if part))
+    if not engine.settings.has_model and sys.stderr.isatty():
+        say("rag: no language model is configured; `rag doctor` says how to add one")
+
+
+def answer_json(answer: Answer, dialog: Dialog) -> dict[str, Any]:
+    """The answer as JSON values."""
+    return {
+        "question": answer.question,
+        "standalone_question": answer.standalone_question,
+        "answer": answer.text,
+        "found": answer.found,
+        "citations": [citation_json(c) for c in answer.citations],
+        "sources": [citation_json(c) for c in answer.sources],
+        "invented": answer.invented,
+        "notes": list(answer.notes),
+        "model": answer.model,
+        "usage": {**asdict(answer.usage), "total_tokens": answer.usage.total_tokens},
+        "conversation": answer.conversation_id,
+        "turn": answer.turn_id,
+        "number": None if answer.turn_order is None else answer.turn_order + 1,
+        "repositories": [str(r.source) for r in dialog.repositories],
+        "seconds": dict(answer.seconds),
+    }
+
+
+def citation_json(citation: Any) -> dict[str, Any]:
+    """A citation as JSON values, with its place in words."""
+    return {**asdict(citation), "place": citation.place}

@@ -1,0 +1,153 @@
+"""`rag index`: build or refresh a store, and see what is in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import (
+    errors_as_exit_codes,
+    megabytes,
+    opened_engine,
+    out,
+    out_json,
+    settings_from,
+    table,
+)
+from rag.errors import NotFound, StoreError
+from rag.settings import Settings
+from rag.types import Filters, IndexReport, Source
+
+
+def index(
+    source: Annotated[
+        str, typer.Argument(help="A path or git URL; the current directory when left out.")
+    ] = ".",
+    ref: options.Ref = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make it anew, whatever there is.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the stores there are.")] = False,
+    remove: Annotated[
+        Optional[str], typer.Option("--remove", metavar="SOURCE", help="Remove the stores of this source.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Name every skipped file.")] = False,
+    json: options.Json = False,
+    embedder: options.Embedder = None,
+    include: options.Include = None,
+    exclude: options.Exclude = None,
+    yes: options.Yes = False,
+) -> None:
+    """Index a repository, or what changed of it, and say what was seen, indexed and skipped, and why.
+
+    rag index .
+
+    rag index https://example.org/team/app.git --ref v2.1
+
+    rag index --list
+    """
+    with errors_as_exit_codes():
+        settings = settings_from(embedder=embedder)
+        if list_all:
+            _list(settings, json=json)
+        elif remove is not None:
+            _remove(settings, remove, ref, json=json)
+        else:
+            from rag.service import locate
+
+            wanted = locate(source, ref, Filters(tuple(include or ()), tuple(exclude or ())))
+            with opened_engine(settings, yes=yes) as engine:
+                report = engine.repository(wanted, rebuild=rebuild).report
+            assert report is not None
+            out_json(report_json(report)) if json else _print_report(report, verbose=verbose)
+
+
+def report_json(report: IndexReport) -> dict[str, Any]:
+    """The report as JSON values."""
+    return {
+        "source": str(report.source),
+        "action": report.action,
+        "reason": report.reason,
+        "store": str(report.path),
+        "commit": report.commit,
+        "seen": report.seen,
+        "files": report.files,
+        "chunks": report.chunks,
+        "changed": report.changed,
+        "removed": report.removed,
+        "skipped": [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in report.skipped],
+        "size_bytes": report.size_bytes,
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _print_report(report: IndexReport, *, verbose: bool) -> None:
+    skipped = Counter(skip.reason for skip in report.skipped)
+    rows: list[tuple[str, object, str]] = [
+        ("files seen", f"{report.seen:,}", str(report.source)),
+        ("indexed", f"{report.files:,}", f"{report.chunks:,} chunks"),
+        (report.action, f"{report.changed:,}", f"{report.removed:,} removed; {report.seconds:.2f} s"),
+    ]
+    for reason, count in skipped.most_common():
+        examples = [skip.path for skip in report.skipped if skip.reason == reason]
+        rows.append((f"skipped: {reason}", f"{count:,}", ", ".join(examples if verbose else examples[:3])))
+    rows.append(("store", megabytes(report.size_bytes), str(report.path)))
+    table("", ("what", "how many", ""), rows)
+
+
+def _list(settings: Settings, *, json: bool) -> None:
+    from rag.database.locate import stores
+
+    found: list[dict[str, Any]] = []
+    for path, header in stores(settings.home):
+        if isinstance(header, StoreError):
+            found.append({"store": str(path), "error": str(header)})
+            continue
+        source = Source(str(header["location"]), header["ref"] and str(header["ref"]) or None)
+        found.append(
+            {
+                "source": str(source),
+                "filters": header["filters"],
+                "embedder": header["embedder"],
+                "commit": header["commit"],
+                "built": datetime.fromtimestamp(float(str(header["built"]))).isoformat(" ", "seconds"),
+                "size_bytes": path.stat().st_size,
+                "store": str(path),
+            }
+        )
+    if json:
+        out_json(found)
+        return
+    rows = [
+        (row["store"], "", "", row["error"])
+        if "error" in row
+        else (row["source"], row["built"], megabytes(row["size_bytes"]), (row["commit"] or "")[:10])
+        for row in found
+    ]
+    table("", ("source", "built", "size", "commit"), rows)
+
+
+def _remove(settings: Settings, text: str, ref: str | None, *, json: bool) -> None:
+    from rag.database.locate import remove, stores
+    from rag.service import forget_clone, locate
+
+    wanted = locate(text, ref)
+    freed, removed = 0, 0
+    for path, header in stores(settings.home):
+        if isinstance(header, StoreError):
+            named = Path(text) == path
+        else:
+            named = header["location"] == wanted.location and (ref is None or header["ref"] == ref)
+        if named:
+            freed += remove(path)
+            removed += 1
+    if not removed:
+        raise NotFound(f"there is no store of {wanted}; `rag index --list` lists those there are")
+    freed += forget_clone(settings, wanted)
+    if json:
+        out_json({"removed": removed, "freed_bytes": freed})
+    else:
+        out(f"removed {removed} stores of {wanted}, {megabytes(freed)}")

@@ -1,0 +1,89 @@
+"""The options that several commands have, each defined once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+_MODEL = "Language model"
+_INDEX = "Index"
+_CONVERSATION = "Conversation"
+
+Model = Annotated[
+    Optional[str], typer.Option("--model", help="The model that answers.", rich_help_panel=_MODEL)
+]
+BaseUrl = Annotated[
+    Optional[str],
+    typer.Option(
+        "--base-url",
+        help="Any OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama).",
+        rich_help_panel=_MODEL,
+    ),
+]
+Client = Annotated[
+    Optional[str],
+    typer.Option("--client", help="Another AdalFlow model client, by name.", rich_help_panel=_MODEL),
+]
+Template = Annotated[
+    Optional[str],
+    typer.Option(
+        "--template",
+        help="A prompt template: a file, or a name in RAG_HOME/templates.",
+        rich_help_panel=_MODEL,
+    ),
+]
+ContextTokens = Annotated[
+    Optional[int],
+    typer.Option("--context-tokens", help="Tokens of prompt and answer together.", rich_help_panel=_MODEL),
+]
+AnswerTokens = Annotated[
+    Optional[int],
+    typer.Option("--answer-tokens", help="Tokens kept for the answer.", rich_help_panel=_MODEL),
+]
+Memory = Annotated[
+    Optional[str],
+    typer.Option(
+        "--memory", help="Where turns are kept: sqlite:///PATH or memory:.", rich_help_panel=_CONVERSATION
+    ),
+]
+Embedder = Annotated[
+    Optional[str],
+    typer.Option("--embedder", help="static, minilm, or openai:MODEL.", rich_help_panel=_INDEX),
+]
+Ref = Annotated[Optional[str], typer.Option("--ref", help="A branch, tag or commit.", rich_help_panel=_INDEX)]
+Include = Annotated[
+    Optional[list[str]],
+    typer.Option("--include", help="Index only what matches this glob. Repeatable.", rich_help_panel=_INDEX),
+]
+Exclude = Annotated[
+    Optional[list[str]],
+    typer.Option("--exclude", help="Leave out what matches this glob. Repeatable.", rich_help_panel=_INDEX),
+]
+NoRefresh = Annotated[
+    bool,
+    typer.Option(
+        "--no-refresh", help="Take the index as it is; say how many files are behind.", rich_help_panel=_INDEX
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Agree to what would be asked.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Repositories = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        "--repo", "-r", help="A repository to ask: a path or a git URL. Repeatable.", metavar="SOURCE"
+    ),
+]
+Continue = Annotated[
+    bool,
+    typer.Option("--continue", "-c", help="Go on with the last conversation.", rich_help_panel=_CONVERSATION),
+]
+Named = Annotated[
+    Optional[str],
+    typer.Option(
+        "--conversation",
+        metavar="NAME",
+        help="Go on with this conversation, or begin it.",
+        rich_help_panel=_CONVERSATION,
+    ),
+]

@@ -1,0 +1,169 @@
+"""`rag search`: retrieval alone. No model is asked, and AdalFlow is not imported."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rag.cli import options
+from rag.cli.ask import split_words
+from rag.cli.terminal import (
+    NOTHING_FOUND,
+    errors_as_exit_codes,
+    opened_engine,
+    out,
+    out_json,
+    say,
+    seconds,
+    settings_from,
+)
+from rag.errors import ConfigError
+from rag.types import Filters, Hit
+
+if TYPE_CHECKING:
+    from rag.retrieval.search import Searcher
+
+_PREVIEW_LINES = 3
+
+
+def search(
+    words: Annotated[
+        list[str], typer.Argument(metavar="[SOURCE] QUESTION", help="A path or git URL, and a question.")
+    ],
+    repo: options.Repositories = None,
+    ref: options.Ref = None,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many hits.")] = 10,
+    batch: Annotated[
+        bool,
+        typer.Option(
+            "--batch",
+            help='Read JSON lines {"id", "query", "history", "k"} from stdin, write {"id", "results"}.',
+        ),
+    ] = False,
+    json: options.Json = False,
+    embedder: options.Embedder = None,
+    include: options.Include = None,
+    exclude: options.Exclude = None,
+    no_refresh: options.NoRefresh = False,
+    yes: options.Yes = False,
+) -> None:
+    """Find the lines for a question, without any model.
+
+    rag search . "Where is a token checked?" -k 5
+
+    rag search . --batch < questions.jsonl
+    """
+    with errors_as_exit_codes():
+        settings = settings_from(embedder=embedder)
+        if batch:
+            sources, question = [*(repo or []), *words], ""
+        else:
+            sources, question = split_words(words, repo or [])
+        began = time.perf_counter()
+        with opened_engine(settings, yes=yes) as engine:
+            from rag.service import locate
+            from rag.retrieval.search import search as find
+
+            filters = Filters(tuple(include or ()), tuple(exclude or ()))
+            wanted = [locate(source, ref, filters) for source in sources or ["."]]
+            repositories = [engine.repository(source, refreshing=not no_refresh) for source in wanted]
+            searchers = [repository.searcher for repository in repositories]
+            if batch:
+                _serve_batch(searchers)
+                return
+            opened = time.perf_counter()
+            found = find(searchers, question, k=k)
+            times = {"open": opened - began, "search": time.perf_counter() - opened}
+        several = len(repositories) > 1
+        if json:
+            out_json({"question": question, "results": [hit_json(h) for h in found.hits], "seconds": times})
+        else:
+            _print_hits(found.hits, several=several)
+        say("rag: " + seconds(times))
+    if not found.hits:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """A hit as JSON values."""
+    return {
+        "repo": hit.repo,
+        "path": hit.path,
+        "start": hit.start,
+        "end": hit.end,
+        "place": hit.place,
+        "symbol": hit.symbol,
+        "scope": hit.scope,
+        "unit": hit.unit,
+        "kind": hit.kind,
+        "language": hit.language,
+        "score": round(hit.score, 6),
+        "legs": dict(hit.legs),
+        "commit": hit.commit,
+        "blob": hit.blob,
+        "text": hit.text,
+    }
+
+
+def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:
+    for number, hit in enumerate(hits, 1):
+        place = f"{hit.repo}:{hit.place}" if several else hit.place
+        name = ".".join(part for part in (hit.scope, hit.symbol) if part)
+        out(f"{number:2}. {place}  {name}  {hit.score:.3f}".replace("    ", "  "))
+        lines = [line for line in hit.text.splitlines() if line.strip()]
+        for line in lines[:_PREVIEW_LINES]:
+            out(f"      {line[:150]}")
+
+
+def _serve_batch(searchers: list[Searcher]) -> None:
+    """Answer JSON lines until the input ends. A line that is no request gets an error line, in its place."""
+    out(
+        json_module.dumps(
+            {"ready": True, "chunks": sum(s.index.live_count for s in searchers), "history": True}
+        )
+    )
+    failed = 0
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        reply = _batch_reply(searchers, line)
+        failed += "error" in reply
+        out(json_module.dumps(reply, ensure_ascii=False))
+    if failed:
+        raise ConfigError(f"{failed} lines of the input were no requests; their places in the output say why")
+
+
+def _batch_reply(searchers: list[Searcher], line: str) -> dict[str, Any]:
+    from rag.retrieval.search import search_in_turn
+
+    request: Any = None
+    try:
+        request = json_module.loads(line)
+        query, history, k = _checked_request(request)
+    except ValueError as error:
+        number = request.get("id") if isinstance(request, dict) else None
+        return {"id": number, "error": str(error)}
+    found = search_in_turn(searchers, query, history, k=k)
+    results = [
+        {"path": h.path, "start": h.start, "end": h.end, "symbol": h.symbol, "score": round(h.score, 6)}
+        | ({"repo": h.repo} if len(searchers) > 1 else {})
+        for h in found.hits
+    ]
+    return {"id": request.get("id"), "results": results}
+
+
+def _checked_request(request: Any) -> tuple[str, list[str], int]:
+    if not isinstance(request, dict):
+        raise ValueError("a JSON object is expected")
+    query, history, k = request.get("query"), request.get("history") or [], request.get("k") or 10
+    if not isinstance(query, str):
+        raise ValueError('"query" must be text')
+    if not isinstance(history, list) or not all(isinstance(text, str) for text in history):
+        raise ValueError('"history" must be a list of earlier questions')
+    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= 1000:
+        raise ValueError('"k" must be a whole number from 1 to 1000')
+    return query, history, k

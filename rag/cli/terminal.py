@@ -1,0 +1,204 @@
+"""What all commands share: settings from flags, progress and notices on stderr, errors as exit codes.
+
+Results go to stdout; everything else to stderr, and plainly when that is not a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rag.errors import ConfigError, RagError
+from rag.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from rag.ports import Embedder
+    from rag.service import Engine
+
+NOTHING_FOUND = 1
+INTERRUPTED = 130
+
+_STAGES = {"scan": "looking for changes", "chunk": "reading", "embed": "embedding", "write": "saving"}
+
+
+def out(text: str = "", *, end: str = "\n") -> None:
+    """Write a result to stdout, at once."""
+    sys.stdout.write(text + end)
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Tell the user something that is not the result."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def out_json(value: Any) -> None:
+    """Write a result as one JSON document; text is kept readable, not escaped to ASCII."""
+    out(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+
+@contextmanager
+def errors_as_exit_codes() -> Iterator[None]:
+    """Turn our errors into one line on stderr and their exit code; Ctrl-C into 130; a closed pipe into 0."""
+    try:
+        yield
+    except RagError as error:
+        say(f"rag: {error}")
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        say("\nrag: interrupted; nothing is lost")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # The reader of our output went away (`rag search … | head`): not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+
+
+def settings_from(**flags: Any) -> Settings:
+    """The settings of this run; a flag that is None was not given."""
+    return load_settings({name: value for name, value in flags.items() if value is not None})
+
+
+@contextmanager
+def opened_engine(settings: Settings, *, yes: bool = False) -> Iterator[Engine]:
+    """An engine whose progress and notices go to stderr, closed in the end."""
+    from rag.service import Engine
+
+    progress = _Progress()
+    engine = Engine(
+        settings,
+        progress=progress.tell,
+        notice=progress.interrupted_by(say),
+        confirm=progress.interrupted_by(_Confirmation(yes)),
+    )
+    try:
+        yield engine
+    finally:
+        progress.stop()
+        engine.close()
+
+
+class _Progress:
+    """A bar on a terminal; elsewhere one line for each stage that takes part in an indexing."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._stage = ""
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """Show how far a stage is. A total of 0 is unknown."""
+        if stage == "scan":
+            return
+        name = _STAGES.get(stage, stage)
+        if not sys.stderr.isatty():
+            if stage != self._stage:
+                say(f"rag: {name}{f' {total:,} {_unit(stage)}' if total else ''} …")
+            self._stage = stage
+            return
+        self._show(name, stage, done, total)
+        if stage == "write":
+            self.stop()
+
+    def _show(self, name: str, stage: str, done: int, total: int) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+        if stage != self._stage:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task = self._bar.add_task(name, total=total or None)
+            self._stage = stage
+        self._bar.update(self._task, completed=done, total=total or None)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = self._task = None
+        self._stage = ""
+
+    def interrupted_by(self, action: Any) -> Any:
+        """The action, done with the bar taken away."""
+
+        def run(*args: Any) -> None:
+            self.stop()
+            action(*args)
+
+        return run
+
+
+def _unit(stage: str) -> str:
+    return "chunks" if stage == "embed" else "files"
+
+
+class _Confirmation:
+    """Asks before many texts are sent to a paid service."""
+
+    SMALL_USD = 0.05
+
+    def __init__(self, yes: bool) -> None:
+        self._yes = yes
+
+    def __call__(self, texts: Sequence[str], embedder: Embedder) -> None:
+        estimate = getattr(embedder, "estimate", None)
+        if estimate is None:
+            return
+        tokens, usd = estimate(texts)
+        cost = "at no known price" if usd is None else f"about ${usd:.2f}"
+        say(f"rag: {len(texts):,} chunks, about {tokens:,} tokens, go to {embedder.fingerprint} ({cost})")
+        if self._yes or usd == 0 or (usd is not None and usd < self.SMALL_USD):
+            return
+        if not sys.stdin.isatty():
+            raise ConfigError("indexing would send that much text to a paid service; say --yes to agree")
+        if not typer.confirm("go on?", err=True):
+            raise ConfigError(
+                "nothing was sent; choose another embedder with --embedder, or agree with --yes"
+            )
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table to stdout: drawn on a terminal, tab-separated with a heading line elsewhere."""
+    if not sys.stdout.isatty():
+        out("\t".join(columns))
+        for row in rows:
+            out("\t".join(str(cell) for cell in row))
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    drawn = Table(*columns, title=title or None, title_justify="left")
+    for row in rows:
+        drawn.add_row(*(escape(str(cell)) for cell in row))
+    Console().print(drawn)
+
+
+def megabytes(size_bytes: int) -> str:
+    """A size as people read it."""
+    return f"{size_bytes / 1e6:.1f} MB"
+
+
+def seconds(values: Mapping[str, float]) -> str:
+    """Durations as `search 12 ms, answer 1.4 s`."""
+    return ", ".join(f"{name} {_duration(value)}" for name, value in values.items())
+
+
+def _duration(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.0f} ms"

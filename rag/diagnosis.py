@@ -1,0 +1,135 @@
+"""What is configured, reachable and missing, with the line that mends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
+
+from rag import backends
+from rag.database.locate import stores
+from rag.errors import RagError, StoreError
+from rag.settings import Settings
+
+State = Literal["ok", "off", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `off` is an option not used; `bad` needs mending, by `mend`."""
+
+    what: str
+    state: State
+    said: str
+    mend: str = ""
+
+
+def diagnose(settings: Settings, *, ask_servers: bool = True) -> Iterator[Finding]:
+    """Look at everything, in the order in which it is needed."""
+    yield Finding("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
+    yield _installed()
+    yield _git()
+    yield _home(settings)
+    yield _settings_file(settings)
+    yield _embedder(settings, ask_servers=ask_servers)
+    yield _stores(settings)
+    yield _memory(settings)
+    yield _model(settings, ask_servers=ask_servers)
+
+
+def _installed() -> Finding:
+    missing = []
+    for package in ("adalflow", "faiss-cpu", "jinja2", "numpy", "openai", "tiktoken", "tree-sitter"):
+        try:
+            version(package)
+        except PackageNotFoundError:
+            missing.append(package)
+    if missing:
+        return Finding(
+            "packages", "bad", f"missing: {', '.join(missing)}", f"pip install {' '.join(missing)}"
+        )
+    return Finding("packages", "ok", f"adalflow {version('adalflow')}, openai {version('openai')}")
+
+
+def _git() -> Finding:
+    program = shutil.which("git")
+    if program is None:
+        return Finding("git", "bad", "not found; only plain folders can be read", "install git")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    return Finding("git", "ok", said.strip())
+
+
+def _home(settings: Settings) -> Finding:
+    home = settings.home
+    parent = next((p for p in (home, *home.parents) if p.exists()), home)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        return Finding("home", "bad", f"{home} cannot be written", "export RAG_HOME=/a/folder/of/yours")
+    free = shutil.disk_usage(parent).free
+    return Finding("home", "ok", f"{home}, {free / 1e9:.1f} GB free")
+
+
+def _settings_file(settings: Settings) -> Finding:
+    if settings.config_file.exists():
+        return Finding("settings file", "ok", str(settings.config_file))
+    return Finding("settings file", "off", f"none at {settings.config_file}; flags and environment serve")
+
+
+def _embedder(settings: Settings, *, ask_servers: bool) -> Finding:
+    try:
+        embedder = backends.open_embedder(settings)
+        if ask_servers or settings.embedder in ("static", "minilm"):
+            dim = embedder.embed(["where is the token checked"], role="query").shape[1]
+            return Finding("embedder", "ok", f"{settings.embedder}, {dim} dimensions")
+        return Finding("embedder", "ok", f"{settings.embedder}, not asked")
+    except RagError as error:
+        return Finding("embedder", "bad", str(error), "rag … --embedder static")
+
+
+def _stores(settings: Settings) -> Finding:
+    found = list(stores(settings.home))
+    broken = [path.name for path, header in found if isinstance(header, StoreError)]
+    if broken:
+        return Finding(
+            "stores", "bad", f"cannot be read: {', '.join(broken)}", f"rm {settings.home}/stores/{broken[0]}"
+        )
+    return Finding("stores", "ok", f"{len(found)} in {settings.home / 'stores'}")
+
+
+def _memory(settings: Settings) -> Finding:
+    try:
+        store = backends.open_turn_store(settings)
+        count = len(store.conversations(namespace=settings.namespace))
+        store.close()
+    except RagError as error:
+        return Finding("memory", "bad", str(error), "rag … --memory sqlite:///ANOTHER/FILE")
+    return Finding(
+        "memory", "ok", f"{count} conversations in {settings.memory or settings.home / 'turns.db'}"
+    )
+
+
+def _model(settings: Settings, *, ask_servers: bool) -> Finding:
+    if not settings.has_model:
+        return Finding(
+            "model",
+            "off",
+            "none; answers quote the nearest lines",
+            "export OPENAI_API_KEY=…, or --base-url http://127.0.0.1:11434/v1 --model NAME",
+        )
+    where = settings.base_url or "api.openai.com"
+    if not ask_servers or settings.client != "openai":
+        return Finding("model", "ok", f"{settings.model or 'the only one'} at {where}, not asked")
+    from rag.backends.openai_client import list_models
+
+    try:
+        names = list_models(settings.base_url, settings.api_key, timeout_s=min(settings.timeout_s, 10.0))
+    except RagError as error:
+        return Finding("model", "bad", str(error), "rag … --base-url URL, or export OPENAI_API_KEY=…")
+    if settings.model and names and settings.model not in names:
+        known = ", ".join(names[:8])
+        return Finding("model", "bad", f"{where} has no model {settings.model}", f"--model one of: {known}")
+    return Finding("model", "ok", f"{settings.model or ', '.join(names[:3])} at {where}")

@@ -1,0 +1,283 @@
+"""A SQLite file that several processes and threads write to, opened and migrated safely.
+
+Each process has one connection, guarded by a lock; between processes SQLite's own locks and its
+write-ahead log do the work. A write begins with BEGIN IMMEDIATE, so it waits for others at its start and
+never has to be begun again. `synchronous` is FULL: what a call has returned is on the disk, and survives
+the loss of power as well as of the process.
+
+After a fork the child must not use its parent's connection, nor close it in the middle of a transaction:
+a hook takes all locks before the fork, so that no transaction is open, and the child opens its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTooNew, StoreUnwritable
+
+OLDEST_SQLITE = (3, 37, 0)
+"""The first version that knows STRICT tables."""
+
+_MEND_CORRUPT = (
+    "nothing was changed; put a copy back in its place, or move it away to begin anew "
+    "(`sqlite3 FILE .recover` prints what can still be read)"
+)
+_MEND_TOO_NEW = "or point --memory or RAG_MEMORY at another file"
+
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_UNWRITABLE = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM,
+)
+
+_FILES: weakref.WeakSet[SqliteFile] = weakref.WeakSet()
+_OPENING = threading.RLock()
+_FORKING = threading.RLock()
+_held: list[SqliteFile] = []
+_inherited: list[sqlite3.Connection] = []
+_forks_guarded = False
+
+
+class SqliteFile:
+    """A database file with a schema of ours.
+
+    Args:
+        path: the file; it is made when it is not there (mode 0600, missing folders 0700).
+        application_id: marks the file as ours (`PRAGMA application_id`).
+        migrations: statements for each version of the schema; version n is reached by the first n.
+        busy_timeout_s: how long to wait for another process that writes.
+
+    Raises:
+        StoreCorrupt: the file is not a database, is damaged, or belongs to another program.
+        StoreTooNew: a newer version of rag wrote it.
+        StoreUnwritable: it cannot be made or written.
+        StoreBusy: another process held it for longer than `busy_timeout_s`.
+        SettingsError: the SQLite of this Python is older than `OLDEST_SQLITE`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        application_id: int,
+        migrations: Sequence[Sequence[str]],
+        busy_timeout_s: float = 30.0,
+    ) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise SettingsError(
+                f"this Python carries SQLite {sqlite3.sqlite_version}, but "
+                f"{'.'.join(map(str, OLDEST_SQLITE))} is needed; use a newer Python, or --memory memory:"
+            )
+        self.path = path.absolute()
+        self._application_id = application_id
+        self._migrations = migrations
+        self._busy_timeout_s = busy_timeout_s
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._closed = False
+        with _OPENING:
+            _guard_forks()
+            _FILES.add(self)
+        with self._lock, self._translated():
+            self._connected()
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that writes: all of it is stored, or on any error nothing."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that reads: all its queries see the same moment."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close the connection of this process. Closing twice is fine; using it afterwards is not."""
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_connection", None) is not None:
+            self.close()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._translated():
+            connection = self._connected()
+            connection.execute(begin)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._closed:
+            raise ValueError(f"the store {self.path} is closed")
+        if self._connection is None:
+            connection = self._opened()
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _opened(self) -> sqlite3.Connection:
+        with _OPENING:
+            try:
+                _make_folder(self.path.parent)
+                # Only when it is new: closing any descriptor of a file drops this process's locks on it.
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            except FileExistsError:
+                pass
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise StoreUnwritable(path=str(self.path), why=why) from error
+        return sqlite3.connect(
+            self.path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
+        )
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = _decode
+        if self._version(connection) < len(self._migrations):
+            self._write_ahead(connection)
+            self._migrate(connection)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """The version of the schema, 0 for a file that is still empty."""
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application_id != self._application_id and (application_id or version or tables):
+            why = "it is the SQLite database of another program"
+            raise StoreCorrupt(path=str(self.path), why=why, mend="name another file, nothing was changed")
+        if version > len(self._migrations):
+            raise StoreTooNew(
+                path=str(self.path), found=version, supported=len(self._migrations), mend=_MEND_TOO_NEW
+            )
+        return int(version)
+
+    def _write_ahead(self, connection: sqlite3.Connection) -> None:
+        # SQLite does not wait for others here, whatever the timeout; where a file system cannot share
+        # memory it stays with the older journal, which is as safe.
+        deadline = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = self._version(connection)  # another process may have been faster
+            for statements in self._migrations[version:]:
+                for statement in statements:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
+            connection.execute(f"PRAGMA application_id = {self._application_id}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if (ours := self._translation(error)) is None:
+                raise
+            raise ours from error
+
+    def _translation(self, error: sqlite3.Error) -> RagError | None:
+        """Our error for one of SQLite's, None for a mistake in our own statements."""
+        code = getattr(error, "sqlite_errorcode", -1) & 0xFF
+        if code in _CORRUPT:
+            return StoreCorrupt(path=str(self.path), why=str(error), mend=_MEND_CORRUPT)
+        if code in _BUSY:
+            return StoreBusy(path=str(self.path), waited_s=self._busy_timeout_s, doing="writing")
+        if code in _UNWRITABLE:
+            return StoreUnwritable(path=str(self.path), why=str(error))
+        return None
+
+    def _abandon(self) -> None:
+        """Forget the parent's connection without closing it, as closing could touch the parent's files."""
+        if self._connection is not None:
+            _inherited.append(self._connection)
+            self._connection = None
+
+
+def _decode(raw: bytes) -> str:
+    # Names of files may hold bytes that are no text; Python carries them as lone surrogates.
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and its missing parents, for this user only."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _guard_forks() -> None:
+    global _forks_guarded
+    register: Callable[..., None] | None = getattr(os, "register_at_fork", None)
+    if register is not None and not _forks_guarded:
+        register(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+    _forks_guarded = True
+
+
+def _before_fork() -> None:
+    # A file's lock is always taken before _OPENING, so look again for files made in the meantime.
+    _FORKING.acquire()
+    while True:
+        _OPENING.acquire()
+        new = [file for file in _FILES if file not in _held]
+        if not new:
+            return
+        _OPENING.release()
+        for file in new:
+            file._lock.acquire()
+        _held.extend(new)
+
+
+def _after_fork() -> None:
+    _OPENING.release()
+    for file in _held:
+        file._lock.release()
+    _held.clear()
+    _FORKING.release()
+
+
+def _after_fork_in_child() -> None:
+    for file in _held:
+        file._abandon()
+    _after_fork()

@@ -1,0 +1,555 @@
+"""Every turn store keeps the same promises; SQLite keeps them across processes, kills and full disks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from rag.backends import sqlite_file
+from rag.backends.memory_turns import MemoryTurnStore
+from rag.backends.sqlite_turns import APPLICATION_ID, MIGRATIONS, SqliteTurnStore
+from rag.errors import (
+    ConversationMismatch,
+    NotFound,
+    SettingsError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreTooNew,
+    StoreUnwritable,
+)
+from rag.ports import TurnStore
+from rag.testing.turn_store import TurnStoreContract, full_turn, said
+from rag.types import AssistantResponse, Citation, DialogTurn, Source, Usage, UserQuery
+
+
+class TestMemoryTurnStore(TurnStoreContract):
+    @pytest.fixture
+    def store(self) -> TurnStore:
+        return MemoryTurnStore()
+
+
+class TestSqliteTurnStore(TurnStoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[TurnStore]:
+        store = SqliteTurnStore(tmp_path / "turns.db")
+        yield store
+        store.close()
+
+
+# ---------------------------------------------------------------- any use: the store is a plain list
+
+
+texts = st.text(max_size=20) | st.sampled_from(["\udcff.py", "a\0b", "<|endoftext|>", "naïve 北京 😀"])
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+metadata = st.none() | st.dictionaries(texts, json_values, max_size=3)
+counts = st.integers(0, 2**40)
+moments = st.none() | st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.timezones())
+scores = st.floats(allow_nan=False, allow_infinity=False)
+citations = st.builds(
+    Citation,
+    **dict.fromkeys(("repo", "path", "blob", "symbol", "span_hash", "location"), texts),
+    **dict.fromkeys(("n", "start", "end"), counts),
+    commit=st.none() | texts,
+    dirty=st.booleans(),
+    score=scores,
+    used=st.booleans(),
+)
+dialog_turns = st.builds(
+    DialogTurn,
+    user_query=st.none() | st.builds(UserQuery, texts, metadata),
+    assistant_response=st.none() | st.builds(AssistantResponse, texts, metadata),
+    parent_id=st.none() | texts,
+    standalone_question=texts,
+    citations=st.lists(citations, max_size=3).map(tuple),
+    model=texts,
+    prompt_hash=texts,
+    usage=st.builds(Usage, counts, counts, st.booleans(), st.none() | scores),
+    complete=st.booleans(),
+    user_query_timestamp=moments,
+    assistant_response_timestamp=moments,
+    user_id=st.none() | texts,
+    metadata=metadata,
+)
+namespaces = st.sampled_from(["", "ada", "bob"])
+names = st.sampled_from(["", "", "demo", "other"])
+sources = st.lists(st.builds(Source, texts, st.none() | texts), max_size=2)
+
+
+class TurnStoreMachine(RuleBasedStateMachine):
+    """Any sequence of calls, against plain lists."""
+
+    conversations: Bundle[str] = Bundle("conversations")
+    turn_ids: Bundle[str] = Bundle("turn_ids")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = self.make_store()
+        self.kept: dict[str, tuple[str, str, tuple[Source, ...], list[DialogTurn]]] = {}
+        self.given: dict[str, int] = {}  # orders given so far
+        self.written: list[str] = []  # the last one last
+
+    def make_store(self) -> TurnStore:
+        return MemoryTurnStore()
+
+    def teardown(self) -> None:
+        self.store.close()
+
+    def turn_in(self, turn_id: str, namespace: str) -> DialogTurn | None:
+        for where, _, _, turns in self.kept.values():
+            for turn in turns:
+                if (where, turn.id) == (namespace, turn_id):
+                    return turn
+        return None
+
+    @rule(target=conversations, namespace=namespaces, name=names, sources=sources)
+    def create(self, namespace: str, name: str, sources: list[Source]) -> str:
+        taken = [
+            key
+            for key, (where, named, _, _) in self.kept.items()
+            if name and (where, named) == (namespace, name)
+        ]
+        if taken:
+            with pytest.raises(ConversationMismatch):
+                self.store.create_conversation(namespace=namespace, name=name, sources=sources)
+            return taken[0]
+        made = self.store.create_conversation(namespace=namespace, name=name, sources=sources)
+        self.kept[made.id] = (namespace, name, tuple(sources), [])
+        self.given[made.id] = 0
+        self.written.append(made.id)
+        return made.id
+
+    @rule(target=turn_ids, conversation=conversations, turn=dialog_turns, namespace=namespaces)
+    def append(self, conversation: str, turn: DialogTurn, namespace: str) -> str:
+        self.put(conversation, turn, namespace)
+        return turn.id
+
+    @rule(conversation=conversations, turn_id=turn_ids, turn=dialog_turns, namespace=namespaces)
+    def append_a_known_id(self, conversation: str, turn_id: str, turn: DialogTurn, namespace: str) -> None:
+        self.put(conversation, replace(turn, id=turn_id), namespace)
+
+    def put(self, conversation: str, turn: DialogTurn, namespace: str) -> None:
+        if conversation not in self.kept or self.kept[conversation][0] != namespace:
+            with pytest.raises(NotFound):
+                self.store.append(turn, conversation=conversation, namespace=namespace)
+            return
+        stored = self.store.append(turn, conversation=conversation, namespace=namespace)
+        known = self.turn_in(turn.id, namespace)
+        if known is None:
+            order = self.given[conversation]
+            known = replace(turn, order=order, conversation_id=conversation, namespace=namespace)
+            self.given[conversation] += 1
+            self.kept[conversation][3].append(known)
+            self.written.remove(conversation)
+            self.written.append(conversation)
+        assert stored == known
+
+    @rule(turn_id=turn_ids, namespace=namespaces)
+    def delete_turn(self, turn_id: str, namespace: str) -> None:
+        known = self.turn_in(turn_id, namespace)
+        assert self.store.delete_turn(turn_id, namespace=namespace) is (known is not None)
+        if known is not None:
+            self.kept[known.conversation_id or ""][3].remove(known)
+
+    @rule(conversation=conversations, namespace=namespaces)
+    def delete_conversation(self, conversation: str, namespace: str) -> None:
+        if conversation not in self.kept or self.kept[conversation][0] != namespace:
+            with pytest.raises(NotFound):
+                self.store.delete_conversation(conversation, namespace=namespace)
+            return
+        assert self.store.delete_conversation(conversation, namespace=namespace) == len(
+            self.kept[conversation][3]
+        )
+        del self.kept[conversation]
+        self.written.remove(conversation)
+
+    @rule(conversation=conversations, last=st.integers(0, 4))
+    def read_the_newest(self, conversation: str, last: int) -> None:
+        if conversation in self.kept:
+            namespace, _, _, turns = self.kept[conversation]
+            newest = turns[len(turns) - min(last, len(turns)) :]
+            assert self.store.turns(conversation, namespace=namespace, last=last) == newest
+
+    @invariant()
+    def the_store_holds_what_the_lists_hold(self) -> None:
+        for namespace in ("", "ada", "bob"):
+            expected = [key for key in reversed(self.written) if self.kept[key][0] == namespace]
+            assert [each.id for each in self.store.conversations(namespace=namespace)] == expected
+        for key, (namespace, name, sources, turns) in self.kept.items():
+            found = self.store.conversation(key, namespace=namespace)
+            assert (found.name, found.sources, found.turn_count) == (name, sources, len(turns))
+            assert self.store.turns(key, namespace=namespace) == turns
+
+
+class SqliteTurnStoreMachine(TurnStoreMachine):
+    """The same on SQLite, whose file is also closed and opened again in between."""
+
+    def make_store(self) -> TurnStore:
+        self.folder = tempfile.TemporaryDirectory()
+        return SqliteTurnStore(Path(self.folder.name) / "turns.db")
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = SqliteTurnStore(Path(self.folder.name) / "turns.db")
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.folder.cleanup()
+
+
+_machine_settings = settings(
+    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestMemoryTurnStoreIsAList = TurnStoreMachine.TestCase
+TestMemoryTurnStoreIsAList.settings = _machine_settings
+TestSqliteTurnStoreIsAList = SqliteTurnStoreMachine.TestCase
+TestSqliteTurnStoreIsAList.settings = _machine_settings
+
+
+# ---------------------------------------------------------------- both, pickled
+
+
+def test_the_memory_store_pickles_with_its_turns() -> None:
+    store = MemoryTurnStore()
+    here = store.create_conversation(name="demo")
+    turn = store.append(full_turn(), conversation=here.id)
+    copy = pickle.loads(pickle.dumps(store))
+    assert copy.turns(here.id) == [turn]
+    copy.append(said("?"), conversation=here.id)
+    assert store.turns(here.id) == [turn]
+
+
+# ---------------------------------------------------------------- SQLite: the file
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "rag" / "turns.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteTurnStore]:
+    store = SqliteTurnStore(path)
+    yield store
+    store.close()
+
+
+def test_a_closed_store_opens_again_with_everything(path: Path, store: SqliteTurnStore) -> None:
+    here = store.create_conversation(name="demo", sources=[Source("/r\udcff", "main")])
+    turn = store.append(full_turn(), conversation=here.id)
+    store.close()
+    with pytest.raises(ValueError, match="closed"):
+        store.turn(turn.id)
+    again = SqliteTurnStore(path)
+    assert again.conversation("demo").sources == here.sources
+    assert again.turns(here.id) == [turn]
+    again.close()
+
+
+def test_it_pickles_as_its_path(store: SqliteTurnStore) -> None:
+    here = store.create_conversation(name="demo")
+    copy = pickle.loads(pickle.dumps(store))
+    assert copy.conversation("demo") == here
+    copy.close()
+
+
+def test_only_this_user_can_read_it(path: Path, store: SqliteTurnStore) -> None:
+    store.create_conversation()
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in (path, *path.parent.iterdir())}
+    assert modes == {"turns.db": 0o600, "turns.db-wal": 0o600, "turns.db-shm": 0o600}
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (path.parent, path.parent.parent)] == [
+        0o700,
+        0o700,
+    ]
+
+
+def test_no_citation_outlives_its_turn(path: Path, store: SqliteTurnStore) -> None:
+    here, there = store.create_conversation(), store.create_conversation()
+    kept = store.append(full_turn(), conversation=here.id)
+    store.delete_turn(store.append(full_turn(), conversation=here.id).id)
+    store.append(full_turn(), conversation=there.id)
+    store.delete_conversation(there.id)
+    with sqlite3.connect(path) as db:
+        rows = (
+            db.execute("SELECT count(*) FROM citation").fetchone(),
+            db.execute("SELECT count(*) FROM turn").fetchone(),
+        )
+    db.close()
+    assert rows == ((len(kept.citations),), (1,))
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database, but long enough to look like one " * 40, b"SQLite", b"\0" * 4096]
+)
+def test_a_foreign_file_is_named_and_left_alone(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(StoreCorrupt, match=r"turns\.db.*nothing was changed"):
+        SqliteTurnStore(path)
+    assert path.read_bytes() == content
+
+
+def test_the_database_of_another_program_is_named_and_left_alone(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE bookmarks (url TEXT)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreCorrupt, match="another program"):
+        SqliteTurnStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_file_is_named_and_left_alone(path: Path, store: SqliteTurnStore) -> None:
+    here = store.create_conversation()
+    for _ in range(50):
+        store.append(full_turn(), conversation=here.id)
+    store.close()
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:4096] + b"\xff" * 8192 + whole[12288:], whole[:30]):
+        path.write_bytes(damaged)
+        with pytest.raises(StoreCorrupt, match=r"turns\.db"):
+            _read_everything(path)
+        assert path.read_bytes() == damaged
+
+
+def _read_everything(path: Path) -> None:
+    store = SqliteTurnStore(path)
+    try:
+        for conversation in store.conversations():
+            store.turns(conversation.id)
+    finally:
+        store.close()
+
+
+def test_a_file_from_a_newer_version_is_left_alone(path: Path, store: SqliteTurnStore) -> None:
+    store.close()
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    db.close()
+    with pytest.raises(StoreTooNew, match="upgrade rag") as caught:
+        SqliteTurnStore(path)
+    assert (caught.value.found, caught.value.supported) == (len(MIGRATIONS) + 1, len(MIGRATIONS))
+
+
+def test_migrations_run_once_each_in_order(path: Path) -> None:
+    def opened(*migrations: tuple[str, ...]) -> sqlite_file.SqliteFile:
+        return sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=migrations)
+
+    first, second = ("CREATE TABLE a (x) ",), ("ALTER TABLE a ADD COLUMN y", "INSERT INTO a VALUES (1, 2)")
+    opened(first).close()
+    for _ in range(2):
+        file = opened(first, second)
+        with file.read() as db:
+            assert [tuple(row) for row in db.execute("SELECT x, y FROM a")] == [(1, 2)]
+        file.close()
+    with pytest.raises(sqlite3.OperationalError):
+        opened(first, second, ("INSERT INTO a VALUES (3, 4)", "nonsense"))
+    file = opened(first, second)
+    with file.read() as db:
+        assert db.execute("SELECT count(*) FROM a").fetchone()[0] == 1
+    file.close()
+
+
+def test_an_old_sqlite_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file.sqlite3, "sqlite_version_info", (3, 31, 1))
+    with pytest.raises(SettingsError, match=r"3\.37\.0"):
+        SqliteTurnStore(path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnwritable, match=r"file/turns\.db"):
+        SqliteTurnStore(tmp_path / "file" / "turns.db")
+    with pytest.raises(StoreUnwritable, match=str(tmp_path)):
+        SqliteTurnStore(tmp_path)
+
+
+def test_a_writer_that_never_ends_is_reported(path: Path, store: SqliteTurnStore) -> None:
+    other = SqliteTurnStore(path, busy_timeout_s=0.05)
+    with store._file.write(), pytest.raises(StoreBusy, match="writing"):
+        other.create_conversation()
+    other.create_conversation()
+    assert store.conversations() == other.conversations()
+    other.close()
+
+
+# ---------------------------------------------------------------- SQLite: other processes
+
+
+def run_python(code: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+APPEND = """
+import sys
+from pathlib import Path
+from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.testing.turn_store import full_turn
+store = SqliteTurnStore(Path(sys.argv[1]))
+for _ in range(int(sys.argv[3])):
+    print(store.append(full_turn(), conversation=sys.argv[2]).id, flush=True)
+"""
+
+
+def test_a_killed_process_loses_no_acknowledged_turn(path: Path, store: SqliteTurnStore) -> None:
+    here = store.create_conversation()
+    acknowledged: list[str] = []
+    for enough in (1, 7, 30):
+        child = subprocess.Popen(
+            [sys.executable, "-c", APPEND, str(path), here.id, "1000000"], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        with child.stdout as lines:
+            acknowledged += [next(lines).strip() for _ in range(enough)]
+            child.send_signal(signal.SIGKILL)
+            # What it wrote before it died was acknowledged too; only a cut last line was not.
+            acknowledged += [line.strip() for line in lines if line.endswith("\n")]
+        assert child.wait() == -signal.SIGKILL
+    turns = store.turns(here.id)
+    assert set(acknowledged) <= {turn.id for turn in turns}
+    assert len(turns) <= len(acknowledged) + 3
+    assert [turn.order for turn in turns] == list(range(len(turns)))
+    assert all(turn.citations == full_turn().citations for turn in turns)
+    assert store.append(said("?"), conversation=here.id).order == len(turns)
+
+
+def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
+    code = """
+    import sys
+    from pathlib import Path
+    from rag.backends.sqlite_turns import SqliteTurnStore
+    from rag.errors import ConversationMismatch
+    from rag.testing.turn_store import said
+    store = SqliteTurnStore(Path(sys.argv[1]))
+    try:
+        store.create_conversation(name="demo")
+    except ConversationMismatch:
+        pass
+    here = store.conversation("demo")
+    for n in range(50):
+        store.append(said(f"{sys.argv[2]}-{n}"), conversation=here.id)
+    store.close()
+    """
+    children = [
+        subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), str(path), str(n)]) for n in range(4)
+    ]
+    assert [child.wait() for child in children] == [0, 0, 0, 0]
+    store = SqliteTurnStore(path)
+    turns = store.turns(store.conversation("demo").id)
+    store.close()
+    assert [turn.order for turn in turns] == list(range(200))
+    for n in range(4):
+        own = [turn.question for turn in turns if turn.question.startswith(f"{n}-")]
+        assert own == [f"{n}-{k}" for k in range(50)]
+
+
+def _append_in_child(store: SqliteTurnStore, conversation: str) -> None:
+    for _ in range(20):
+        store.append(said("child"), conversation=conversation)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_uses_a_connection_of_its_own(store: SqliteTurnStore) -> None:
+    here = store.create_conversation()
+    children = [
+        multiprocessing.get_context("fork").Process(target=_append_in_child, args=(store, here.id))
+        for _ in range(2)
+    ]
+    for child in children:
+        child.start()
+    for _ in range(20):
+        store.append(said("parent"), conversation=here.id)
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+    assert [turn.order for turn in store.turns(here.id)] == list(range(60))
+
+
+def test_a_full_disk_is_an_error_that_loses_nothing(path: Path, store: SqliteTurnStore) -> None:
+    here = store.create_conversation()
+    turn = store.append(full_turn(), conversation=here.id)
+    code = """
+    import resource, sys
+    from pathlib import Path
+    from rag.backends.sqlite_turns import SqliteTurnStore
+    from rag.errors import StoreUnwritable
+    from rag.testing.turn_store import full_turn, said
+    store = SqliteTurnStore(Path(sys.argv[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    kept = 0
+    try:
+        while True:
+            store.append(said("x" * 20_000), conversation=sys.argv[2])
+            kept += 1
+    except StoreUnwritable as error:
+        print(kept, len(store.turns(sys.argv[2])), error)
+    """
+    done = run_python(code, str(path), here.id)
+    assert done.returncode == 0, done.stderr
+    kept, seen, message = done.stdout.split(" ", 2)
+    assert int(seen) == int(kept) + 1 and str(path) in message and "free some room" in message
+    turns = store.turns(here.id)
+    assert turns[0] == turn
+    assert [each.order for each in turns] == list(range(int(seen)))
+    assert store.append(said("?"), conversation=here.id).order == len(turns)
+
+
+def test_a_folder_without_permission_is_named() -> None:
+    code = """
+    import os, sys
+    from pathlib import Path
+    from rag.backends.sqlite_turns import SqliteTurnStore
+    from rag.errors import StoreUnwritable
+    if os.geteuid() == 0:
+        os.setuid(65534)  # file modes do not bind root
+    for path in map(Path, sys.argv[1:]):
+        try:
+            SqliteTurnStore(path)
+        except StoreUnwritable as error:
+            print(error)
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        there, new = folder / "turns.db", folder / "new" / "turns.db"
+        SqliteTurnStore(there).close()
+        there.chmod(0o444)
+        folder.chmod(0o555)
+        done = run_python(code, str(there), str(new))
+        folder.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == [
+        f"cannot write {there}",
+        f"cannot write {new}",
+    ]

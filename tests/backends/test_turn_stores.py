@@ -12,6 +12,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -475,26 +476,27 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
         assert own == [f"{n}-{k}" for k in range(50)]
 
 
-def _append_in_child(store: SqliteTurnStore, conversation: str) -> None:
-    for _ in range(20):
+def _append_in_child(store: SqliteTurnStore, conversation: str, inherited: sqlite3.Connection) -> None:
+    for _ in range(10):
         store.append(said("child"), conversation=conversation)
+    assert store._file._connection is not inherited
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_uses_a_connection_of_its_own(store: SqliteTurnStore) -> None:
+def test_a_fork_in_the_middle_of_writing_uses_a_connection_of_its_own(store: SqliteTurnStore) -> None:
     here = store.create_conversation()
-    children = [
-        multiprocessing.get_context("fork").Process(target=_append_in_child, args=(store, here.id))
-        for _ in range(2)
-    ]
+    arguments = (store, here.id, store._file._connection)
+    fork = multiprocessing.get_context("fork")
+    children = [fork.Process(target=_append_in_child, args=arguments, daemon=True) for _ in range(6)]
+    with ThreadPoolExecutor(4) as pool:
+        written = [pool.submit(store.append, said("parent"), conversation=here.id) for _ in range(200)]
+        for child in children:
+            child.start()
     for child in children:
-        child.start()
-    for _ in range(20):
-        store.append(said("parent"), conversation=here.id)
-    for child in children:
-        child.join()
-        assert child.exitcode == 0
-    assert [turn.order for turn in store.turns(here.id)] == list(range(60))
+        child.join(60)
+    assert [child.exitcode for child in children] == [0] * 6
+    assert len({each.result().id for each in written}) == 200
+    assert [turn.order for turn in store.turns(here.id)] == list(range(260))
 
 
 def test_a_full_disk_is_an_error_that_loses_nothing(path: Path, store: SqliteTurnStore) -> None:

@@ -132,11 +132,9 @@ class DimensionMismatch(ConfigError, ValueError):
 class BackendMissing(ConfigError, ImportError):
     """An optional package is not installed."""
 
-    def __init__(self, *, backend: str, extra: str, missing: str) -> None:
-        super().__init__(
-            f"{backend} needs {missing}, which is not installed; from the checkout run "
-            f"`pip install '.[{extra}]'`"
-        )
+    def __init__(self, *, backend: str, missing: str, extra: str = "") -> None:
+        command = f"from the checkout run `pip install '.[{extra}]'`" if extra else "install it beside rag"
+        super().__init__(f"{backend} needs {missing}, which is not installed; {command}")
         self.backend, self.extra, self.missing = backend, extra, missing
 
 

@@ -1,0 +1,134 @@
+"""AdalFlow model clients by name, and one over a plain function."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from rag.adal import adalflow
+from rag.backends.openai_client import OpenAICompatibleClient
+from rag.errors import AuthenticationFailed, BackendMissing, SettingsError
+from rag.types import Prepared
+
+_FOREIGN = "adalflow.components.model_client"
+CLIENTS: Mapping[str, str] = {
+    "anthropic": f"{_FOREIGN}.anthropic_client.AnthropicAPIClient",
+    "azure": f"{_FOREIGN}.azureai_client.AzureAIClient",
+    "bedrock": f"{_FOREIGN}.bedrock_client.BedrockAPIClient",
+    "cohere": f"{_FOREIGN}.cohere_client.CohereAPIClient",
+    "deepseek": f"{_FOREIGN}.deepseek_client.DeepSeekClient",
+    "fireworks": f"{_FOREIGN}.fireworks_client.FireworksClient",
+    "google": f"{_FOREIGN}.google_client.GoogleGenAIClient",
+    "groq": f"{_FOREIGN}.groq_client.GroqAPIClient",
+    "mistral": f"{_FOREIGN}.mistral_client.MistralClient",
+    "ollama": f"{_FOREIGN}.ollama_client.OllamaClient",
+    "sambanova": f"{_FOREIGN}.sambanova_client.SambaNovaClient",
+    "together": f"{_FOREIGN}.together_client.TogetherClient",
+    "transformers": f"{_FOREIGN}.transformers_client.TransformersClient",
+    "xai": f"{_FOREIGN}.xai_client.XAIClient",
+}
+"""AdalFlow's own clients by short name; any other can be named by its full path."""
+
+
+def model_client(
+    name: str, *, base_url: str | None = None, api_key: str | None = None, timeout_s: float = 120.0
+) -> Any:
+    """The AdalFlow ModelClient that `name` means: "openai" (ours), a name in `CLIENTS`, or a dotted path.
+
+    AdalFlow's own clients find their keys in their own environment variables; `api_key` is handed to them
+    when it is not OpenAI's.
+
+    Raises:
+        SettingsError: there is no such client, or it cannot be made from these settings.
+        BackendMissing: its package is not installed.
+        AuthenticationFailed: it finds no key.
+    """
+    if name == "openai":
+        return OpenAICompatibleClient(base_url, api_key, timeout_s)
+    path = CLIENTS.get(name, name)
+    module, dot, attribute = path.rpartition(".")
+    known = f"; the clients are openai, {', '.join(CLIENTS)}, or a path such as package.module.Client"
+    if not dot:
+        raise SettingsError(f"there is no model client {name!r}{known}")
+    try:
+        made = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name and module.startswith(error.name):
+            raise SettingsError(
+                f"there is no model client {name!r}: no module {error.name}{known}"
+            ) from error
+        raise BackendMissing(backend=f"the model client {name!r}", missing=str(error.name)) from error
+    except ImportError as error:
+        packages = str(error).rpartition("pip install ")[2]  # AdalFlow's message ends with the command
+        raise BackendMissing(backend=f"the model client {name!r}", missing=packages) from error
+    except AttributeError as error:
+        raise SettingsError(f"there is no model client {name!r}: {error}{known}") from error
+    return _constructed(made, name, base_url=base_url, api_key=api_key)
+
+
+def _constructed(made: Any, name: str, *, base_url: str | None, api_key: str | None) -> Any:
+    if not (inspect.isclass(made) and issubclass(made, adalflow.core.model_client.ModelClient)):
+        raise SettingsError(f"{name!r} is not an AdalFlow ModelClient")
+    takes = inspect.signature(made).parameters
+    given: dict[str, Any] = {}
+    for parameter in ("base_url", "host"):
+        if base_url and parameter in takes:
+            given[parameter] = base_url
+    if api_key and "api_key" in takes and api_key != os.environ.get("OPENAI_API_KEY"):
+        given["api_key"] = api_key
+    try:
+        return made(**given)
+    except ValueError as error:  # AdalFlow's clients raise it when their environment variable is not set
+        raise AuthenticationFailed(f"{name}: {error}", provider=name, retryable=False) from error
+    except TypeError as error:
+        raise SettingsError(f"the model client {name!r} cannot be made from settings: {error}") from error
+
+
+class CallableClient(adalflow.core.model_client.ModelClient):  # type: ignore[misc]
+    """A ModelClient over a Python function: no service, no network.
+
+    Args:
+        function: gets the Prepared question and yields the pieces of an answer.
+
+    It is driven by `AdalGenerator`, which hands it `model_kwargs["prepared"]`; the rendered prompt is not
+    looked at.
+    """
+
+    streams_text = True
+    takes_prepared = True
+
+    def __init__(self, function: Callable[[Prepared], Iterable[str]]) -> None:
+        super().__init__()
+        self.function = function
+
+    def convert_inputs_to_api_kwargs(
+        self, input: Any = None, model_kwargs: Mapping[str, Any] | None = None, model_type: Any = None
+    ) -> dict[str, Any]:
+        """Return the keyword arguments as they are: the question is among them."""
+        return dict(model_kwargs or {})
+
+    def call(self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = None) -> Iterator[str]:
+        """The function's pieces, as a generator that can be closed."""
+        yield from self.function((api_kwargs or {})["prepared"])
+
+    async def acall(
+        self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = None
+    ) -> AsyncIterator[str]:
+        """The function's pieces, for an event loop. The function itself does not let others run."""
+        return _asynchronous(self.call(api_kwargs, model_type))
+
+    def parse_chat_completion(self, completion: Any) -> Any:
+        """The pieces, as AdalFlow's GeneratorOutput."""
+        return adalflow.core.types.GeneratorOutput(data=None, raw_response=completion)
+
+    def to_dict(self, exclude: list[str] | None = None) -> dict[str, Any]:
+        """What the client is; the function is left out."""
+        return dict(super().to_dict(exclude=[*(exclude or []), "function"]))
+
+
+async def _asynchronous(pieces: Iterable[str]) -> AsyncIterator[str]:
+    for piece in pieces:
+        yield piece

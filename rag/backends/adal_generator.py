@@ -1,0 +1,290 @@
+"""Answers through AdalFlow's Generator, with its traps closed.
+
+What AdalFlow 1.1.3 does otherwise, and why `PromptGenerator` is in between: it opens a disk cache in the
+home directory even when told not to use one; it counts tokens with an encoding that refuses text such as
+`<|endoftext|>`; it cuts a prompt to `max_tokens` characters; and it turns exceptions into a string.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from rag.adal import adalflow
+from rag.backends.openai_errors import Call, translated
+from rag.errors import ProviderBroke, RagError
+from rag.types import FinishReason, Prepared, Usage
+
+_raised: ContextVar[Exception | None] = ContextVar(
+    "the exception behind a GeneratorOutput.error", default=None
+)
+
+
+class PromptGenerator(adalflow.core.generator.Generator):  # type: ignore[misc]
+    """AdalFlow's Generator for prompts that are rendered already: they are sent as they are.
+
+    `prompt_kwargs={"prompt": text}`; nothing in the text is taken for a template. Nothing is cached. The
+    exception behind an output's `.error` is kept for `AdalGenerator`, in the context of the call.
+    """
+
+    cache: Any
+
+    def __init__(self, model_client: Any, model_kwargs: Mapping[str, Any]) -> None:
+        with tempfile.TemporaryDirectory() as nowhere:
+            super().__init__(
+                model_client=model_client,
+                model_kwargs=dict(model_kwargs),
+                template="{{prompt}}",
+                cache_path=nowhere,
+                use_cache=False,
+            )
+            self.cache.close()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.cache = None
+
+    def _pre_call(self, prompt_kwargs: dict[str, Any], model_kwargs: dict[str, Any]) -> Any:
+        return self.model_client.convert_inputs_to_api_kwargs(
+            input=self.get_prompt(**prompt_kwargs),
+            model_kwargs=self._compose_model_kwargs(**model_kwargs),
+            model_type=self.model_type,
+        )
+
+    def _model_client_call(self, api_kwargs: dict[str, Any], use_cache: bool = False) -> Any:
+        try:
+            return self.model_client.call(api_kwargs=api_kwargs, model_type=self.model_type)
+        except Exception as error:
+            _raised.set(error)
+            raise
+
+    async def _async_model_client_call(self, api_kwargs: dict[str, Any], use_cache: bool = False) -> Any:
+        try:
+            return await self.model_client.acall(api_kwargs=api_kwargs, model_type=self.model_type)
+        except Exception as error:
+            _raised.set(error)
+            raise
+
+
+class AnswerStream(Iterator[str]):
+    """The pieces of one answer. `usage` and `finish_reason` are known once it has ended.
+
+    Nothing is sent before the first piece is asked for. `close`, leaving the `with` block, and any
+    exception end the connection at once.
+    """
+
+    def __init__(self, pieces: Callable[[AnswerStream], Iterator[str]]) -> None:
+        self.usage: Usage | None = None
+        self.finish_reason: FinishReason | None = None
+        self._pieces: Any = pieces(self)
+
+    def __next__(self) -> str:
+        piece: str = next(self._pieces)
+        return piece
+
+    def close(self) -> None:
+        """End the answer here. Closing twice is fine."""
+        self._pieces.close()
+
+    def __enter__(self) -> AnswerStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncAnswerStream(AsyncIterator[str]):
+    """An `AnswerStream` for an event loop: `aclose`, `async with`, cancellation end the connection."""
+
+    def __init__(self, pieces: Callable[[AsyncAnswerStream], AsyncIterator[str]]) -> None:
+        self.usage: Usage | None = None
+        self.finish_reason: FinishReason | None = None
+        self._pieces: Any = pieces(self)
+
+    async def __anext__(self) -> str:
+        piece: str = await anext(self._pieces)
+        return piece
+
+    async def aclose(self) -> None:
+        """End the answer here. Closing twice is fine."""
+        await self._pieces.aclose()
+
+    async def __aenter__(self) -> AsyncAnswerStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class AdalGenerator:
+    """Writes answers with an AdalFlow ModelClient: the `TextGenerator` port, and its asynchronous twin.
+
+    Args:
+        client: ours streams; a foreign AdalFlow client is asked for the whole answer, which comes as one
+            piece.
+        model: the model's name, as the client knows it and as the user is shown it.
+        model_kwargs: more arguments for every call, for example `temperature`.
+
+    Every failure is a ProviderError; an answer without any text is one too.
+    """
+
+    def __init__(self, client: Any, model: str, model_kwargs: Mapping[str, Any] | None = None) -> None:
+        self.generator = PromptGenerator(client, {"model": model, **(model_kwargs or {})})
+        self._client, self._model = client, model
+        self._ours = bool(getattr(client, "streams_text", False))
+        self._takes_prepared = bool(getattr(client, "takes_prepared", False))
+        self._provider = str(getattr(client, "host", type(client).__name__))
+        self._last: AnswerStream | AsyncAnswerStream | None = None
+
+    @property
+    def model(self) -> str:
+        """What answers, as shown to the user."""
+        return self._model
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens of the answer that ended last, None when the service did not count them.
+
+        Where several answers are written at once, ask the stream itself.
+        """
+        return self._last.usage if self._last else None
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the answer that ended last did: "stop", or "length" when it was cut at its limit."""
+        return self._last.finish_reason if self._last else None
+
+    def stream(self, prepared: Prepared) -> AnswerStream:
+        """Yield pieces of the answer; see `AnswerStream`.
+
+        Raises:
+            ProviderError: from the iteration, also in the middle.
+        """
+        return AnswerStream(lambda stream: self._pieces(stream, prepared))
+
+    def astream(self, prepared: Prepared) -> AsyncAnswerStream:
+        """Yield pieces of the answer to an event loop; see `AsyncAnswerStream`."""
+        return AsyncAnswerStream(lambda stream: self._apieces(stream, prepared))
+
+    def complete(self, text: str, answer_tokens: int = 500) -> str:
+        """The model's answer to a prompt of our own, whole. Does not count as the last answer.
+
+        Raises:
+            ProviderError: the service failed, or said nothing.
+        """
+        output = self._called(text, self._limited(answer_tokens))
+        return self._said(self._text(output), None)
+
+    async def acomplete(self, text: str, answer_tokens: int = 500) -> str:
+        """The same as `complete`, without blocking the event loop."""
+        output = await self._acalled(text, self._limited(answer_tokens))
+        return self._said(self._text(output), None)
+
+    # ------------------------------------------------------------ one call
+
+    def _pieces(self, stream: AnswerStream, prepared: Prepared) -> Iterator[str]:
+        output = self._called(prepared.prompt.text, self._answering(prepared))
+        if not self._ours:
+            yield self._whole(stream, output)
+            return
+        source, text = output.api_response, False
+        try:
+            for piece in source:
+                text = text or not piece.isspace()
+                yield piece
+        finally:
+            source.close()
+        self._ended(stream, source, output.usage)
+        self._said("…" if text else "", stream.finish_reason)
+
+    async def _apieces(self, stream: AsyncAnswerStream, prepared: Prepared) -> AsyncIterator[str]:
+        output = await self._acalled(prepared.prompt.text, self._answering(prepared))
+        if not self._ours:
+            yield self._whole(stream, output)
+            return
+        source, text = output.api_response, False
+        try:
+            async for piece in source:
+                text = text or not piece.isspace()
+                yield piece
+        finally:
+            await source.aclose()
+        self._ended(stream, source, output.usage)
+        self._said("…" if text else "", stream.finish_reason)
+
+    def _answering(self, prepared: Prepared) -> dict[str, Any]:
+        if self._takes_prepared:
+            return {"prepared": prepared}
+        return self._limited(prepared.prompt.answer_tokens) | ({"stream": True} if self._ours else {})
+
+    def _limited(self, answer_tokens: int) -> dict[str, Any]:
+        """The limit as our client takes it; foreign ones name it in ways of their own and keep theirs."""
+        return {"max_completion_tokens": answer_tokens} if self._ours and answer_tokens > 0 else {}
+
+    def _called(self, text: str, kwargs: dict[str, Any]) -> Any:
+        _raised.set(None)
+        output = self.generator.call(prompt_kwargs={"prompt": text}, model_kwargs=kwargs)
+        return self._checked(output)
+
+    async def _acalled(self, text: str, kwargs: dict[str, Any]) -> Any:
+        _raised.set(None)
+        output = await self.generator.acall(prompt_kwargs={"prompt": text}, model_kwargs=kwargs)
+        return self._checked(output)
+
+    def _checked(self, output: Any) -> Any:
+        """The output when nothing failed; else what failed, raised."""
+        error = _raised.get()
+        _raised.set(None)
+        if error is None and output.error is None:
+            return output
+        if error is None:
+            message = f"{self._provider} sent an answer that cannot be read ({output.error})"
+            raise ProviderBroke(message, provider=self._provider, retryable=False)
+        if isinstance(error, (RagError, *_MISTAKES)):
+            raise error
+        call = Call(host=self._provider, key_variable="its environment variable")
+        raise translated(error, call) from error
+
+    def _whole(self, stream: AnswerStream | AsyncAnswerStream, output: Any) -> str:
+        self._ended(stream, output, output.usage)
+        return self._said(self._text(output), None)
+
+    def _text(self, output: Any) -> str:
+        for text in (output.data, output.raw_response):
+            if isinstance(text, str):
+                return text
+        return ""
+
+    def _said(self, text: str, finish_reason: FinishReason | None) -> str:
+        """The text, unless there is none."""
+        if text.strip():
+            return text
+        why = (
+            "it spent its whole limit without one; raise --answer-tokens (RAG_ANSWER_TOKENS)"
+            if finish_reason == "length"
+            else "ask again, or choose another model with --model"
+        )
+        message = f"{self._model} at {self._provider} gave no answer; {why}"
+        raise ProviderBroke(message, provider=self._provider, retryable=True)
+
+    def _ended(self, stream: AnswerStream | AsyncAnswerStream, source: Any, usage: Any) -> None:
+        usage = getattr(source, "usage", None) or usage
+        if usage is not None:
+            stream.usage = _usage(usage)
+        stream.finish_reason = "length" if getattr(source, "finish_reason", None) == "length" else "stop"
+        self._last = stream
+
+
+_MISTAKES = (TypeError, AttributeError, LookupError, NameError, AssertionError)
+"""Programming mistakes, which stay what they are."""
+
+
+def _usage(counted: Any) -> Usage | None:
+    """Tokens from AdalFlow's CompletionUsage or ResponseUsage, or OpenAI's of the same fields."""
+    prompt = getattr(counted, "prompt_tokens", None) or getattr(counted, "input_tokens", None)
+    answer = getattr(counted, "completion_tokens", None) or getattr(counted, "output_tokens", None)
+    if not prompt and not answer:
+        return None
+    return Usage(prompt_tokens=int(prompt or 0), answer_tokens=int(answer or 0), estimated=False)

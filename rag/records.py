@@ -14,7 +14,16 @@ from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from rag.types import AssistantResponse, Citation, Conversation, DialogTurn, Source, Usage, UserQuery
+from rag.types import (
+    AssistantResponse,
+    Citation,
+    Conversation,
+    DialogTurn,
+    Filters,
+    Source,
+    Usage,
+    UserQuery,
+)
 
 Record = dict[str, Any]
 
@@ -85,7 +94,7 @@ def conversation_record(conversation: Conversation) -> Record:
         "id": conversation.id,
         "namespace": conversation.namespace,
         "name": conversation.name,
-        "sources": [{"location": s.location, "ref": s.ref} for s in conversation.sources],
+        "sources": [_source(source) for source in conversation.sources],
         "created": _moment(conversation.created),
         "updated": _moment(conversation.updated),
         "turn_count": conversation.turn_count,
@@ -98,11 +107,21 @@ def conversation_from_record(record: Mapping[str, Any]) -> Conversation:
         id=record["id"],
         namespace=record["namespace"],
         name=record["name"],
-        sources=tuple(Source(item["location"], item["ref"]) for item in record["sources"]),
+        sources=tuple(map(_from_source, record["sources"])),
         created=datetime.fromisoformat(record["created"]),
         updated=datetime.fromisoformat(record["updated"]),
         turn_count=record["turn_count"],
     )
+
+
+def _source(source: Source) -> Record:
+    filters = {name: list(globs) for name, globs in asdict(source.filters).items()}
+    return {"location": source.location, "ref": source.ref, **filters}
+
+
+def _from_source(record: Mapping[str, Any]) -> Source:
+    filters = Filters(tuple(record.get("include", ())), tuple(record.get("exclude", ())))
+    return Source(record["location"], record.get("ref"), filters)
 
 
 def _citation(citation: Citation) -> Record:

@@ -6,7 +6,7 @@
 
 `turn.number` is the order within the conversation; `conversation.next_number` gives it and never goes
 back, so a number is not used twice. `conversation.written` counts writes, so "last written to" needs no
-clock. Columns carry the names of `rag.records`; metadata is JSON text. Deleting a conversation deletes
+clock. Columns carry the names of `rag.records`; metadata and globs are JSON text. Deleting a conversation deletes
 what hangs on it.
 """
 
@@ -52,6 +52,8 @@ MIGRATIONS = (
             position     INTEGER NOT NULL,
             location     TEXT NOT NULL,
             ref          TEXT,
+            include      TEXT NOT NULL,
+            exclude      TEXT NOT NULL,
             PRIMARY KEY (conversation, position)
         ) STRICT, WITHOUT ROWID
         """,
@@ -107,6 +109,7 @@ MIGRATIONS = (
 )
 """Each entry brings the schema one version on. Add entries; never change one that was released."""
 
+_GLOBS = ("include", "exclude")
 _JSON = ("question_metadata", "answer_metadata", "metadata")
 _COUNTED = """
     SELECT *, (SELECT count(*) FROM turn WHERE conversation = conversation.id) AS turn_count
@@ -162,9 +165,7 @@ class SqliteTurnStore:
                 raise name_taken(taken, sources)
             _insert(db, "conversation", {**row, "written": _next_written(db)})
             for position, source in enumerate(record["sources"]):
-                _insert(
-                    db, "conversation_source", {"conversation": row["id"], "position": position, **source}
-                )
+                _insert_source(db, row["id"], position, source)
         return conversation_from_record(record)
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
@@ -255,6 +256,13 @@ def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Value]) -> int
     return inserted.lastrowid or 0
 
 
+def _insert_source(db: sqlite3.Connection, conversation: str, position: int, source: Record) -> None:
+    globs = {name: json.dumps(source[name]) for name in _GLOBS}
+    _insert(
+        db, "conversation_source", {"conversation": conversation, "position": position, **source, **globs}
+    )
+
+
 def _insert_turn(db: sqlite3.Connection, record: Record) -> None:
     row = dict(record)
     citations, row["number"] = row.pop("citations"), row.pop("order")
@@ -294,8 +302,12 @@ def _conversation(db: sqlite3.Connection, where: str, value: str, namespace: str
 
 
 def _as_conversation(db: sqlite3.Connection, row: sqlite3.Row) -> Conversation:
-    named = "SELECT location, ref FROM conversation_source WHERE conversation = ? ORDER BY position"
-    return conversation_from_record({**row, "sources": _execute(db, named, row["id"]).fetchall()})
+    named = "SELECT * FROM conversation_source WHERE conversation = ? ORDER BY position"
+    sources = [
+        {**dict(found), **{name: json.loads(found[name]) for name in _GLOBS}}
+        for found in _execute(db, named, row["id"])
+    ]
+    return conversation_from_record({**row, "sources": sources})
 
 
 def _number_for_next(db: sqlite3.Connection, conversation: str, namespace: str) -> int:

@@ -17,10 +17,10 @@ import pytest
 
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import TurnStore
-from rag.types import AssistantResponse, Citation, DialogTurn, Source, Usage, UserQuery
+from rag.types import AssistantResponse, Citation, DialogTurn, Filters, Source, Usage, UserQuery
 
 SHELF = Source("/repositories/shelf")
-LAMP = Source("https://example.org/lamp.git", "v2")
+LAMP = Source("https://example.org/lamp.git", "v2", Filters(include=("*.py", "docs/"), exclude=("old/",)))
 
 
 def said(question: str, answer: str = "yes", **more: Any) -> DialogTurn:

@@ -37,7 +37,7 @@ from rag.errors import (
 )
 from rag.ports import TurnStore
 from rag.testing.turn_store import TurnStoreContract, full_turn, said
-from rag.types import AssistantResponse, Citation, DialogTurn, Source, Usage, UserQuery
+from rag.types import AssistantResponse, Citation, DialogTurn, Filters, Source, Usage, UserQuery
 
 
 class TestMemoryTurnStore(TurnStoreContract):
@@ -98,7 +98,8 @@ dialog_turns = st.builds(
 )
 namespaces = st.sampled_from(["", "ada", "bob"])
 names = st.sampled_from(["", "", "demo", "other"])
-sources = st.lists(st.builds(Source, texts, st.none() | texts), max_size=2)
+globs = st.lists(texts, max_size=2).map(tuple)
+sources = st.lists(st.builds(Source, texts, st.none() | texts, st.builds(Filters, globs, globs)), max_size=2)
 
 
 class TurnStoreMachine(RuleBasedStateMachine):

@@ -13,8 +13,11 @@ from contextvars import ContextVar
 from typing import Any
 
 from rag.adal import adalflow
+from rag.backends.adal_clients import model_client
+from rag.backends.openai_endpoint import only_model
 from rag.backends.openai_errors import Call, translated
-from rag.errors import ProviderBroke, RagError
+from rag.errors import ProviderBroke, RagError, SettingsError
+from rag.settings import Settings
 from rag.types import FinishReason, Prepared, Usage
 
 _raised: ContextVar[Exception | None] = ContextVar(
@@ -137,6 +140,27 @@ class AdalGenerator:
         self._takes_prepared = bool(getattr(client, "takes_prepared", False))
         self._provider = str(getattr(client, "host", type(client).__name__))
         self._last: AnswerStream | AsyncAnswerStream | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> AdalGenerator:
+        """The configured model; where none is named, a server's only one, or OpenAI's default.
+
+        Raises:
+            SettingsError: no model is named and none can be chosen, or the client is not known.
+            BackendMissing: the client's package is not installed.
+            ProviderError: the server, asked for its models, failed.
+        """
+        key = settings.api_key
+        client = model_client(
+            settings.client, base_url=settings.base_url, api_key=key, timeout_s=settings.timeout_s
+        )
+        if settings.model:
+            return cls(client, settings.model)
+        if settings.client != "openai":
+            raise SettingsError(
+                f"the client {settings.client!r} needs a model; name one with --model (RAG_MODEL)"
+            )
+        return cls(client, only_model(settings.base_url, key, min(settings.timeout_s, 10.0)))
 
     @property
     def model(self) -> str:

@@ -43,6 +43,8 @@ from rag.backends.openai_replies import checked_completion, checked_embeddings, 
 from rag.backends.openai_streams import AsyncTextStream, Request, TextStream
 from rag.errors import AuthenticationFailed, ProviderError, ProviderRejected
 
+__all__ = ["OpenAICompatibleClient", "Retries", "list_models", "messages"]
+
 _ModelType = adalflow.core.types.ModelType
 _SYSTEM = re.compile(r"\s*<START_OF_SYS(?:TEM)?_PROMPT>(.*?)<END_OF_SYS(?:TEM)?_PROMPT>", re.DOTALL)
 _USER = re.compile(r"\s*<START_OF_USER_PROMPT>(.*)<END_OF_USER_PROMPT>\s*", re.DOTALL)

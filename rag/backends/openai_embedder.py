@@ -17,9 +17,10 @@ import numpy as np
 
 from rag.adal import adalflow
 from rag.backends.openai_client import OpenAICompatibleClient
-from rag.backends.openai_endpoint import Retries
+from rag.backends.openai_endpoint import Retries, host_of
 from rag.errors import ProviderBroke, SettingsError
 from rag.ports import Role, Vectors
+from rag.settings import Settings
 
 _DIMS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 _USD_PER_MILLION_TOKENS = {
@@ -82,6 +83,17 @@ class OpenAIEmbedder:
         self._dim = dim or (_DIMS.get(model) if self.client.is_openai else None)
         self._prefixes = _prefixes(model)
         self._lock = threading.Lock()
+
+    @classmethod
+    def from_settings(cls, settings: Settings, model: str) -> OpenAIEmbedder:
+        """The embedder the settings name. Without an address of its own it is where the model is.
+
+        The model's key goes to the model's host only; at OpenAI the environment's OPENAI_API_KEY is found.
+        """
+        url = settings.embedding_base_url or settings.base_url
+        shared = settings.client == "openai" and host_of(url) == host_of(settings.base_url)
+        key = settings.embedding_api_key or (settings.api_key if shared else None)
+        return cls(model, base_url=url, api_key=key, dim=settings.embedding_dim, timeout_s=settings.timeout_s)
 
     @property
     def dim(self) -> int:

@@ -32,6 +32,7 @@ from rag.errors import (
     RateLimited,
     SettingsError,
 )
+from rag.settings import Settings
 from rag.testing.provider_server import Behaviour, ProviderServer
 from rag.types import Conversation, Prepared, Prompt
 
@@ -446,6 +447,16 @@ def test_listing_models_tells_a_wrong_key_and_a_wrong_path() -> None:
             list_models(server.base_url, "another-key")
         with pytest.raises(ProviderRejected, match="/v1"):
             list_models(server.base_url.removesuffix("/v1"), KEY)
+
+
+def test_settings_name_the_model_or_leave_it_to_the_server() -> None:
+    with ProviderServer([ANSWER], models=["llama"]) as server:
+        chosen = AdalGenerator.from_settings(Settings(base_url=server.base_url))
+        assert chosen.model == "llama"
+        assert chosen.complete("hello") == ANSWER
+        assert AdalGenerator.from_settings(Settings(base_url=server.base_url, model="m")).model == "m"
+    with pytest.raises(SettingsError, match="needs a model"):
+        AdalGenerator.from_settings(Settings(client="anthropic", api_key="their-key"))
 
 
 # ---------------------------------------------------------------- other clients

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from rag.errors import (
     RateLimited,
     SettingsError,
 )
+from rag.settings import Settings
 from rag.testing.provider_server import Behaviour, ProviderServer
 
 
@@ -130,6 +132,16 @@ def test_a_batch_that_fails_for_a_moment_is_tried_again() -> None:
 def test_one_failed_batch_of_many_fails_them_all(behaviour: Behaviour, kind: type[ProviderError]) -> None:
     with ProviderServer(behaviours=["good", behaviour]) as server, pytest.raises(kind):
         embedder(server).embed(["a"] * 1_000, role="passage")
+
+
+def test_a_key_goes_to_the_host_it_was_given_for_and_to_no_other() -> None:
+    with ProviderServer() as chat, ProviderServer() as elsewhere:
+        both = Settings(base_url=chat.base_url, api_key="sk-for-the-chat")
+        apart = replace(both, embedding_base_url=elsewhere.base_url)
+        for settings_ in (both, apart, replace(apart, embedding_api_key="sk-for-vectors")):
+            OpenAIEmbedder.from_settings(settings_, "m").embed(["a"], role="query")
+        sent = [request.headers["authorization"] for request in chat.requests + elsewhere.requests]
+    assert sent == ["Bearer sk-for-the-chat", "Bearer none", "Bearer sk-for-vectors"]
 
 
 def test_a_server_that_is_gone_is_named() -> None:

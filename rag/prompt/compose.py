@@ -1,0 +1,241 @@
+"""One budget for instructions, history, sources, question and answer becomes a prompt that never exceeds it.
+
+Who comes first when room is short:
+
+1. the instructions and the question, always;
+2. the best source, cut at the end of a line if it must be;
+3. the latest turns, whole, up to a quarter of the budget;
+4. the other sources in their order, whole; one that does not fit is passed over for a smaller one;
+5. more turns, with what is left.
+
+A piece costs what the rendered template grows by when it is added to the best source, so that any template
+is accounted for. The sum is a close estimate; the final text is counted, and while it is over, what was
+added last goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from rag.errors import ContextTooSmall
+from rag.ports import TokenCounter
+from rag.prompt.merge import merge
+from rag.prompt.templates import Template
+from rag.prompt.views import history_of, plain, view_of
+from rag.types import DialogTurn, Hit, NumberedSource, Prompt
+
+_HISTORY_SHARE = 0.25
+
+_MESSAGE_TOKENS = 12
+"""What chat services put around two messages; the section markers that are not sent make up for more."""
+
+
+def compose(
+    *,
+    template: Template,
+    question: str,
+    hits: Sequence[Hit],
+    turns: Sequence[DialogTurn],
+    counter: TokenCounter,
+    context_tokens: int,
+    answer_tokens: int,
+    standalone_question: str = "",
+    system_prompt: str | None = None,
+    output_format_str: str = "",
+    language: str = "en",
+    repositories: Sequence[str] = (),
+) -> Prompt:
+    """Render the prompt for a question: as many sources and turns as fit, never more.
+
+    Args:
+        template: what is rendered; with no `contexts` in it no source is shown, likewise for turns.
+        question: as typed.
+        hits: best first.
+        turns: oldest first.
+        counter: counts the rendered text.
+        context_tokens: what the model holds, prompt and answer together.
+        answer_tokens: kept free for the answer.
+        standalone_question: as searched; "" means `question`.
+        system_prompt: None renders the template's own.
+        output_format_str: passed on to the template.
+        language: code of the language to answer in.
+        repositories: names of what is asked; with several, each source says which it is from.
+
+    Returns:
+        The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each
+        with the very lines that are shown; parts of one definition are joined.
+
+    Raises:
+        ContextTooSmall: the question, or the question and one line of a source, do not fit.
+        TemplateError: the template fails while it is rendered.
+    """
+    if system_prompt is None:
+        system = template.system
+        system_prompt = system.render(language=language, repositories=list(repositories)) if system else ""
+    draft = _Draft(
+        template=template,
+        counter=counter,
+        name_repository=len(repositories) > 1 or len({(hit.repo, hit.location) for hit in hits}) > 1,
+        variables={
+            "system_prompt": plain(system_prompt).strip(),
+            "output_format_str": plain(output_format_str),
+            "input_str": plain(question),
+            "standalone_question": plain(standalone_question or question),
+            "language": plain(language),
+            "repositories": [plain(name) for name in repositories],
+        },
+        context_tokens=context_tokens,
+        answer_tokens=answer_tokens,
+        hits=list(hits) if "contexts" in template.variables else [],
+        turns=list(turns) if "conversation_history" in template.variables else [],
+    )
+    draft.begin()
+    draft.add_best_source()
+    draft.add_turns(int(draft.budget * _HISTORY_SHARE))
+    draft.add_sources()
+    draft.add_turns(draft.budget)
+    return draft.finished(len(hits), len(turns))
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A prompt in the making. `added` holds the pieces in the order they came in: what is last goes first."""
+
+    template: Template
+    counter: TokenCounter
+    name_repository: bool
+    variables: dict[str, object]
+    context_tokens: int
+    answer_tokens: int
+    hits: list[Hit]
+    turns: list[DialogTurn]
+    best: list[Hit] = field(default_factory=list)
+    base_tokens: int = 0
+    next_hit: int = 0
+    turn_tokens: int = 0
+    left: int = 0
+    added: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def budget(self) -> int:
+        """What the rendered text may cost."""
+        return self.context_tokens - self.answer_tokens - _MESSAGE_TOKENS
+
+    def render(
+        self, hits: Sequence[Hit], turns: Sequence[DialogTurn]
+    ) -> tuple[str, tuple[NumberedSource, ...]]:
+        """The text with these pieces, and its sources as they are numbered in it."""
+        sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(merge(hits), start=1))
+        views = [view_of(source, name_repository=self.name_repository) for source in sources]
+        text = self.template.render(**self.variables, contexts=views, conversation_history=history_of(turns))
+        return text, sources
+
+    def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
+        """What the text with these pieces costs."""
+        return self.counter.count(self.render(hits, turns)[0])
+
+    def begin(self) -> None:
+        """See that the question fits."""
+        self.base_tokens = self.tokens()
+        self.left = self.budget - self.base_tokens
+        if self.left < 0:
+            raise self._too_small(self.base_tokens, "the instructions and the question")
+
+    def add_best_source(self) -> None:
+        """Put in the first hit of which at least one line fits, cut where it must be."""
+        for position, hit in enumerate(self.hits):
+            part = _longest_head(hit, lambda head: self.tokens([head]) <= self.budget)
+            if part is None:
+                continue
+            self.hits[position] = part
+            self.best, self.next_hit = [part], position + 1
+            self.base_tokens = self.tokens([part])
+            self.left = self.budget - self.base_tokens
+            self.added.append(("source", position))
+            return
+        if self.hits:
+            needed = min(self.tokens([_head(hit, _first_line_with_text(hit))]) for hit in self.hits)
+            raise self._too_small(needed, "the instructions, the question and one line of a source")
+
+    def add_sources(self) -> None:
+        """Put in each further hit that fits whole."""
+        for position in range(self.next_hit, len(self.hits)):
+            if self.left <= 0:
+                return
+            cost = self.tokens([*self.best, self.hits[position]]) - self.base_tokens
+            if cost <= self.left:
+                self._add("source", position, cost)
+
+    def add_turns(self, share: int) -> None:
+        """Put in turns, the latest first, until one does not fit into what is left of `share` tokens."""
+        begin = len(self.turns) - 1 - sum(kind == "turn" for kind, _ in self.added)
+        for position in range(begin, -1, -1):
+            cost = self.tokens(self.best, [self.turns[position]]) - self.base_tokens
+            if cost > self.left or self.turn_tokens + cost > share:
+                return
+            self.turn_tokens += cost
+            self._add("turn", position, cost)
+
+    def finished(self, hits_given: int, turns_given: int) -> Prompt:
+        """Render what was added; while it is over the budget, leave out what came last."""
+        while True:
+            hits = [self.hits[i] for i in sorted(i for kind, i in self.added if kind == "source")]
+            turns = [self.turns[i] for i in sorted(i for kind, i in self.added if kind == "turn")]
+            text, sources = self.render(hits, turns)
+            tokens = self.counter.count(text)
+            if tokens <= self.budget:
+                break
+            self.added.pop()
+        return Prompt(
+            text=text,
+            sources=sources,
+            turns=tuple(turns),
+            tokens=tokens,
+            answer_tokens=self.answer_tokens,
+            dropped_sources=hits_given - len(hits),
+            dropped_turns=turns_given - len(turns),
+        )
+
+    def _add(self, kind: str, position: int, cost: int) -> None:
+        self.added.append((kind, position))
+        self.left -= cost
+
+    def _too_small(self, tokens: int, what: str) -> ContextTooSmall:
+        return ContextTooSmall(
+            context_tokens=self.context_tokens,
+            needed_tokens=tokens + self.answer_tokens + _MESSAGE_TOKENS,
+            what=f"{what}, with {self.answer_tokens} tokens kept for the answer",
+        )
+
+
+def _longest_head(hit: Hit, fits: Callable[[Hit], bool]) -> Hit | None:
+    """The most whole lines from the top that fit; None when not even the first line with text does."""
+    if fits(hit):
+        return hit
+    enough, too_many = _first_line_with_text(hit), len(_lines(hit))
+    if enough >= too_many or not fits(_head(hit, enough)):
+        return None
+    while enough + 1 < too_many:
+        middle = (enough + too_many) // 2
+        if fits(_head(hit, middle)):
+            enough = middle
+        else:
+            too_many = middle
+    return _head(hit, enough)
+
+
+def _head(hit: Hit, count: int) -> Hit:
+    lines = _lines(hit)
+    if count >= len(lines):
+        return hit
+    return replace(hit, text="".join(lines[:count]), end=min(hit.end, hit.start + count - 1))
+
+
+def _first_line_with_text(hit: Hit) -> int:
+    return next((n for n, line in enumerate(_lines(hit), start=1) if line.strip()), 1)
+
+
+def _lines(hit: Hit) -> list[str]:
+    *whole, last = hit.text.split("\n")
+    return [line + "\n" for line in whole] + ([last] if last else [])

@@ -1,0 +1,68 @@
+"""Hits whose lines belong together become one: overlapping ones, and neighbouring parts of one definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rag.types import Hit
+
+
+def merge(hits: Sequence[Hit]) -> list[Hit]:
+    """Join hits of the same file that overlap, or that follow each other and are the same definition.
+
+    A joined hit stands where its best part stood, and has that part's score and names. Hits whose text
+    does not agree with their lines (cut within a line, or of different versions) are left alone.
+    """
+    merged: list[Hit] = []
+    for hit in hits:
+        current = hit
+        place = len(merged)
+        for position in range(len(merged) - 1, -1, -1):
+            if (joined := _joined(merged[position], current)) is not None:
+                current, place = joined, position
+                del merged[position]
+        merged.insert(place, current)
+    return merged
+
+
+def _joined(better: Hit, worse: Hit) -> Hit | None:
+    same_file = all(
+        getattr(better, name) == getattr(worse, name)
+        for name in ("repo", "location", "path", "blob", "commit")
+    )
+    if not same_file or max(better.start, worse.start) > min(better.end, worse.end) + 1:
+        return None
+    upper, lower = sorted((better, worse), key=lambda hit: (hit.start, -hit.end))
+    if lower.start == upper.end + 1 and not _same_definition(better, worse):
+        return None
+    upper_lines, lower_lines = _lines(upper), _lines(lower)
+    if upper_lines is None or lower_lines is None:
+        return None
+    shared = min(upper.end, lower.end) - lower.start + 1
+    offset = lower.start - upper.start
+    agree = all(
+        a.rstrip("\r\n") == b.rstrip("\r\n")
+        for a, b in zip(upper_lines[offset:], lower_lines[:shared], strict=False)
+    )
+    rest = lower_lines[shared:]
+    if not agree or (rest and not upper_lines[-1].endswith("\n")):
+        return None
+    return replace(
+        better,
+        start=upper.start,
+        end=max(upper.end, lower.end),
+        text="".join(upper_lines + rest),
+        score=max(better.score, worse.score),
+    )
+
+
+def _same_definition(a: Hit, b: Hit) -> bool:
+    return bool(a.symbol) and (a.symbol, a.scope) == (b.symbol, b.scope)
+
+
+def _lines(hit: Hit) -> list[str] | None:
+    """The lines with their ends, None when they are not as many as the hit says."""
+    lines = hit.text.split("\n")
+    lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    return lines if len(lines) == hit.end - hit.start + 1 else None

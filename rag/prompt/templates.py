@@ -1,0 +1,205 @@
+"""Jinja templates hold every word said to a model; this finds, checks and renders them.
+
+A template is one file. It is read in a sandbox, and what it names is checked when it is loaded: a
+variable that does not exist is an error even where the branch is never taken. Variables of `answer` and
+`condense` (the first five are AdalFlow's and DeepWiki's):
+
+    system_prompt         the rendered `system` template, or what the caller gave instead
+    output_format_str     a description of the output wanted; usually ""
+    conversation_history  {number: turn}, oldest first: .user_query.query_str,
+                          .assistant_response.response_str, .citations (.n .path .start .end .used)
+    contexts              the numbered sources, best first: .n .text, .meta_data (file_path, start_line,
+                          end_line, symbol, repo), .place (`path:start-end`), .what (`function
+                          Session.sign`), .language, .fence (backticks that .text cannot close)
+    input_str             the question as typed
+    standalone_question   the question as searched
+    language              code of the language to answer in
+    repositories          names of the repositories asked
+
+`system` knows only `language` and `repositories`. A template that does not name `contexts` or
+`conversation_history` is given no sources or no turns; one that does must show all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jinja2
+import jinja2.meta
+import jinja2.nodes
+import jinja2.sandbox
+
+from rag.errors import TemplateError
+from rag.prompt.views import history_of, plain
+from rag.resources import shipped
+from rag.types import DialogTurn
+
+_SYSTEM_VARIABLES = frozenset({"language", "repositories"})
+_ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
+    "system_prompt",
+    "output_format_str",
+    "conversation_history",
+    "contexts",
+    "input_str",
+    "standalone_question",
+}
+
+_SYSTEM = re.compile(r"<START_OF_SYS(TEM)?_PROMPT>\s*(.*?)\s*<END_OF_SYS(?(1)TEM)_PROMPT>", re.DOTALL)
+_USER_MARKER = re.compile(r"<(?:START|END)_OF_USER_PROMPT>")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template that has been read and checked. `origin` is its file, or "the given text".
+
+    `system` is the template of the `system_prompt` it is given.
+    """
+
+    origin: str
+    variables: frozenset[str]
+    _compiled: jinja2.Template
+    system: Template | None = None
+
+    def render(self, **variables: object) -> str:
+        """Fill the template in.
+
+        Raises:
+            TemplateError: it reads an attribute that does not exist, or does what a template may not.
+        """
+        try:
+            return self._compiled.render(**variables)
+        except (
+            jinja2.TemplateError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            LookupError,
+            AttributeError,
+        ) as error:
+            line = _failing_line(error)
+            raise TemplateError(f"the template {self.origin}:{line} cannot be rendered: {error}") from error
+
+
+def load_template(chosen: str | None, home: Path, name: str = "answer") -> Template:
+    """Return the template `name` with its `system` template.
+
+    Args:
+        chosen: what the user asked for instead: a file, the name of one in `home/templates`, or the text of
+            a template (it holds `{{` or `{%`). None means `home/templates/NAME.j2`, else ours.
+        home: the folder of the user's settings.
+        name: `answer` or `condense`.
+
+    Raises:
+        TemplateError: it does not exist, has a mistake, or names a variable that does not exist.
+    """
+    template = _chosen(chosen, home) if chosen else _read(_find(home, name))
+    return replace(template, system=_read(_find(home, "system"), system=True))
+
+
+def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], language: str = "en") -> str:
+    """The prompt that asks a model for the question as it would stand alone.
+
+    It holds all `turns`, whatever their length.
+
+    Raises:
+        TemplateError: as `load_template` and `Template.render`.
+    """
+    return load_template(None, home, "condense").render(
+        system_prompt="",
+        output_format_str="",
+        conversation_history=history_of(turns),
+        contexts=[],
+        input_str=plain(question),
+        standalone_question=plain(question),
+        language=language,
+        repositories=[],
+    )
+
+
+def parse_template(text: str, *, origin: str = "the given text", system: bool = False) -> Template:
+    """Check a template and make it ready.
+
+    Raises:
+        TemplateError: a mistake in the syntax, a variable that does not exist, or no question in it.
+    """
+    environment = jinja2.sandbox.SandboxedEnvironment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+    )
+    known = _SYSTEM_VARIABLES if system else _ANSWER_VARIABLES
+    try:
+        tree = environment.parse(text)
+        compiled = environment.from_string(text)
+    except jinja2.TemplateError as error:
+        line = getattr(error, "lineno", None) or 1
+        raise TemplateError(f"the template {origin}:{line} has a mistake: {error}") from error
+    variables = frozenset(jinja2.meta.find_undeclared_variables(tree)) - set(environment.globals)
+    if unknown := variables - known:
+        line, name = _first_use(tree, unknown)
+        raise TemplateError(
+            f"the template {origin}:{line} names {name!r}, which does not exist; the variables are "
+            + ", ".join(sorted(known))
+        )
+    if not system and "input_str" not in variables:
+        raise TemplateError(
+            f"the template {origin} never shows the question; put {{{{ input_str }}}} into it"
+        )
+    return Template(origin, variables, compiled)
+
+
+def split_messages(text: str) -> list[dict[str, str]]:
+    """A rendered prompt as chat messages: `[{"role": "system" | "user", "content": …}]`.
+
+    What stands between the system markers is the system message, all the rest, in order and without
+    the user markers, is the user's. Without markers everything is one user message. `compose` sees to
+    it that nothing but the template itself holds markers.
+    """
+    system = _SYSTEM.search(text)
+    rest = text[: system.start()] + text[system.end() :] if system else text
+    user = {"role": "user", "content": _USER_MARKER.sub("", rest).strip()}
+    if system is None or not system[2]:
+        return [user]
+    return [{"role": "system", "content": system[2]}, user]
+
+
+def _chosen(wanted: str, home: Path) -> Template:
+    if "{{" in wanted or "{%" in wanted:
+        return parse_template(wanted)
+    folder = home / "templates"
+    candidates = [Path(wanted).expanduser(), folder / wanted, folder / f"{wanted}.j2"]
+    for path in candidates:
+        if path.is_file():
+            return _read(path)
+    raise TemplateError(
+        f"there is no template {wanted!r}: neither such a file nor {wanted} or {wanted}.j2 in {folder}; "
+        f"copy {shipped('templates') / 'answer.j2'} to begin one"
+    )
+
+
+def _find(home: Path, name: str) -> Path:
+    own = home / "templates" / f"{name}.j2"
+    return own if own.is_file() else shipped("templates") / f"{name}.j2"
+
+
+def _read(path: Path, *, system: bool = False) -> Template:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TemplateError(f"cannot read the template {path}: {error}") from error
+    return parse_template(text, origin=str(path), system=system)
+
+
+def _first_use(tree: jinja2.nodes.Template, names: frozenset[str]) -> tuple[int, str]:
+    return min((node.lineno, node.name) for node in tree.find_all(jinja2.nodes.Name) if node.name in names)
+
+
+def _failing_line(error: BaseException) -> int:
+    """The line of the template in the traceback; Jinja rewrites its frames to the template's own lines."""
+    line, traceback = 1, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == "<template>":
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line

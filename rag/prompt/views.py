@@ -1,0 +1,82 @@
+"""Sources and turns as a template sees them: the text of strangers made harmless."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rag.quoting import fence, one_line, well_formed, without_markers
+from rag.types import AssistantResponse, Citation, DialogTurn, NumberedSource, UserQuery
+
+_NO_INFO_STRING = re.compile(r"[^A-Za-z0-9+#._-]")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """A numbered source in a template. `text` and `meta_data` are what DeepWiki's templates read."""
+
+    n: int
+    text: str
+    place: str
+    what: str
+    language: str
+    fence: str
+    meta_data: dict[str, object]
+
+
+def plain(text: str) -> str:
+    """Text as it may stand in a prompt: without the prompt's own markers, and encodable."""
+    return without_markers(well_formed(text))
+
+
+def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
+    """A source for a template; `name_repository` puts the repository's name before the path."""
+    hit = source.hit
+    text = plain(hit.text).rstrip("\r\n")
+    path = _word(f"{hit.repo}:{hit.path}" if name_repository else hit.path)
+    name = ".".join(part for part in (hit.scope, hit.symbol) if part)
+    unit = "part" if hit.unit == "block" else hit.unit
+    return SourceView(
+        n=source.n,
+        text=text,
+        place=f"{path}:{hit.start}-{hit.end}",
+        what=f"{unit} {_word(name)}" if name else "",
+        language=_NO_INFO_STRING.sub("", hit.language),
+        fence=fence(text),
+        meta_data={
+            "file_path": path,
+            "start_line": hit.start,
+            "end_line": hit.end,
+            "symbol": _word(name),
+            "repo": _word(hit.repo),
+        },
+    )
+
+
+def history_of(turns: Sequence[DialogTurn]) -> dict[int, DialogTurn]:
+    """Turns for a template, in order, under their numbers (1, 2, … where those are missing or not unique)."""
+    orders = [turn.order for turn in turns if turn.order is not None]
+    numbered = len(set(orders)) == len(turns)
+    keys = orders if numbered else range(1, len(turns) + 1)
+    return {key: _turn_view(turn) for key, turn in zip(keys, turns, strict=True)}
+
+
+def _turn_view(turn: DialogTurn) -> DialogTurn:
+    return replace(
+        turn,
+        user_query=UserQuery(plain(turn.question)),
+        assistant_response=AssistantResponse(plain(turn.answer)),
+        standalone_question=plain(turn.standalone_question),
+        citations=tuple(_citation_view(citation) for citation in turn.citations),
+    )
+
+
+def _citation_view(citation: Citation) -> Citation:
+    return replace(
+        citation, path=_word(citation.path), symbol=_word(citation.symbol), repo=_word(citation.repo)
+    )
+
+
+def _word(text: str) -> str:
+    return without_markers(one_line(text))

@@ -1,0 +1,35 @@
+"""Text of strangers (paths, code, questions) made safe to quote: in a prompt, in Markdown, on one line."""
+
+from __future__ import annotations
+
+import re
+
+_BACKTICKS = re.compile(r"`+")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_MARKER = re.compile(r"<(?=/?(?:START|END)_OF_[A-Z_]+>)", re.IGNORECASE)
+
+
+def fence(text: str) -> str:
+    """The shortest run of backticks, at least three, that fences `text` safely in Markdown."""
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def one_line(text: str) -> str:
+    """`text` on one line that can stand between backticks.
+
+    Line ends, control characters, and characters that change the direction of writing become visible
+    escapes, backticks become apostrophes.
+    """
+    visible = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), well_formed(text))
+    return visible.replace("`", "'")
+
+
+def without_markers(text: str) -> str:
+    """`text` in which a prompt's section markers, `<START_OF_…>` and `<END_OF_…>`, begin with `‹`."""
+    return _MARKER.sub("‹", text)
+
+
+def well_formed(text: str) -> str:
+    """`text` that can be encoded: half characters (lone surrogates) become `?`."""
+    return text.encode("utf-8", "replace").decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -262,6 +262,19 @@ class CompletingGenerator(TextGenerator, Protocol):
         Raises:
             ProviderError: the service failed, or said nothing.
         """
+        ...
+
+
+@runtime_checkable
+class AsyncGenerator(TextGenerator, Protocol):
+    """A generator with an asynchronous form, for event loops."""
+
+    def astream(self, prepared: Prepared) -> AsyncIterator[str]:
+        """The same as `stream`."""
+        ...
+
+    async def acomplete(self, text: str) -> str:
+        """The same as `complete`."""
         ...
 
 

@@ -62,7 +62,12 @@ def open_token_counter(settings: Settings) -> TokenCounter:
 
 
 def open_generator(settings: Settings) -> AdalGenerator:
-    """The configured language model."""
+    """The configured language model.
+
+    Raises:
+        SettingsError: no model is named, and the server has none or several.
+        ProviderError: the server was asked which models it has, and failed.
+    """
     from rag.backends.adal_generator import AdalGenerator
 
     return AdalGenerator.from_settings(settings)

@@ -177,7 +177,7 @@ def open_dialog(
         ConversationMismatch: it is about other repositories than those named.
         NotFound: there is none to go on with.
     """
-    from rag.service import locate
+    from rag.service import Dialog, locate
 
     asked = [locate(source, ref, filters) for source in sources]
     found: Conversation | None = None
@@ -190,9 +190,8 @@ def open_dialog(
         except NotFound:
             found = None
     wanted = asked or (list(found.sources) if found else []) or [locate(".", ref, filters)]
-    dialog = engine.dialog([engine.repository(source, refreshing=refreshing) for source in wanted], found)
-    dialog.name = name or ""
-    return dialog
+    repositories = [engine.repository(source, refreshing=refreshing) for source in wanted]
+    return Dialog(engine, repositories, found, name=name or "")
 
 
 def answer_question(

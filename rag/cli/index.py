@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -32,7 +32,7 @@ def index(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make it anew, whatever there is.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the stores there are.")] = False,
     remove: Annotated[
-        Optional[str], typer.Option("--remove", metavar="SOURCE", help="Remove the stores of this source.")
+        str | None, typer.Option("--remove", metavar="SOURCE", help="Remove the stores of this source.")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Name every skipped file.")] = False,
     json: options.Json = False,
@@ -106,12 +106,14 @@ def _list(settings: Settings, *, json: bool) -> None:
         if isinstance(header, StoreError):
             found.append({"store": str(path), "error": str(header)})
             continue
-        source = Source(str(header["location"]), header["ref"] and str(header["ref"]) or None)
+        fingerprint: Any = header["fingerprint"]
+        ref = header["ref"]
+        source = Source(str(header["location"]), None if ref is None else str(ref))
         found.append(
             {
                 "source": str(source),
-                "filters": header["filters"],
-                "embedder": header["embedder"],
+                "filters": fingerprint["filters"],
+                "embedder": fingerprint["embedder"],
                 "commit": header["commit"],
                 "built": datetime.fromtimestamp(float(str(header["built"]))).isoformat(" ", "seconds"),
                 "size_bytes": path.stat().st_size,

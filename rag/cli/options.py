@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -10,11 +10,9 @@ _MODEL = "Language model"
 _INDEX = "Index"
 _CONVERSATION = "Conversation"
 
-Model = Annotated[
-    Optional[str], typer.Option("--model", help="The model that answers.", rich_help_panel=_MODEL)
-]
+Model = Annotated[str | None, typer.Option("--model", help="The model that answers.", rich_help_panel=_MODEL)]
 BaseUrl = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(
         "--base-url",
         help="Any OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama).",
@@ -22,11 +20,11 @@ BaseUrl = Annotated[
     ),
 ]
 Client = Annotated[
-    Optional[str],
+    str | None,
     typer.Option("--client", help="Another AdalFlow model client, by name.", rich_help_panel=_MODEL),
 ]
 Template = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(
         "--template",
         help="A prompt template: a file, or a name in RAG_HOME/templates.",
@@ -34,30 +32,30 @@ Template = Annotated[
     ),
 ]
 ContextTokens = Annotated[
-    Optional[int],
+    int | None,
     typer.Option("--context-tokens", help="Tokens of prompt and answer together.", rich_help_panel=_MODEL),
 ]
 AnswerTokens = Annotated[
-    Optional[int],
+    int | None,
     typer.Option("--answer-tokens", help="Tokens kept for the answer.", rich_help_panel=_MODEL),
 ]
 Memory = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(
         "--memory", help="Where turns are kept: sqlite:///PATH or memory:.", rich_help_panel=_CONVERSATION
     ),
 ]
 Embedder = Annotated[
-    Optional[str],
+    str | None,
     typer.Option("--embedder", help="static, minilm, or openai:MODEL.", rich_help_panel=_INDEX),
 ]
-Ref = Annotated[Optional[str], typer.Option("--ref", help="A branch, tag or commit.", rich_help_panel=_INDEX)]
+Ref = Annotated[str | None, typer.Option("--ref", help="A branch, tag or commit.", rich_help_panel=_INDEX)]
 Include = Annotated[
-    Optional[list[str]],
+    list[str] | None,
     typer.Option("--include", help="Index only what matches this glob. Repeatable.", rich_help_panel=_INDEX),
 ]
 Exclude = Annotated[
-    Optional[list[str]],
+    list[str] | None,
     typer.Option("--exclude", help="Leave out what matches this glob. Repeatable.", rich_help_panel=_INDEX),
 ]
 NoRefresh = Annotated[
@@ -69,7 +67,7 @@ NoRefresh = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Agree to what would be asked.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Repositories = Annotated[
-    Optional[list[str]],
+    list[str] | None,
     typer.Option(
         "--repo", "-r", help="A repository to ask: a path or a git URL. Repeatable.", metavar="SOURCE"
     ),
@@ -79,7 +77,7 @@ Continue = Annotated[
     typer.Option("--continue", "-c", help="Go on with the last conversation.", rich_help_panel=_CONVERSATION),
 ]
 Named = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(
         "--conversation",
         metavar="NAME",

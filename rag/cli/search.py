@@ -65,8 +65,8 @@ def search(
             sources, question = split_words(words, repo or [])
         began = time.perf_counter()
         with opened_engine(settings, yes=yes) as engine:
-            from rag.service import locate
             from rag.retrieval.search import search as find
+            from rag.service import locate
 
             filters = Filters(tuple(include or ()), tuple(exclude or ()))
             wanted = [locate(source, ref, filters) for source in sources or ["."]]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from rag.cli.ask import answer_question
 from rag.cli.terminal import out, say
 from rag.errors import RagError
+from rag.service import Dialog
 
 if TYPE_CHECKING:
-    from rag.service import Dialog, Engine
+    from rag.service import Engine
 
 _HELP = """/turns    what was asked so far
 /sources  the sources of the last answer, shown and cited
@@ -77,7 +78,7 @@ class Session:
             for citation in turns[-1].citations if turns else ():
                 out(f"{citation}{'' if citation.used else '  (not cited)'}")
         elif name == "/new":
-            self._dialog = self._engine.dialog(self._dialog.repositories)
+            self._dialog = Dialog(self._engine, self._dialog.repositories)
             say("rag: a new conversation")
         else:
             out(_HELP)

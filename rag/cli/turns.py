@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List, show, export and delete the conversations kept.", no_args_is_help=False)
 
 Which = Annotated[
-    Optional[str], typer.Argument(help="A turn: its number in the conversation, or its id.", metavar="[TURN]")
+    str | None, typer.Argument(help="A turn: its number in the conversation, or its id.", metavar="[TURN]")
 ]
 Of = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(
         "--conversation", metavar="NAME", help="A conversation: its name or id; the last when left out."
     ),
@@ -84,9 +84,7 @@ def show(
 def export(
     conversation: Of = None,
     everything: Annotated[bool, typer.Option("--all", help="All conversations.")] = False,
-    output: Annotated[
-        Optional[Path], typer.Option("--output", "-o", help="A file instead of stdout.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of stdout.")] = None,
     memory: options.Memory = None,
 ) -> None:
     """Write conversations as JSON lines: one for the conversation, then one for each turn.

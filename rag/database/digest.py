@@ -46,16 +46,28 @@ class Digest:
 
 def digest(root: Path, entries: Iterable[FileEntry], *, max_chars: int) -> Digest:
     """Read, chunk and count the terms of files. A file that turns out not to be usable is in `skipped`."""
-    result = Digest()
-    rows: list[tuple[int, ...]] = []
-    heads: list[str] = []
-    bodies: list[str] = []
+    usable, skipped, stats = [], [], []
     for entry in entries:
         file = read(root, entry)
         if isinstance(file, Skipped):
-            result.skipped.append(file)
-            continue
-        number = len(result.files)
+            skipped.append(file)
+        else:
+            usable.append(file)
+            stats.append((entry.mtime_ns, entry.size_bytes))
+    result = digest_texts(usable, stats, max_chars=max_chars)
+    result.skipped = skipped
+    return result
+
+
+def digest_texts(
+    files: Iterable[SourceFile], stats: Sequence[tuple[int, int]], *, max_chars: int
+) -> Digest:
+    """Chunk and count the terms of files that are read already; `stats` are their (mtime_ns, size)."""
+    result = Digest(stats=list(stats))
+    rows: list[tuple[int, ...]] = []
+    heads: list[str] = []
+    bodies: list[str] = []
+    for number, file in enumerate(files):
         position = 0
         for piece in chunk(file, max_chars=max_chars):
             size = len(piece.text.encode("utf-8", "surrogatepass"))
@@ -66,7 +78,6 @@ def digest(root: Path, entries: Iterable[FileEntry], *, max_chars: int) -> Diges
             heads.append(head_text(piece))
             bodies.append(piece.text)
         result.texts.append(zlib.compress(file.text.encode("utf-8", "surrogatepass"), _COMPRESSION))
-        result.stats.append((entry.mtime_ns, entry.size_bytes))
         result.files.append(SourceFile(file.path, "", file.blob, file.language, file.kind))
     result.chunks = np.asarray(rows, np.int32).reshape(-1, 7)
     result.bags = count_terms(heads, bodies)

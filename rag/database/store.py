@@ -287,6 +287,11 @@ class Store:
         segment, row = self._locate(chunk)
         return int(segment.columns["chunk_start"][row]), int(segment.columns["chunk_end"][row])
 
+    def vector(self, chunk: int) -> Vectors:
+        """The unit row of a chunk, shape (dim,)."""
+        segment, row = self._locate(chunk)
+        return np.asarray(segment.columns["vectors"][row])
+
     def hit(self, chunk: int, score: float, legs: Mapping[str, float]) -> Hit:
         """The chunk as a hit: with its text, lines and names."""
         segment, row = self._locate(chunk)

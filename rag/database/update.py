@@ -26,7 +26,7 @@ from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk
 from rag.database import format as store_format
 from rag.database.columns import Columns, assemble, merge_bags, pack_strings, unpack_strings
-from rag.database.digest import Digest
+from rag.database.digest import Digest, digest_texts
 from rag.database.embed import embed_digests
 from rag.database.lock import building
 from rag.database.merge import merge
@@ -34,7 +34,7 @@ from rag.database.store import Store, delta_path
 from rag.database.workers import digest_all
 from rag.errors import NothingToIndex
 from rag.ports import Embedder
-from rag.types import Checkout, FileEntry, IndexReport, Skipped, Source
+from rag.types import Checkout, FileEntry, IndexReport, Skipped, Source, SourceFile
 
 Progress = Callable[[str, int, int], None]
 
@@ -42,6 +42,14 @@ _SETTLED_NS = 50_000_000
 _COARSE_NS = 2_000_000_000
 _SMALL_DELTA = 4_000
 """Chunks a delta may always have before it is merged; beyond, a quarter of the base."""
+
+
+def _quiet(stage: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+def _agree(texts: Sequence[str]) -> None:
+    """Ask nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +91,8 @@ def refresh(
     options: Options,
     *,
     rebuild: bool = False,
-    progress: Progress = lambda stage, done, total: None,
-    confirm: Callable[[Sequence[str]], None] = lambda texts: None,
+    progress: Progress = _quiet,
+    confirm: Callable[[Sequence[str]], None] = _agree,
 ) -> tuple[Store, IndexReport]:
     """Open the store at `path`, built or brought up to date first where that is needed.
 
@@ -216,6 +224,30 @@ def _report(
     )
 
 
+def write_texts(
+    files: Sequence[SourceFile], checkout: Checkout, path: Path, embedder: Embedder, options: Options
+) -> Store:
+    """Build a store of texts that are at hand, whole, and open it. `checkout` says what they are of.
+
+    Raises:
+        NothingToIndex: the files hold no text.
+        StoreBusy, StoreUnwritable: it cannot be written.
+    """
+    stats = [(0, len(file.text)) for file in files]
+    digests = [digest_texts(files, stats, max_chars=options.max_chars)]
+    bags = digests[0].bags
+    if not len(bags):
+        raise NothingToIndex(source=str(checkout.source), seen=len(files), reasons={"empty": len(files)})
+    languages: list[str] = []
+    vectors = embed_digests(embedder, digests, bags, None, _quiet, _agree)
+    columns = assemble(digests, bags, vectors, languages) | _skip_columns([], {})
+    wanted = fingerprint(checkout.source, embedder, options)
+    with building(path, wait_s=options.wait_s):
+        builder = _Builder(checkout, path, embedder, options, wanted, time.time_ns(), _quiet, _agree)
+        builder.write_base(columns, languages)
+        return Store.open(path).at(checkout)
+
+
 @dataclass(frozen=True, slots=True)
 class _Builder:
     """The steps from changed files to a written store; made for one build."""
@@ -240,7 +272,7 @@ class _Builder:
                 reasons[skip.reason] = reasons.get(skip.reason, 0) + 1
             raise NothingToIndex(source=str(self.checkout.source), seen=walked.seen, reasons=reasons)
         columns |= _skip_columns(skips, {entry.path: entry for entry in files})
-        self._write_base(columns, languages)
+        self.write_base(columns, languages)
 
     def update(self, store: Store, changes: Changes) -> None:
         """Write what changed: a delta, or the whole store when the delta would be large."""
@@ -262,7 +294,7 @@ class _Builder:
         if len(delta["chunk_file"]) > max(_SMALL_DELTA, base.chunk_count // 4):
             whole = merge([(base.columns, ~dead), (delta, np.ones(len(delta["file_size"]), np.bool_))])
             _apply_touched(whole, touched)
-            self._write_base(whole | extra, languages)
+            self.write_base(whole | extra, languages)
             return
         _apply_touched(delta, touched)
         extra |= {"replaced": np.flatnonzero(dead).astype(np.int32)} | _touched_columns(touched)
@@ -283,7 +315,8 @@ class _Builder:
         self.progress("write", 0, 0)
         return digests, assemble(digests, bags, vectors, languages)
 
-    def _write_base(self, columns: Columns, languages: list[str]) -> None:
+    def write_base(self, columns: Columns, languages: list[str]) -> None:
+        """Write a whole store; a delta of the one before goes."""
         store_format.write(self.path, self._header(languages), columns)
         delta_path(self.path).unlink(missing_ok=True)
 

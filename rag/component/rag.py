@@ -1,0 +1,189 @@
+"""`RAG`: the loop as an AdalFlow component.
+
+    prepare    the turns that matter, the hits, the prompt (a Jinja template) with the sources that fitted
+    generate   an AdalFlow Generator over a ModelClient writes the answer
+    remember   the answer becomes the next turn
+
+Everything is done by the engine below; this class only passes values along, and has the asynchronous form
+of the steps that ask a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+from rag.adal import adalflow
+from rag.component.database_manager import OLLAMA_EMBEDDER, DatabaseManager, filters_of, ollama_url
+from rag.component.documents import Documents, retriever_output
+from rag.component.memory import Memory
+from rag.errors import NotFound
+from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
+from rag.settings import Settings, load_settings
+from rag.types import Answer, Hit
+
+
+class RAG(adalflow.core.component.Component):  # type: ignore[misc]
+    """Answers questions about repositories, and remembers.
+
+    Args:
+        provider: the model client, by name; by default as the settings say ("openai": anything compatible).
+        model: the model's name; without one, and without a key or server, answers quote the nearest lines.
+        use_s3: makes no difference; DeepWiki's callers pass it.
+        local_ollama: ask an Ollama on this machine, for answers and for embeddings.
+        settings: what else to use; by default from the environment and the settings file.
+        base_url: an OpenAI-compatible server.
+        template: the prompt: a file, the name of one in `RAG_HOME/templates`, or the text of a template.
+        conversation: go on with this conversation, by id or name; a name that is not known begins one.
+        engine: share what another component has open.
+    """
+
+    def __init__(
+        self,
+        provider: str | None = None,
+        model: str | None = None,
+        use_s3: bool = False,
+        local_ollama: bool = False,
+        *,
+        settings: Settings | None = None,
+        base_url: str | None = None,
+        template: str | None = None,
+        conversation: str | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        super().__init__()
+        changes: dict[str, Any] = {
+            "client": provider,
+            "model": model,
+            "base_url": base_url,
+            "template": template,
+        }
+        if local_ollama:
+            changes["base_url"] = base_url or ollama_url()
+            changes |= {"embedder": OLLAMA_EMBEDDER, "embedding_base_url": changes["base_url"]}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        base = engine or Engine(settings or load_settings())
+        self.engine = base.with_settings(**changes)
+        self.database = DatabaseManager(engine=self.engine)
+        self.memory = Memory(
+            store=self.engine.turns, conversation=conversation, namespace=self.engine.settings.namespace
+        )
+        self.repositories: tuple[Repository, ...] = ()
+        self._generator: Any = None
+
+    # ------------------------------------------------------------ repositories
+
+    def prepare_retriever(
+        self,
+        repo_url_or_path: str,
+        type: str | None = None,
+        access_token: str | None = None,
+        excluded_dirs: Iterable[str] | None = None,
+        excluded_files: Iterable[str] | None = None,
+        included_dirs: Iterable[str] | None = None,
+        included_files: Iterable[str] | None = None,
+        *,
+        ref: str | None = None,
+    ) -> Documents:
+        """Make a repository the one that is asked: indexed, or opened and refreshed; return its chunks.
+
+        The arguments are those of `DatabaseManager.prepare_database`.
+        """
+        documents = self.database.prepare_database(
+            repo_url_or_path,
+            type,
+            access_token,
+            None,
+            None,
+            excluded_dirs,
+            excluded_files,
+            included_dirs,
+            included_files,
+            ref=ref,
+        )
+        assert self.database.repository is not None
+        self.repositories = (self.database.repository,)
+        return documents
+
+    def add_repository(
+        self, repo_url_or_path: str, *, ref: str | None = None, excluded_dirs: Iterable[str] | None = None
+    ) -> None:
+        """Ask this repository too; hits of all are fused."""
+        source = locate(repo_url_or_path, ref, filters_of(excluded_dirs, None, None, None))
+        self.repositories = (*self.repositories, self.engine.repository(source))
+
+    def retrieve(self, query: str, k: int = 10) -> tuple[Hit, ...]:
+        """Retrieval alone, in the light of the conversation: hits, best first."""
+        return self._dialog().search(query, k=k).hits
+
+    # ------------------------------------------------------------ asking
+
+    @property
+    def generator(self) -> Any:
+        """What writes the answers; made when it is first needed. `.generator` of it is AdalFlow's."""
+        if self._generator is None:
+            self._generator = self.engine.generator()
+        return self._generator
+
+    def call(self, query: str, language: str | None = None) -> Answer:
+        """Ask a question and remember the turn. `rag(query)` is the same.
+
+        Returns:
+            The answer, which also unpacks as `(answer, [RetrieverOutput])`.
+
+        Raises:
+            NotFound: no repository is prepared.
+            ProviderError: the model failed; no turn is stored.
+            ConfigError: what the user can mend, for example a context that is too small.
+        """
+        with closing(self._pieces(query, language)) as pieces:
+            for piece in pieces:
+                if isinstance(piece, Answer):
+                    return piece
+        raise AssertionError("a conversation ends with its answer")
+
+    async def acall(self, query: str, language: str | None = None) -> Answer:
+        """The same as `call`, without blocking the event loop."""
+        async for piece in self._apieces(query, language):
+            if isinstance(piece, Answer):
+                return piece
+        raise AssertionError("a conversation ends with its answer")
+
+    def stream(self, query: str, language: str | None = None) -> Iterator[str]:
+        """Yield the answer piece by piece; the turn is stored when the last piece was taken."""
+        with closing(self._pieces(query, language)) as pieces:
+            for piece in pieces:
+                if isinstance(piece, str):
+                    yield piece
+
+    async def astream(self, query: str, language: str | None = None) -> AsyncIterator[str]:
+        """The same as `stream`, for an event loop."""
+        async for piece in self._apieces(query, language):
+            if isinstance(piece, str):
+                yield piece
+
+    # ------------------------------------------------------------ inside
+
+    def _dialog(self, language: str | None = None) -> Dialog:
+        if not self.repositories:
+            raise NotFound("no repository is prepared; call prepare_retriever(PATH_OR_URL) first")
+        engine = self.engine if language is None else self.engine.with_settings(language=language)
+        return Dialog(engine, self.repositories, self.memory.conversation, begin=self.memory.begin)
+
+    def _pieces(self, query: str, language: str | None) -> Iterator[str | Answer]:
+        for piece in converse(self._dialog(language), query, self.generator):
+            yield _with_documents(piece)
+
+    async def _apieces(self, query: str, language: str | None) -> AsyncIterator[str | Answer]:
+        dialog = await asyncio.to_thread(self._dialog, language)
+        generator = await asyncio.to_thread(lambda: self.generator)
+        async for piece in aconverse(dialog, query, generator):
+            yield _with_documents(piece)
+
+
+def _with_documents(piece: str | Answer) -> str | Answer:
+    if isinstance(piece, Answer):
+        piece.documents = [retriever_output(piece.question, piece.hits)]
+    return piece

@@ -1,0 +1,118 @@
+"""The whole loop over a generator, as a program and as an event loop runs it."""
+
+from __future__ import annotations
+
+import time
+from asyncio import to_thread
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+
+from rag.answer.citations import CitationFilter
+from rag.answer.finish import finish
+from rag.errors import ProviderError
+from rag.ports import AsyncGenerator, CompletingGenerator, TextGenerator
+from rag.service.dialog import Dialog
+from rag.types import Answer, Prepared
+
+
+def converse(
+    dialog: Dialog, question: str, generator: TextGenerator, *, keep_broken: bool = False
+) -> Iterator[str | Answer]:
+    """Ask: pieces of text as they come, then the Answer, which is stored as a turn.
+
+    An answer that fails or is given up (the iterator is closed) stores no turn, unless `keep_broken`.
+
+    Raises:
+        ProviderError: the model failed.
+        ConfigError: the prompt cannot be made.
+    """
+    standalone = None
+    if isinstance(generator, CompletingGenerator) and (prompt := dialog.condensing(question)):
+        try:
+            standalone = _first_line(generator.complete(prompt))
+        except ProviderError as error:
+            dialog.not_condensed(error)
+    writing = _Writing(dialog, dialog.prepare(question, standalone=standalone), generator)
+    try:
+        for piece in generator.stream(writing.prepared):
+            if shown := writing.take(piece):
+                yield shown
+        if shown := writing.rest():
+            yield shown
+    except BaseException:
+        if keep_broken:
+            writing.remember_broken()
+        raise
+    yield writing.remember()
+
+
+async def aconverse(dialog: Dialog, question: str, generator: TextGenerator) -> AsyncIterator[str | Answer]:
+    """The same as `converse`, for an event loop: what takes time without it is done in threads."""
+    standalone = None
+    if isinstance(generator, AsyncGenerator) and (prompt := await to_thread(dialog.condensing, question)):
+        try:
+            standalone = _first_line(await generator.acomplete(prompt))
+        except ProviderError as error:
+            dialog.not_condensed(error)
+    prepared = await to_thread(dialog.prepare, question, standalone=standalone)
+    writing = _Writing(dialog, prepared, generator)
+    if isinstance(generator, AsyncGenerator):
+        async for piece in generator.astream(prepared):
+            if shown := writing.take(piece):
+                yield shown
+    else:
+        for piece in await to_thread(lambda: list(generator.stream(prepared))):
+            if shown := writing.take(piece):
+                yield shown
+    if shown := writing.rest():
+        yield shown
+    yield await to_thread(writing.remember)
+
+
+def _first_line(text: str) -> str | None:
+    """A model's rewritten question: what it says on its first line; None when it says nothing."""
+    lines = text.strip().splitlines()
+    return lines[0].strip() if lines else None
+
+
+class _Writing:
+    """An answer that is being written: what came so far, shown without invented references."""
+
+    def __init__(self, dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> None:
+        self.prepared = prepared
+        self._dialog, self._generator = dialog, generator
+        self._filter = CitationFilter(prepared.prompt.sources)
+        self._raw: list[str] = []
+        self._began = time.perf_counter()
+
+    def take(self, piece: str) -> str:
+        """A piece came: what of it can be shown already."""
+        self._raw.append(piece)
+        return self._filter.feed(piece)
+
+    def rest(self) -> str:
+        """What was held back in the end."""
+        return self._filter.close()
+
+    def remember(self) -> Answer:
+        """Store the whole answer as a turn."""
+        return self._dialog.remember(self.prepared, self._finished(complete=True))
+
+    def remember_broken(self) -> None:
+        """Store what came of an answer that broke off, marked incomplete; nothing if nothing came."""
+        if self._raw:
+            self._dialog.remember(self.prepared, self._finished(complete=False))
+
+    def _finished(self, *, complete: bool) -> Answer:
+        engine = self._dialog.engine
+        answer = finish(
+            self.prepared,
+            "".join(self._raw),
+            model=self._generator.model,
+            usage=self._generator.usage,
+            counter=engine.counter,
+            home=engine.settings.home,
+            complete=complete,
+        )
+        took = time.perf_counter() - self._began
+        return replace(answer, seconds={**self.prepared.seconds, "answer": took})

@@ -1,0 +1,215 @@
+"""Opens what the settings name: embedder, turn store, generator, repositories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rag import backends
+from rag.answer.extract import ExtractiveGenerator
+from rag.corpus.acquire import acquire, resolve
+from rag.corpus.read import read
+from rag.corpus.walk import walk
+from rag.database.locate import store_path
+from rag.database.store import Store
+from rag.database.update import Options, count_behind, open_usable, refresh, write_texts
+from rag.errors import ConversationMismatch, NotFound, SourceError
+from rag.ports import Embedder, TextGenerator, TokenCounter, TurnStore
+from rag.retrieval.search import Searcher
+from rag.settings import Settings
+from rag.types import Checkout, Conversation, Filters, IndexReport, Source, SourceFile
+
+Progress = Callable[[str, int, int], None]
+Notice = Callable[[str], None]
+Confirm = Callable[[Sequence[str], Embedder], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A source that is open for questions."""
+
+    source: Source
+    checkout: Checkout
+    store: Store
+    searcher: Searcher
+    report: IndexReport | None
+
+
+class Engine:
+    """Opens what the settings name, each thing when it is first needed, and keeps it open.
+
+    Args:
+        settings: what to open.
+        progress: told stage, done, total while something is indexed.
+        notice: told in a sentence what the user ought to know and need not act on.
+        confirm: asked before texts are sent to an embedding service; raising stops the indexing.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        progress: Progress = lambda stage, done, total: None,
+        notice: Notice = lambda text: None,
+        confirm: Confirm = lambda texts, embedder: None,
+    ) -> None:
+        self.settings = settings
+        self.progress, self.notice, self.confirm = progress, notice, confirm
+        self._open: dict[Source, Repository] = {}
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedder that the settings name."""
+        return backends.open_embedder(self.settings)
+
+    @cached_property
+    def turns(self) -> TurnStore:
+        """The store of conversations that the settings name."""
+        return backends.open_turn_store(self.settings)
+
+    @cached_property
+    def counter(self) -> TokenCounter:
+        """Counts tokens as the model does, or a little high."""
+        return backends.open_token_counter(self.settings)
+
+    def generator(self) -> TextGenerator:
+        """What writes the answers: the configured model, else the extractive answerer."""
+        if not self.settings.has_model:
+            return ExtractiveGenerator()
+        return backends.open_generator(self.settings)
+
+    def with_settings(self, **changes: Any) -> Engine:
+        """An engine with other settings, which tells the same listeners; it opens everything anew.
+
+        The turn store is shared, unless the settings of the memory change.
+        """
+        settings = replace(self.settings, **changes)
+        if settings == self.settings:
+            return self
+        other = Engine(settings, progress=self.progress, notice=self.notice, confirm=self.confirm)
+        if settings.memory == self.settings.memory and settings.home == self.settings.home:
+            other.__dict__["turns"] = self.turns
+        return other
+
+    def close(self) -> None:
+        """Release the turn store. Closing twice is fine."""
+        if "turns" in self.__dict__:
+            self.turns.close()
+
+    def repository(
+        self,
+        source: str | Source,
+        *,
+        ref: str | None = None,
+        refreshing: bool = True,
+        rebuild: bool = False,
+    ) -> Repository:
+        """Open a repository: fetched, indexed or brought up to date first where that is needed.
+
+        With `refreshing` off an existing store is opened as it is, and a notice says how many files are
+        behind; one that does not exist is still built.
+
+        Raises:
+            SourceError, StoreError: as the rooms do.
+        """
+        located = locate(source, ref) if isinstance(source, str) else source
+        path = self.store_file(located)
+        options = Options(max_file_bytes=self.settings.max_file_bytes)
+        checkout = self._acquire(located, path, refreshing=refreshing or rebuild)
+        if not refreshing and not rebuild and (store := open_usable(path, located, self.embedder, options)):
+            if behind := count_behind(store, checkout, options):
+                self.notice(f"{behind} files of {located.name} differ from the index; leave out --no-refresh")
+            return self._opened(located, checkout, store.at(checkout), None)
+        store, report = refresh(
+            checkout,
+            path,
+            self.embedder,
+            options,
+            rebuild=rebuild,
+            progress=self.progress,
+            confirm=lambda texts: self.confirm(texts, self.embedder),
+        )
+        if report.action == "rebuilt" and not rebuild:
+            self.notice(f"the index of {located.name} was made anew: {report.reason}")
+        return self._opened(located, checkout, store, report)
+
+    def store_file(self, source: Source) -> Path:
+        """Where the store of a source lies, or would lie."""
+        return store_path(self.settings.home, source, embedder=self.settings.embedder)
+
+    def _acquire(self, source: Source, store: Path, *, refreshing: bool) -> Checkout:
+        def fetch(again: bool) -> Checkout:
+            return acquire(
+                source,
+                home=self.settings.home,
+                token=self.settings.git_token,
+                timeout_s=self.settings.git_timeout_s,
+                refresh=again,
+                progress=lambda text: self.progress(text, 0, 0),
+            )
+
+        try:
+            return fetch(refreshing)
+        except SourceError as error:
+            if not (source.is_url and refreshing and store.exists()):
+                raise
+            self.notice(f"could not fetch {source}, so this is the last fetched state ({error})")
+            return fetch(False)
+
+    def _opened(
+        self, source: Source, checkout: Checkout, store: Store, report: IndexReport | None
+    ) -> Repository:
+        known = self._open.get(source)
+        if known is not None and known.store.header["id"] == store.header["id"]:
+            searcher = replace(known.searcher, index=store)
+        else:
+            searcher = Searcher(store, self.embedder, backends.open_vector_index(store.vectors))
+        repository = Repository(source, checkout, store, searcher, report)
+        self._open[source] = repository
+        return repository
+
+    def find_conversation(self, name: str, asked: Sequence[Source] = ()) -> Conversation:
+        """The conversation of this id or name.
+
+        Raises:
+            NotFound: there is none.
+            ConversationMismatch: it is about other repositories than `asked` (none asked is fine).
+        """
+        found = self.turns.conversation(name, namespace=self.settings.namespace)
+        if asked and set(asked) != set(found.sources):
+            raise ConversationMismatch(
+                conversation=name,
+                about=", ".join(map(str, found.sources)) or "nothing yet",
+                asked=", ".join(map(str, asked)),
+            )
+        return found
+
+    def last_conversation(self) -> Conversation:
+        """The conversation last written to. Raises NotFound when there is none."""
+        for conversation in self.turns.conversations(namespace=self.settings.namespace):
+            return conversation
+        raise NotFound('there is no conversation to go on with; begin one with `rag ask SOURCE "question"`')
+
+
+def locate(text: str, ref: str | None = None, filters: Filters | None = None) -> Source:
+    """The source that a path or git URL names, with what of it is meant."""
+    return replace(resolve(text, ref), filters=filters or Filters())
+
+
+def read_sources(source: Source, settings: Settings) -> Iterator[SourceFile]:
+    """The files of a local source that would be indexed, read one after another, by path."""
+    checkout = acquire(source, home=settings.home)
+    for entry in walk(checkout.root, source.filters, max_file_bytes=settings.max_file_bytes).files:
+        file = read(checkout.root, entry)
+        if isinstance(file, SourceFile):
+            yield file
+
+
+def index_texts(files: Sequence[SourceFile], path: Path, settings: Settings) -> Store:
+    """Build a store at `path` of texts that are at hand, and open it."""
+    checkout = Checkout(Source(str(path.with_suffix(""))), path.parent)
+    embedder = backends.open_embedder(settings)
+    return write_texts(files, checkout, path, embedder, Options(max_file_bytes=settings.max_file_bytes))

@@ -1,0 +1,332 @@
+"""A source becomes a folder on disk that can be read.
+
+A folder is read in place. A URL, a bare repository, or a folder at another ref is fetched into a clone of
+ours, `HOME/repos/<name>-<hash>/`: one commit deep, without hooks, submodules or filters, with `HEAD` on the
+commit itself. A clone is made beside its place and renamed, under a lock, so that nobody sees half of one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rag.corpus.address import remembered_token, resolve, without_credentials
+from rag.corpus.git import GitError, run_git
+from rag.corpus.worktree import is_bare, work_tree
+from rag.errors import RefNotFound, SourceError, SourceNotFound
+from rag.types import Checkout, Source
+
+__all__ = ["acquire", "committed", "resolve"]
+
+_HEX = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
+_NO_SUCH_REF = re.compile(
+    r"couldn't find remote ref|not our ref|unadvertised object|no such remote ref", re.IGNORECASE
+)
+_NO_SUCH_REPOSITORY = re.compile(
+    r"not appear to be a git repository|repository .*not (?:found|exist)|not found|does not exist"
+    r"|no such (?:file|path)|could not read username|terminal prompts disabled|authentication failed"
+    r"|error: 40[134]",
+    re.IGNORECASE,
+)
+_MOVED = re.compile(r"error: 30\d|redirect", re.IGNORECASE)
+_STATUS = (
+    *("status", "--porcelain=v2", "--branch", "-z", "--no-renames"),
+    *("--untracked-files=normal", "--ignore-submodules=all", "--", "."),
+)
+_ATTRIBUTES = "* -filter -text -eol -ident -working-tree-encoding -diff -merge\n"
+"""Strongest of all attribute files: no filter runs, and every file holds the bytes git knows it by."""
+
+
+def acquire(
+    source: Source,
+    *,
+    home: Path,
+    token: str | None = None,
+    timeout_s: float = 600,
+    refresh: bool = True,
+    progress: Callable[[str], None] | None = None,
+) -> Checkout:
+    """Make the source readable on disk.
+
+    Args:
+        source: from `resolve`.
+        home: where clones are kept, under `repos/`.
+        token: for an http(s) URL: a token, or `user:password`; None takes what stood in the URL.
+        timeout_s: for each call of git that fetches.
+        refresh: fetch again; False takes a clone as it is, and fetches only where there is none.
+        progress: told in a few words what takes time.
+
+    Returns:
+        The folder, with commit and remote where there is git history. `dirty` is only ever true of a
+        folder read in place: something in it differs from the commit.
+
+    Raises:
+        SourceNotFound: no such folder or repository (or none to be seen without a token).
+        RefNotFound: it has no such branch, tag or commit.
+        SourceError: it cannot be read or fetched.
+    """
+    tell = progress or (lambda text: None)
+    if not source.is_url:
+        folder = Path(source.location)
+        _check_readable(folder)
+        if not is_bare(folder):
+            return (
+                _in_place(source, folder, tell)
+                if source.ref is None
+                else _at_ref(source, folder, home, timeout_s)
+            )
+    clone = _Clone(source, home, token or remembered_token(source.location), timeout_s, tell)
+    root, commit = clone.ready(refresh=refresh)
+    return Checkout(source, root, commit, remote=source.location if source.is_url else None)
+
+
+def committed(checkout: Checkout, paths: Iterable[str]) -> dict[str, str]:
+    """Git's blob ids of these files at the checkout's commit, by path; files not in it are left out."""
+    wanted = list(paths)
+    if checkout.commit is None or not wanted:
+        return {}
+    try:
+        listing = run_git(["ls-tree", "-z", checkout.commit, "--", *wanted], cwd=checkout.root)
+    except GitError:
+        return {}  # the history is gone; no file can be said to be in it
+    found = {}
+    for line in listing.decode("utf-8", "replace").split("\0"):
+        head, tab, path = line.partition("\t")
+        if tab and head.split(" ")[1] == "blob":
+            found[path] = head.split(" ")[2]
+    return found
+
+
+def _check_readable(folder: Path) -> None:
+    try:
+        is_folder = folder.is_dir()
+    except OSError as error:
+        raise SourceError(f"{folder} cannot be looked at: {error.strerror}") from error
+    if not is_folder:
+        raise SourceNotFound(f"there is no folder {folder}")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise SourceError(f"no permission to read the folder {folder}; `ls -ld {folder}` shows whose it is")
+
+
+def _in_place(source: Source, folder: Path, tell: Callable[[str], None]) -> Checkout:
+    if work_tree(folder) is None:
+        return Checkout(source, folder)
+    try:
+        status = run_git(_STATUS, cwd=folder)
+        remote = run_git(["config", "--get", "remote.origin.url"], cwd=folder, answer=(0, 1))
+    except GitError as failure:
+        tell(f"git does not answer in {folder}, so it is read without history ({failure.line})")
+        return Checkout(source, folder)
+    records = [record for record in status.decode("utf-8", "replace").split("\0") if record]
+    oid = next((r.rpartition(" ")[2] for r in records if r.startswith("# branch.oid ")), "")
+    return Checkout(
+        source,
+        folder,
+        commit=oid if _HEX.fullmatch(oid) else None,
+        dirty=any(not record.startswith("# ") for record in records),
+        remote=without_credentials(remote.decode("utf-8", "replace")) or None,
+    )
+
+
+def _at_ref(source: Source, folder: Path, home: Path, timeout_s: float) -> Checkout:
+    """A local repository at a ref: a clone of ours, in it the same folder."""
+    ref = source.ref or ""
+    if work_tree(folder) is None:
+        raise SourceError(f"{folder} has no git history, so there is no {ref!r} in it; leave out --ref")
+    try:
+        places = run_git(["rev-parse", "--show-toplevel", "--show-prefix"], cwd=folder)
+        top, _, prefix = places.decode().partition("\n")
+    except GitError as failure:
+        raise SourceError(f"git cannot read {folder}: {failure.line}") from failure
+    try:
+        named = run_git(
+            ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"], cwd=folder
+        )
+    except GitError as failure:
+        raise RefNotFound(source=str(folder), ref=ref) from failure
+    commit = named.decode().strip()
+    clone = _Clone(Source(top, ref), home, None, timeout_s, lambda text: None, fetch_ref=commit)
+    root, commit = clone.ready(refresh=True)
+    inside = root / prefix.strip("\n")
+    if not inside.is_dir() or inside.resolve() != inside:
+        raise SourceError(f"{source.location} has no folder {prefix.strip()!r} at {ref!r}")
+    return Checkout(source, inside, commit)
+
+
+class _Clone:
+    """Our clone of one location at one ref."""
+
+    def __init__(
+        self,
+        source: Source,
+        home: Path,
+        token: str | None,
+        timeout_s: float,
+        tell: Callable[[str], None],
+        *,
+        fetch_ref: str | None = None,
+    ) -> None:
+        self.source, self.token, self.timeout_s, self.tell = source, token, timeout_s, tell
+        self.url, self.ref = source.location, fetch_ref or source.ref
+        key = hashlib.sha256(f"{source.location}\0{source.ref or ''}".encode()).hexdigest()[:12]
+        name = re.sub(r"[^\w.-]+", "-", f"{source.name}-{source.ref or ''}").strip("-.")[:60] or "repository"
+        self.folder = home / "repos" / f"{name}-{key}"
+
+    def ready(self, *, refresh: bool) -> tuple[Path, str]:
+        """The clone's root and its commit, fetched first where needed."""
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _locked(self.folder.with_name(f".{self.folder.name}.lock"), self.timeout_s):
+                self._sweep()
+                if not (self.folder / ".git" / "HEAD").is_file():
+                    self._make()
+                elif refresh and not self._is_pinned():
+                    self._update(self.folder)
+                return self.folder.resolve(), self._commit(self.folder)
+        except OSError as error:
+            raise SourceError(
+                f"cannot keep a clone in {self.folder.parent}: {error.strerror or error}"
+            ) from error
+
+    def _sweep(self) -> None:
+        """Remove what a killed process left; only the holder of the lock may."""
+        for leftover in self.folder.parent.glob(f".{self.folder.name}.*.tmp"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        for lock in ("index.lock", "shallow.lock", "HEAD.lock", "config.lock"):
+            (self.folder / ".git" / lock).unlink(missing_ok=True)
+
+    def _is_pinned(self) -> bool:
+        """Whether the clone stands on the full commit that is asked for: nothing can have changed."""
+        return self.ref is not None and len(self.ref) >= 40 and self.ref.lower() == self._commit(self.folder)
+
+    def _make(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        place = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.", suffix=".tmp"))
+        try:
+            self._git("init", "--quiet", "--template=", cwd=place)
+            self._git("config", "remote.origin.url", self.source.location, cwd=place)
+            info = place / ".git" / "info"
+            info.mkdir(exist_ok=True)
+            (info / "attributes").write_text(_ATTRIBUTES, encoding="ascii")
+            self._update(place)
+            place.rename(self.folder)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def _update(self, place: Path) -> None:
+        self.tell(f"fetching {self.source}")
+        commit = self._fetch(place)
+        # The ref keeps a commit that a stored turn may cite, whatever becomes of the branch.
+        self._git("update-ref", f"refs/rag/{commit}", commit, cwd=place)
+        self._git("update-ref", "--no-deref", "HEAD", commit, cwd=place)
+        self._git("reset", "--hard", "--quiet", cwd=place)
+        self._git("clean", "-ffdxq", cwd=place)
+
+    def _fetch(self, place: Path) -> str:
+        """Fetch exactly the ref, or more where the server does not give it alone; return the commit."""
+        try:
+            self._fetch_from_url(place, ["--depth", "1"], [self.ref or "HEAD"])
+            return self._named(place, "FETCH_HEAD")
+        except GitError as failure:
+            if not _NO_SUCH_REF.search(failure.output):
+                raise self._translated(failure) from failure
+            if self.ref is None:
+                raise SourceError(f"{self.source.location} has no commits yet") from failure
+            if not _HEX.fullmatch(self.ref):
+                raise RefNotFound(source=self.source.location, ref=self.ref) from failure
+        deeper = ["--unshallow"] if (place / ".git" / "shallow").exists() else []
+        try:
+            self._fetch_from_url(
+                place, deeper, ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"]
+            )
+        except GitError as failure:
+            raise self._translated(failure) from failure
+        return self._named(place, self.ref)
+
+    def _fetch_from_url(self, place: Path, options: list[str], refspecs: list[str]) -> None:
+        options = ["fetch", "--quiet", "--force", "--no-tags", "--no-recurse-submodules", *options, "--"]
+        try:
+            self._git(*options, self.url, *refspecs, cwd=place)
+        except GitError as failure:
+            # Some servers know a repository only with the ending that the canonical name leaves out.
+            bare = self.url.startswith(("http://", "https://")) and not self.url.endswith(".git")
+            answers_otherwise = _NO_SUCH_REPOSITORY.search(failure.output) or _MOVED.search(failure.output)
+            if not (bare and answers_otherwise):
+                raise
+            self._git(*options, f"{self.url}.git", *refspecs, cwd=place)
+            self.url += ".git"
+
+    def _named(self, place: Path, ref: str) -> str:
+        try:
+            wanted = f"{ref}^{{commit}}"
+            return (
+                self._git("rev-parse", "--verify", "--quiet", "--end-of-options", wanted, cwd=place)
+                .decode()
+                .strip()
+            )
+        except GitError as failure:
+            raise RefNotFound(source=self.source.location, ref=self.ref or "HEAD") from failure
+
+    def _commit(self, place: Path) -> str:
+        try:
+            return self._git("rev-parse", "--verify", "HEAD", cwd=place).decode().strip()
+        except GitError as failure:
+            raise SourceError(
+                f"the clone {place} is damaged ({failure.line}); remove that folder"
+            ) from failure
+
+    def _git(self, *arguments: str, cwd: Path) -> bytes:
+        return run_git(arguments, cwd=cwd, token=self.token, url=self.url, timeout_s=self.timeout_s)
+
+    def _translated(self, failure: GitError) -> SourceError:
+        where = self.source.location
+        if _NO_SUCH_REPOSITORY.search(failure.output):
+            advice = (
+                "check the address" if self.token else "check the address; a private one needs RAG_GIT_TOKEN"
+            )
+            return SourceNotFound(f"no repository to be had at {where}: {failure.line}; {advice}")
+        if _MOVED.search(failure.output):
+            return SourceError(
+                f"{where} has moved ({failure.line}); a token is not sent on, give the new address"
+            )
+        return SourceError(f"cannot fetch {where}: {failure.line}")
+
+
+@contextmanager
+def _locked(path: Path, wait_s: float) -> Iterator[None]:
+    """Hold the lock file: one process at a time; the system lets go of it when a process dies."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        with path.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    name = path.name.removesuffix(".lock").lstrip(".")
+                    raise SourceError(
+                        f"another process has been fetching {name} for {wait_s:g} seconds"
+                    ) from error
+                time.sleep(0.05)
+                continue
+            if _is_still_there(path, file.fileno()):
+                try:
+                    yield
+                finally:
+                    path.unlink(missing_ok=True)
+                return
+
+
+def _is_still_there(path: Path, descriptor: int) -> bool:
+    """Whether the locked file is the one at `path`: the holder before us removes it when it is done."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

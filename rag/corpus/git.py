@@ -1,0 +1,188 @@
+"""The `git` program, run so that a repository can neither run code here nor learn a secret.
+
+No hooks, no file-system monitor, no submodules, no LFS or other filters, no prompt, no `ext::` transport;
+a token travels in the environment as an extra HTTP header for one host, never in an argument, a URL or a
+file. What git says is scrubbed before it is shown.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rag.errors import SourceError
+
+_SAFE = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.askPass": "",
+    "credential.interactive": "false",
+    "protocol.ext.allow": "never",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "filter.lfs.smudge": "",
+    "filter.lfs.process": "",
+    "filter.lfs.required": "false",
+    "core.quotePath": "false",
+    "advice.detachedHead": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+}
+_FOREIGN = re.compile(
+    r"^GIT_(?:DIR|WORK_TREE|INDEX_FILE|COMMON_DIR|NAMESPACE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|PREFIX"
+    r"|CONFIG|CONFIG_PARAMETERS|CONFIG_COUNT|CONFIG_KEY_\d+|CONFIG_VALUE_\d+|ASKPASS|TRACE.*|CURL_VERBOSE"
+    r"|EXTERNAL_DIFF|PROXY_COMMAND|EXEC_PATH|TEMPLATE_DIR|CEILING_DIRECTORIES|LITERAL_PATHSPECS|GLOB_PATHSPECS"
+    r"|NOGLOB_PATHSPECS|ICASE_PATHSPECS)$|^SSH_ASKPASS"
+)
+_USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
+_HEADER = re.compile(r"(?i)(authorization:\s*\w+\s+)\S+")
+
+
+class GitError(Exception):
+    """git ended with an error. `line` is the last one it said, without secrets."""
+
+    def __init__(self, line: str, output: str) -> None:
+        super().__init__(line)
+        self.line, self.output = line, output
+
+
+def run_git(
+    arguments: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    token: str | None = None,
+    url: str = "",
+    timeout_s: float = 60.0,
+    answer: Sequence[int] = (0,),
+    notice: Callable[[bytes], None] | None = None,
+) -> bytes:
+    """Run git and return what it printed.
+
+    Args:
+        arguments: the command and its arguments; whatever a user gave must stand behind `--`.
+        cwd: where to run it.
+        token: sent to the host of `url` only.
+        url: the http(s) address the token is for.
+        timeout_s: after this git and what it started are ended.
+        answer: the exit codes that are no failure.
+        notice: given what git said on stderr, when it said something and did not fail.
+
+    Raises:
+        GitError: another exit code.
+        SourceError: there is no git program, or the time is up.
+    """
+    environment = _environment(token, url)
+    try:
+        process = subprocess.Popen(
+            ["git", *arguments],
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        if cwd is not None and not cwd.is_dir():
+            raise SourceError(f"the folder {cwd} is gone") from error
+        raise SourceError("the program `git` was not found; install git, or put it on PATH") from error
+    except OSError as error:
+        raise SourceError(f"git cannot be run in {cwd}: {error.strerror}") from error
+    output, complaint = _finish(process, timeout_s, arguments[0])
+    if process.returncode not in answer:
+        said = scrub(complaint.decode("utf-8", "replace"), token)
+        raise GitError(_last_line(said) or f"git {arguments[0]} ended with {process.returncode}", said)
+    if notice and complaint:
+        notice(complaint)
+    return output
+
+
+def _finish(process: subprocess.Popen[bytes], timeout_s: float, command: str) -> tuple[bytes, bytes]:
+    try:
+        return process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        _end(process)
+        raise SourceError(
+            f"`git {command}` took longer than {timeout_s:g} seconds and was ended; raise git_timeout_s, "
+            "or clone it yourself and give the folder"
+        ) from error
+    except BaseException:
+        _end(process)
+        raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):  # it has ended in the meantime
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def _environment(token: str | None, url: str) -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if not _FOREIGN.match(name)}
+    settings = list(_SAFE.items())
+    if token and url.lower().startswith(("https://", "http://")):
+        # A redirect would carry the header to another host.
+        settings.append(("http.followRedirects", "false"))
+        settings.append((f"http.{_base(url)}.extraHeader", f"Authorization: Basic {_basic(token, url)}"))
+    environment["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, value) in enumerate(settings):
+        environment[f"GIT_CONFIG_KEY_{number}"] = key
+        environment[f"GIT_CONFIG_VALUE_{number}"] = value
+    return environment | {
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_ASKPASS": "",
+        "SSH_ASKPASS": "",
+        "GCM_INTERACTIVE": "never",
+        "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND") or "ssh -o BatchMode=yes",
+        "GIT_ALLOW_PROTOCOL": "http:https:ssh:git:file",
+        "LC_ALL": "C.UTF-8",
+        "LANGUAGE": "en",
+    }
+
+
+def _base(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
+
+
+def _basic(token: str, url: str) -> str:
+    """`user:password` as the host expects it: a bare token goes under the name hosts agree on for tokens."""
+    if ":" not in token:
+        host = (urlsplit(url).hostname or "").lower()
+        user = "x-access-token"
+        if "gitlab" in host:
+            user = "oauth2"
+        elif "bitbucket" in host:
+            user = "x-token-auth"
+        token = f"{user}:{token}"
+    return base64.b64encode(token.encode()).decode("ascii")
+
+
+def scrub(text: str, token: str | None = None) -> str:
+    """The text without credentials: the token, its encoded forms, and whatever stands before `@` in a URL."""
+    for secret in _forms(token) if token else ():
+        text = text.replace(secret, "***")
+    return _HEADER.sub(r"\1***", _USERINFO.sub("", text))
+
+
+def _forms(token: str) -> list[str]:
+    forms = {token, *(part for part in token.split(":") if len(part) > 5)}
+    for url in ("https://x", "https://gitlab", "https://bitbucket"):
+        forms.add(_basic(token, url))
+    return sorted(forms, key=len, reverse=True)
+
+
+def _last_line(text: str) -> str:
+    """The most telling line: the last `fatal:` or `error:`, else the last one."""
+    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote: error:", "ERROR:"))]
+    return (telling or lines or [""])[-1]

@@ -1,0 +1,315 @@
+"""What language a file is in and what part it plays, told from its path.
+
+Only names are looked at here, so that a scan of an unchanged repository reads no file. `TEXT` stands for
+files whose name gives no language; `language_of_text` settles those once the text is at hand.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from rag.types import Kind
+
+TEXT = "text"
+
+_EXTENSIONS_OF = {
+    "python": "py pyi pyw pyx pxd pxi bzl star",
+    "javascript": "js jsx mjs cjs es6",
+    "typescript": "ts mts cts",
+    "tsx": "tsx",
+    "java": "java",
+    "go": "go",
+    "rust": "rs",
+    "c": "c h",
+    "cpp": "cc cpp cxx c++ hh hpp hxx h++ ipp tpp inl ino cu cuh ixx cppm",
+    "ruby": "rb rake gemspec ru podspec jbuilder thor",
+    "php": "php phtml php5 inc",
+    "csharp": "cs csx",
+    "kotlin": "kt kts",
+    "scala": "scala sc sbt",
+    "swift": "swift swiftinterface",
+    "lua": "lua nse rockspec luau",
+    "bash": "sh bash zsh ksh bats ebuild",
+    "sql": "sql psql pgsql ddl plsql",
+    "html": "html htm xhtml jinja jinja2 j2 hbs handlebars mustache ejs njk liquid twig cshtml razor erb",
+    "vue": "vue",
+    "svelte": "svelte astro",
+    "css": "css",
+    "scss": "scss sass less styl",
+    "json": "json jsonc json5 webmanifest ipynb jsonl",
+    "yaml": "yaml yml",
+    "toml": "toml",
+    "markdown": "md markdown mdx mkd qmd rmd",
+    "rst": "rst rest",
+    "asciidoc": "adoc asciidoc",
+    "org": "org",
+    "tex": "tex sty cls",
+    TEXT: "txt text",
+    "xml": "xml xsd xsl xslt wsdl plist storyboard xib csproj vbproj fsproj props targets resx xaml config",
+    "ini": "ini cfg conf cnf properties editorconfig desktop service timer socket env",
+    "proto": "proto",
+    "thrift": "thrift",
+    "graphql": "graphql gql graphqls",
+    "terraform": "tf tfvars hcl nomad",
+    "gradle": "gradle groovy",
+    "cmake": "cmake",
+    "make": "mk mak",
+    "docker": "dockerfile",
+    "perl": "pl pm t pod",
+    "r": "r",
+    "julia": "jl",
+    "dart": "dart",
+    "elixir": "ex exs eex heex leex",
+    "erlang": "erl hrl",
+    "haskell": "hs lhs",
+    "ocaml": "ml mli",
+    "fsharp": "fs fsi fsx",
+    "clojure": "clj cljs cljc edn",
+    "lisp": "lisp lsp cl el scm ss rkt",
+    "zig": "zig",
+    "nim": "nim nims",
+    "d": "d di",
+    "v": "v sv svh vhd vhdl",
+    "crystal": "cr",
+    "objc": "m mm",
+    "pascal": "pas pp dpr",
+    "fortran": "f f90 f95 f03 f08 for",
+    "ada": "adb ads",
+    "assembly": "s asm",
+    "powershell": "ps1 psm1 psd1",
+    "batch": "bat cmd",
+    "vb": "vb bas vbs",
+    "solidity": "sol",
+    "vim": "vim",
+    "tcl": "tcl",
+    "awk": "awk",
+    "nix": "nix",
+    "fish": "fish",
+    "glsl": "glsl vert frag comp hlsl wgsl metal",
+    "template": "tmpl tpl gotmpl mako tt",
+    "bazel": "bazel build",
+    "meson": "meson",
+    "coffeescript": "coffee",
+    "elm": "elm",
+    "purescript": "purs",
+    "prisma": "prisma",
+    "gherkin": "feature",
+    "jsonnet": "jsonnet libsonnet",
+    "rego": "rego",
+}
+_BY_EXTENSION = {ext: language for language, exts in _EXTENSIONS_OF.items() for ext in exts.split()}
+
+_BY_NAME = {
+    "makefile": "make",
+    "gnumakefile": "make",
+    "cmakelists.txt": "cmake",
+    "dockerfile": "docker",
+    "containerfile": "docker",
+    "jenkinsfile": "gradle",
+    "vagrantfile": "ruby",
+    "rakefile": "ruby",
+    "gemfile": "ruby",
+    "podfile": "ruby",
+    "fastfile": "ruby",
+    "brewfile": "ruby",
+    "guardfile": "ruby",
+    "capfile": "ruby",
+    "justfile": "make",
+    "procfile": "yaml",
+    "build": "bazel",
+    "workspace": "bazel",
+    "meson.build": "meson",
+    "meson_options.txt": "meson",
+    "sconstruct": "python",
+    "sconscript": "python",
+    "wscript": "python",
+    "snakefile": "python",
+    "pipfile": "toml",
+    "go.mod": "gomod",
+    "go.work": "gomod",
+    ".babelrc": "json",
+    ".eslintrc": "json",
+    ".prettierrc": "json",
+    ".stylelintrc": "json",
+    ".swcrc": "json",
+    ".jshintrc": "json",
+    ".watchmanconfig": "json",
+    ".clang-format": "yaml",
+    ".clang-tidy": "yaml",
+    ".bashrc": "bash",
+    ".zshrc": "bash",
+    ".profile": "bash",
+    ".bash_profile": "bash",
+    ".vimrc": "vim",
+    "configure.ac": "m4",
+    "configure.in": "m4",
+    ".gitconfig": "ini",
+    ".gitmodules": "ini",
+    ".gitattributes": "ini",
+    ".gitignore": "ini",
+    ".dockerignore": "ini",
+    ".npmrc": "ini",
+    ".pypirc": "ini",
+    ".flake8": "ini",
+    ".pylintrc": "ini",
+    ".coveragerc": "ini",
+    ".editorconfig": "ini",
+}
+
+_TEMPLATE_ENDINGS = frozenset(
+    {"in", "tmpl", "tpl", "template", "example", "sample", "dist", "default", "j2", "erb", "tt"}
+)
+"""`config.yaml.example` is YAML: one such ending is taken off before the extension is read."""
+
+_SHEBANG = re.compile(r"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*)?([A-Za-z]+)")
+_INTERPRETERS = {
+    "python": "python",
+    "pypy": "python",
+    "sh": "bash",
+    "bash": "bash",
+    "dash": "bash",
+    "zsh": "bash",
+    "ksh": "bash",
+    "bats": "bash",
+    "node": "javascript",
+    "nodejs": "javascript",
+    "bun": "typescript",
+    "deno": "typescript",
+    "tsx": "typescript",
+    "ruby": "ruby",
+    "php": "php",
+    "perl": "perl",
+    "lua": "lua",
+    "luajit": "lua",
+    "awk": "awk",
+    "gawk": "awk",
+    "tclsh": "tcl",
+    "wish": "tcl",
+    "fish": "fish",
+    "make": "make",
+    "elixir": "elixir",
+    "escript": "erlang",
+    "julia": "julia",
+    "swift": "swift",
+    "scala": "scala",
+    "kotlin": "kotlin",
+    "groovy": "gradle",
+    "pwsh": "powershell",
+    "osascript": TEXT,
+    "Rscript": "r",
+    "runhaskell": "haskell",
+}
+
+
+def language_of_path(path: str) -> str | None:
+    """The language the path tells, `TEXT` for a name without extension, None for an unknown extension."""
+    return _language_of_name(path.rpartition("/")[2].lower())
+
+
+@lru_cache(maxsize=65536)
+def _language_of_name(name: str) -> str | None:
+    known = _BY_NAME.get(name)
+    if known:
+        return known
+    if name.startswith(("dockerfile.", "containerfile.", "makefile.")):
+        return "docker" if name[0] in "dc" else "make"
+    stem, dot, extension = name.lstrip(".").rpartition(".")
+    if not dot:
+        return "ini" if name.startswith(".") and name.endswith(("rc", "ignore")) else TEXT
+    if extension in _TEMPLATE_ENDINGS and "." in stem:
+        inner = _BY_EXTENSION.get(stem.rpartition(".")[2])
+        if inner:
+            return inner
+    if extension.isdigit() and len(extension) == 1:
+        return "roff"
+    known = _BY_EXTENSION.get(extension) or _BY_EXTENSION.get(extension.partition("-")[0])  # py-tpl
+    return known or (TEXT if extension in _TEMPLATE_ENDINGS or _DOC_NAME.match(name) else None)
+
+
+_CPP_SIGNS = re.compile(
+    r"^\s*(?:template\s*<|namespace\b|class\s+\w[\w\s:,<>]*[{;]|using\s+\w|(?:public|private|protected)\s*:"
+    r"|#\s*include\s*<\w+>|virtual\b|constexpr\b|enum\s+class\b)|\bstd::",
+    re.MULTILINE,
+)
+_OBJC_SIGNS = re.compile(
+    r"^\s*(?:@interface|@implementation|@protocol|@class|@import|#\s*import)\b", re.MULTILINE
+)
+
+
+def language_of_text(language: str, path: str, text: str) -> str:
+    """The language, settled by the text where the name leaves it open.
+
+    That is: a first line `#!…` in a file without extension, and C++ or Objective-C in a `.h` file.
+    """
+    if language == TEXT and text.startswith("#!"):
+        match = _SHEBANG.match(text)
+        return _INTERPRETERS.get(match[1], TEXT) if match else TEXT
+    if language == "c" and path.endswith(".h"):
+        if _OBJC_SIGNS.search(text):
+            return "objc"
+        return "cpp" if _CPP_SIGNS.search(text) else "c"
+    if path.endswith(".m") and not _OBJC_SIGNS.search(text):
+        return "matlab"
+    return language
+
+
+_TEST_FOLDERS = frozenset(
+    "test tests __tests__ __test__ spec specs e2e cypress testdata test-data testcases unittests "
+    "unittest integration-tests integration_tests functional_tests androidtest fixtures __fixtures__ "
+    "__mocks__ mocks test_utils testutils unit_tests".split()
+)
+_TEST_NAME = re.compile(
+    r"^(?:test_.*|tests?|conftest|.*[._-](?:test|tests|spec|specs|e2e|cy)|.*(?<=[a-z0-9])(?:Tests?|TestCase|Spec|IT)"
+    r"|Test[A-Z]\w*)$"
+)
+_DOC_FOLDERS = frozenset("doc docs documentation man manual wiki".split())
+_DOC_LANGUAGES = frozenset({"markdown", "rst", "asciidoc", "org", "tex", "roff"})
+_DOC_NAME = re.compile(
+    r"^(?:readme|license|licence|copying|notice|authors|contributors|maintainers|changelog|changes|history|news|todo"
+    r"|contributing|code_of_conduct|security|install|upgrading|credits|thanks|faq|releasing|hacking)\b",
+    re.IGNORECASE,
+)
+_CONFIG_LANGUAGES = frozenset(
+    {"yaml", "toml", "ini", "json", "docker", "gomod", "make", "cmake", "meson", "bazel", "terraform"}
+)
+_CONFIG_FOLDERS = frozenset({".github", ".circleci", ".gitlab", ".vscode", ".buildkite", ".devcontainer"})
+_CONFIG_NAME = re.compile(
+    r"^(?:setup\.py|noxfile\.py|.*\.config\.[cm]?[jt]s|gruntfile\.js|gulpfile\.[cm]?[jt]s|.*\.gradle(?:\.kts)?|pom\.xml"
+    r"|.*\.(?:csproj|props|targets|plist|podspec|gemspec|sbt)|gemfile|podfile|vagrantfile|jenkinsfile"
+    r"|requirements.*\.txt|constraints.*\.txt)$",
+    re.IGNORECASE,
+)
+_DATA_EXTENSIONS = (".txt", ".text")
+
+
+@lru_cache(maxsize=16384)
+def _part_of_folder(folder: str) -> Kind | None:
+    parts = [part.lower() for part in PurePosixPath(folder).parts]
+    if any(part in _TEST_FOLDERS for part in parts):
+        return "test"
+    if any(part in _DOC_FOLDERS for part in parts):
+        return "doc"
+    return "config" if any(part in _CONFIG_FOLDERS for part in parts) else None
+
+
+def kind_of(path: str, language: str) -> Kind:
+    """Whether the file is code, test, doc or config, by the conventions of many languages.
+
+    A document stays a document in a test folder only by its name (`tests/README.md`); code in a
+    documentation folder is documentation, for it is there to be shown.
+    """
+    folder, _, name = path.rpartition("/")
+    if language in _DOC_LANGUAGES or (language == TEXT and _DOC_NAME.match(name)):
+        return "doc"
+    part = _part_of_folder(folder)
+    if part == "test" or _TEST_NAME.match(
+        name.partition(".")[0] if name.count(".") < 2 else name.rpartition(".")[0]
+    ):
+        return "test"
+    if _CONFIG_NAME.match(name) or language in _CONFIG_LANGUAGES or part == "config":
+        return "config"
+    if part == "doc" or (language == TEXT and name.lower().endswith(_DATA_EXTENSIONS)):
+        return "doc"
+    return "code"

@@ -1,0 +1,172 @@
+"""A file's text, or why it has none to be indexed.
+
+What is opened is a regular file inside the root, whatever was put in its place since the walk: every folder
+on the way is opened without following links, and no pipe or device is ever waited for. Little is read of a
+file that turns out to be data.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from rag.corpus import skip
+from rag.corpus.languages import language_of_text
+from rag.corpus.secrets import find_secret
+from rag.types import FileEntry, Skipped, SourceFile, blob_id
+
+__all__ = ["file_blob", "find_secret", "read"]
+
+_LIMIT_BYTES = 64 << 20
+"""No file of this size is text that somebody wrote, whatever the settings allow."""
+
+_HEAD_BYTES = 1 << 16
+_HEADER_CHARS = 4_000
+_HEADER_LINES = 25
+_MINIFIED_CHARS = 4_000
+_MINIFIED_LINE = 400
+_DATA_LINE = 2_000
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
+
+_GENERATED = re.compile(
+    r"(?m)^[ \t]*(?:#|//|/?\*|--|;|<!--|%|\"\"\"|REM\b|dnl\b|@rem\b).{0,80}?"
+    r"(?:@generated\b|\bDO NOT (?:EDIT|MODIFY|CHANGE)\b|\bGENERATED (?:CODE|FILE|BY)\b"
+    r"|\bDo not (?:edit|modify) (?:this file|by hand|manually|directly)"
+    r"|(?i:\b(?:code|file|automatically|auto|machine)[ -]?(?:is |was |has been )?(?:automatically |auto)?"
+    r"[ -]?generated (?:by|from|with|using|file|code|do not)\b))"
+)
+_MINIFIABLE = frozenset({"javascript", "css", "html", "typescript", "json", "scss", "xml", "php"})
+
+
+class _Unusable(Exception):
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.detail = reason, detail
+
+
+def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
+    """Read one file.
+
+    UTF-8 with or without a byte order mark, UTF-16 and UTF-32 with one, else Windows-1252 or Latin-1: bad
+    bytes never fail. The text has no byte order mark, and its line ends are as they were; `blob` is of the bytes.
+
+    Returns:
+        The file, or Skipped for what is binary, generated, a likely secret, vanished, or cannot be read.
+    """
+    try:
+        content = _content(root, entry.path)
+        text = _decoded(content)
+        _refuse_generated(text, entry.language)
+        if secret := find_secret(text):
+            return Skipped(entry.path, skip.SECRET, secret)
+    except _Unusable as why:
+        return Skipped(entry.path, why.reason, why.detail)
+    language = language_of_text(entry.language, entry.path, text)
+    return SourceFile(entry.path, text, blob_id(content), language, entry.kind)
+
+
+def file_blob(root: Path, path: str) -> str | None:
+    """Git's id of the bytes there now; None when there is no file that could be read whole."""
+    try:
+        with _opened(root, path) as file:
+            return blob_id(file.read())
+    except (_Unusable, OSError):
+        return None
+
+
+def _content(root: Path, path: str) -> bytes:
+    try:
+        with _opened(root, path) as file:
+            head = file.read(_HEAD_BYTES)
+            _refuse_data(head, whole=len(head) < _HEAD_BYTES)
+            return head + file.read(_LIMIT_BYTES) if len(head) == _HEAD_BYTES else head
+    except FileNotFoundError as error:
+        raise _Unusable(skip.VANISHED) from error
+    except OSError as error:
+        raise _Unusable(skip.UNREADABLE, error.strerror or "") from error
+
+
+def _opened(root: Path, path: str) -> BinaryIO:
+    """The file for reading, if it is a regular one reached from the root without a link."""
+    *parents, name = path.split("/")
+    if not {"", ".", ".."}.isdisjoint((*parents, name)):
+        raise _Unusable(skip.SYMLINK_OUTSIDE)
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for parent in parents:
+            inner = os.open(
+                parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
+            )
+            os.close(folder)
+            folder = inner
+        # Without O_NONBLOCK a pipe that took the file's place would be waited for.
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _Unusable(skip.SYMLINK) from error
+        raise
+    finally:
+        os.close(folder)
+    file = os.fdopen(descriptor, "rb")
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= _LIMIT_BYTES:
+        return file
+    file.close()
+    raise _Unusable(
+        *((skip.TOO_LARGE, f"{status.st_size} bytes") if stat.S_ISREG(status.st_mode) else (skip.SPECIAL,))
+    )
+
+
+def _refuse_data(head: bytes, *, whole: bool) -> None:
+    """Tell by the first bytes what need not be read further."""
+    if head.startswith(tuple(mark for mark, _ in _BOMS)):
+        return
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if b"\0" in head or controls * 50 > len(head):
+        raise _Unusable(skip.BINARY)
+    if not whole and b"\n" not in head and b"\r" not in head:
+        raise _Unusable(skip.GENERATED, f"a line of more than {_HEAD_BYTES} bytes")
+
+
+def _decoded(content: bytes) -> str:
+    for mark, encoding in _BOMS:
+        if content.startswith(mark):
+            text = content.decode(encoding, "replace")
+            break
+    else:
+        text = _without_mark(content)
+    if "\0" in text:
+        raise _Unusable(skip.BINARY)
+    return text
+
+
+def _without_mark(content: bytes) -> str:
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return content.decode("latin-1")
+
+
+def _refuse_generated(text: str, language: str) -> None:
+    header = "\n".join(text[:_HEADER_CHARS].split("\n", _HEADER_LINES)[:_HEADER_LINES])
+    if match := _GENERATED.search(header):
+        raise _Unusable(skip.GENERATED, f"says so on line {header.count(chr(10), 0, match.start()) + 1}")
+    if len(text) >= _MINIFIED_CHARS:
+        line = len(text) // (text.count("\n") + text.count("\r") + 1)
+        if line > (_MINIFIED_LINE if language in _MINIFIABLE else _DATA_LINE):
+            raise _Unusable(skip.GENERATED, f"lines of {line} characters on average")

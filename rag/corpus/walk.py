@@ -1,0 +1,219 @@
+"""Which files of a folder are indexed, and why the others are not.
+
+In a git work tree git itself says which files there are; elsewhere the folders are read and their
+`.gitignore`s honoured. Then come `.ragignore`, the filters and the rules of `rag.corpus.skip`. All patterns
+are relative to the root, so what the folder itself is called never matters. No file is opened here: what
+only the content tells is found by `rag.corpus.read`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from rag.corpus import skip
+from rag.corpus.git import GitError, run_git
+from rag.corpus.ignore import Patterns, read_patterns
+from rag.corpus.languages import kind_of, language_of_path
+from rag.corpus.worktree import work_tree
+from rag.errors import SourceError
+from rag.types import FileEntry, Filters, Kind, Skipped
+
+_MAX_NOTEBOOK_BYTES = 300_000
+"""A larger notebook is mostly pictures and tables."""
+
+_UNOPENED = re.compile(rb"could not open directory '(.*)/': Permission denied")
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a folder holds. `files` stand in the order of their paths, and so do `skipped`.
+
+    `seen` counts files, those in a vendored folder too, but not what `.gitignore` leaves out.
+    """
+
+    files: list[FileEntry] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    seen: int = 0
+
+
+def walk(root: Path, filters: Filters, *, max_file_bytes: int) -> Walk:
+    """List the files to be indexed.
+
+    Args:
+        root: an existing folder, real path.
+        filters: globs in gitignore syntax, relative to the root. With `include`, only what it matches;
+            what `exclude` matches never; neither brings back what another rule leaves out.
+        max_file_bytes: larger files are left out.
+
+    Raises:
+        SourceError: the folder cannot be read, or a pattern means nothing.
+    """
+    return _Walker(root, filters, max_file_bytes).walk()
+
+
+class _Walker:
+    def __init__(self, root: Path, filters: Filters, max_file_bytes: int) -> None:
+        self.root, self.max_file_bytes = root, max_file_bytes
+        self.include = Patterns.of(filters.include, where="--include")
+        self.exclude = Patterns.of(filters.exclude, where="--exclude")
+        self.ragignore = read_patterns(root / ".ragignore")
+        self.has_patterns = bool(self.include or self.exclude or self.ragignore)
+        self.result = Walk()
+        self.vendored: Counter[str] = Counter()
+
+    def walk(self) -> Walk:
+        prefix = f"{self.root}/".replace("//", "/")
+        for path in self._paths():
+            self.result.seen += 1
+            entry = self._consider(path, prefix)
+            if isinstance(entry, FileEntry):
+                self.result.files.append(entry)
+            elif entry is not None:
+                self.result.skipped.append(entry)
+        for folder, count in self.vendored.items():
+            self.result.skipped.append(
+                Skipped(f"{folder}/", skip.VENDORED, f"{count} files" if count > 1 else "")
+            )
+        self.result.files.sort(key=lambda entry: entry.path)
+        self.result.skipped.sort(key=lambda skipped: skipped.path)
+        return self.result
+
+    def _consider(self, path: str, prefix: str) -> FileEntry | Skipped | None:
+        """The file as an entry or as skipped; None when its folder, or nothing, is to be reported."""
+        folder = skip.vendored_folder(path.rpartition("/")[0])
+        if folder is not None:
+            self.vendored[folder] += 1
+            return None
+        if reason := self._ruled_out(path):
+            return Skipped(path, reason)
+        try:
+            status = os.lstat(prefix + path)
+        except FileNotFoundError:
+            self.result.seen -= 1  # git lists what was deleted but not committed
+            return None
+        except OSError as error:
+            return Skipped(path, skip.UNREADABLE, error.strerror or "")
+        return self._by_status(path, prefix, status)
+
+    def _ruled_out(self, path: str) -> str | None:
+        if not self.has_patterns:
+            return skip.reason_by_name(path)
+        if self.ragignore and self.ragignore.match(path):
+            return skip.RAGIGNORED
+        if (self.include and not self.include.match(path)) or (self.exclude and self.exclude.match(path)):
+            return skip.FILTERED
+        return skip.reason_by_name(path)
+
+    def _by_status(self, path: str, prefix: str, status: os.stat_result) -> FileEntry | Skipped:
+        mode, size = status.st_mode, status.st_size
+        if stat.S_ISLNK(mode):
+            return Skipped(path, *_symlink_reason(prefix + path, prefix))
+        if stat.S_ISDIR(mode):
+            return Skipped(path, skip.SUBMODULE)
+        if not stat.S_ISREG(mode):
+            return Skipped(path, skip.SPECIAL)
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            return Skipped(
+                path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), skip.ODD_NAME
+            )
+        if size > self.max_file_bytes:
+            return Skipped(path, skip.TOO_LARGE, f"{size} bytes")
+        language, kind = _described(path)
+        if language is None:
+            return Skipped(path, skip.UNKNOWN)
+        if size > _MAX_NOTEBOOK_BYTES and path.endswith(".ipynb"):
+            return Skipped(path, skip.UNKNOWN, f"notebook of {size} bytes")
+        return FileEntry(path, size, status.st_mtime_ns, language, kind)
+
+    def _paths(self) -> Iterator[str]:
+        if work_tree(self.root) is not None:
+            try:
+                yield from self._listed_by_git()
+                return
+            except GitError:
+                pass  # git refuses (another's repository, a damaged one); the folders are there all the same
+        yield from self._scanned()
+
+    def _listed_by_git(self) -> Iterable[str]:
+        listing = run_git(
+            ["ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+            cwd=self.root,
+            notice=self._noticed,
+        )
+        names = dict.fromkeys(listing.decode("utf-8", "surrogateescape").split("\0"))
+        names.pop("", None)
+        return [name.rstrip("/") for name in names]
+
+    def _noticed(self, complaint: bytes) -> None:
+        for name in _UNOPENED.findall(complaint):
+            path = name.decode("utf-8", "backslashreplace")
+            self.result.skipped.append(Skipped(f"{path}/", skip.UNREADABLE, "Permission denied"))
+
+    def _scanned(self) -> Iterator[str]:
+        """The files of all folders that no `.gitignore` leaves out."""
+        pending: list[tuple[str, tuple[tuple[str, Patterns], ...]]] = [("", ())]
+        while pending:
+            folder, ignores = pending.pop()
+            try:
+                with os.scandir(self.root / folder) as found:
+                    entries = list(found)
+            except OSError as error:
+                if not folder:
+                    raise SourceError(f"cannot read the folder {self.root}: {error.strerror}") from error
+                self.result.skipped.append(Skipped(f"{folder}/", skip.UNREADABLE, error.strerror or ""))
+                continue
+            prefix = f"{folder}/" if folder else ""
+            if any(entry.name == ".gitignore" for entry in entries):
+                own = read_patterns(self.root / folder / ".gitignore", strict=False)
+                ignores = (*ignores, (prefix, own)) if own else ignores
+            for entry in entries:
+                path, is_folder = prefix + entry.name, entry.is_dir(follow_symlinks=False)
+                if is_folder and entry.name.lower() in skip.VERSION_CONTROL_FOLDERS:
+                    continue
+                if _ignored(path + "/" * is_folder, ignores):
+                    continue
+                if not is_folder:
+                    yield path
+                elif entry.name.lower() in skip.VENDORED_FOLDERS:
+                    self.vendored[path] += 0
+                else:
+                    pending.append((path, ignores))
+
+
+def _ignored(path: str, ignores: tuple[tuple[str, Patterns], ...]) -> bool:
+    """Whether the innermost `.gitignore` that has an opinion leaves the path out."""
+    for prefix, patterns in reversed(ignores):
+        opinion = patterns.opinion(path[len(prefix) :])
+        if opinion is not None:
+            return opinion
+    return False
+
+
+@lru_cache(maxsize=65536)
+def _described(path: str) -> tuple[str | None, Kind]:
+    language = language_of_path(path)
+    return language, kind_of(path, language) if language else "code"
+
+
+def _symlink_reason(path: str, prefix: str) -> tuple[str, str]:
+    """Links are never followed: what they point at inside the repository is indexed under its own name."""
+    try:
+        target = os.path.realpath(path, strict=True)
+    except FileNotFoundError:
+        return skip.SYMLINK_BROKEN, ""
+    except OSError:
+        return skip.SYMLINK_LOOP, ""
+    if target + "/" == prefix or (path + "/").startswith(target + "/"):
+        return skip.SYMLINK_LOOP, ""
+    if not target.startswith(prefix):
+        return skip.SYMLINK_OUTSIDE, ""
+    return skip.SYMLINK, f"to {target[len(prefix) :]}"

@@ -6,8 +6,8 @@
 
 `turn.number` is the order within the conversation; `conversation.next_number` gives it and never goes
 back, so a number is not used twice. `conversation.written` counts writes, so "last written to" needs no
-clock. Columns carry the names of `rag.records`; metadata and globs are JSON text. Deleting a conversation deletes
-what hangs on it.
+clock. Columns carry the names of `rag.records`; metadata and globs are JSON text. Deleting a conversation
+deletes what hangs on it.
 """
 
 from __future__ import annotations

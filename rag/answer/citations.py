@@ -1,0 +1,214 @@
+"""References in an answer become citations of the sources that were shown.
+
+A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`. A number that no
+shown source has was invented: it is taken out of the text and counted. Numbers in code, fenced or between
+backticks, and indexing such as `a[1]` are no references. `[^1]` and `【1】` are written as `[1]`. A place
+such as `path:12-20` also refers to a source, when its lines were shown; it is left as it is.
+
+The text may come in pieces. A piece is passed on as soon as nothing that can follow changes it, so a
+reader never sees an invented number, and pieces give the same text however it was split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from rag.answer.markdown import Fence, begins_line, closes_fence, code_spans, may_open_fence, opened_fence
+from rag.types import Citation, NumberedSource
+
+_NUMBERS = r"[ \t]*\^?\d{1,3}(?:[ \t]*[,;–-][ \t]*\^?\d{1,3})*[ \t]*"
+_ONE = rf"(?:\[{_NUMBERS}\]|【{_NUMBERS}(?:†[^】`\n]{{0,60}})?】)"
+_BEGUN = r"[\[【][\d,;–^ \t-]*(?:†[^】`\n]{0,60})?\Z"
+_EACH = re.compile(_ONE)
+_GROUP = re.compile(f"{_ONE}+")
+_UNDECIDED = re.compile(f"{_ONE}*(?:{_BEGUN})?\\Z")
+_WITHIN_BRACKET = re.compile(_BEGUN)
+_RANGE = re.compile(r"(\d{1,3})(?:[ \t]*[–-][ \t]*\^?(\d{1,3}))?")
+_INDEXED = re.compile(r"(?:[A-Za-z0-9_]|\(\)|\])\Z")
+_NO_SPACE_BEFORE = frozenset(" \t\r\n.,;:!?)]}»”\"'*_|")
+_REMOVED = "[?]"
+"""Stands for an invented reference where nothing at all would join its neighbours to something new."""
+
+
+class Resolved(NamedTuple):
+    """An answer's text with its references resolved.
+
+    `used` are the citations that the text refers to, `shown` those of all sources (`.used` tells which),
+    both in the order of their numbers; `invented` counts the numbers that were taken out.
+    """
+
+    text: str
+    used: tuple[Citation, ...]
+    shown: tuple[Citation, ...]
+    invented: int
+
+
+def resolve(text: str, sources: Sequence[NumberedSource]) -> Resolved:
+    """Resolve the references of a whole answer. Without sources every number is invented."""
+    filtered = CitationFilter(sources)
+    clean = filtered.feed(text) + filtered.close()
+    used = filtered.used | {source.n for source in sources if _mentions(clean, source)}
+    shown = tuple(_citation(source, used=source.n in used) for source in sources)
+    return Resolved(clean, tuple(c for c in shown if c.used), shown, filtered.invented)
+
+
+class CitationFilter:
+    """Takes invented references out of a text that comes in pieces.
+
+    `used` are the numbers of shown sources met so far, `invented` how many numbers were taken out; both
+    are complete after `close`.
+    """
+
+    def __init__(self, sources: Sequence[NumberedSource]) -> None:
+        self._known = frozenset(source.n for source in sources)
+        self._line = ""
+        self._passed_on = 0
+        self._fence: Fence | None = None
+        self.used: set[int] = set()
+        self.invented = 0
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece; return what can be shown now, perhaps nothing."""
+        out: list[str] = []
+        *ends, rest = piece.split("\n")
+        for end in ends:
+            self._line += end + "\n"
+            out.append(self._finish_line())
+        if rest:
+            self._line += rest
+            out.append(self._pass_on(self._settled()))
+        return "".join(out)
+
+    def close(self) -> str:
+        """The text is complete: return what was held back."""
+        return self._finish_line() if self._line else ""
+
+    def _finish_line(self) -> str:
+        line = self._line
+        fence = self._fence or opened_fence(line)
+        if fence is None:
+            edit = _edit(line, self._known, whole=True)
+            self.used |= edit.used
+            self.invented += edit.invented
+            shown = self._pass_on(edit.text)
+        else:
+            shown = self._pass_on(line)
+            self._fence = None if self._fence and closes_fence(line, fence) else fence
+        self._line, self._passed_on = "", 0
+        return shown
+
+    def _settled(self) -> str:
+        """As much of the line's final text as is certain already."""
+        if self._fence is not None:
+            return self._line
+        return _edit(self._line, self._known, whole=False).text
+
+    def _pass_on(self, text: str) -> str:
+        new = text[self._passed_on :]
+        self._passed_on = max(self._passed_on, len(text))
+        return new
+
+
+class _Edit(NamedTuple):
+    text: str
+    used: set[int]
+    invented: int
+
+
+def _edit(line: str, known: Collection[int], *, whole: bool) -> _Edit:
+    """Edit one line that lies in no fence; of a line that is still growing, only what is certain."""
+    code = code_spans(line, whole=whole)
+    groups = [(start, end) for start, end in _groups(line) if not code.holds(start)]
+    certain = len(line)
+    if not whole:
+        open_from = 0 if may_open_fence(line) else code.open_from
+        certain = _certain(line, [start for start, _ in groups if start >= open_from])
+    used: set[int] = set()
+    text, position, invented = "", 0, 0
+    for start, end in groups:
+        if end > certain:
+            break
+        references = [_references(match[0], known) for match in _EACH.finditer(line, start, end)]
+        invented += sum(reference.invented for reference in references)
+        used.update(*(reference.used for reference in references))
+        kept = "".join(reference.text for reference in references)
+        text += line[position:start]
+        if line[start] == "【" and _INDEXED.search(text):
+            kept = kept and f" {kept}"
+        text, position = (text + kept, end) if kept else _removed(text, line, end)
+    return _Edit(text + line[position:certain], used, invented)
+
+
+def _groups(line: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each run of references; square brackets that index something are none."""
+    for group in _GROUP.finditer(line):
+        start = group.start()
+        if _INDEXED.search(line, max(0, start - 2), start):
+            start = line.find("【", start, group.end())
+        if start >= 0:
+            yield start, group.end()
+
+
+def _certain(line: str, open_groups: Sequence[int]) -> int:
+    """Up to where a growing line is certain: before what may become a reference, and the spaces there."""
+    undecided = _UNDECIDED.search(line)
+    end = min([*open_groups, undecided.start() if undecided else len(line)])
+    return len(line[:end].rstrip(" \t"))
+
+
+def _references(reference: str, known: Collection[int]) -> _Edit:
+    """One reference with the numbers that are known, as it was when that is all of them; else "" for none."""
+    used: set[int] = set()
+    invented = 0
+    for match in _RANGE.finditer(reference.partition("†")[0]):
+        ends = {int(match[1]), int(match[2] or match[1])}
+        invented += len(ends - set(known))
+        used.update(n for n in known if min(ends) <= n <= max(ends))
+    if not invented and reference[0] == "[" and "^" not in reference:
+        return _Edit(reference, used, 0)
+    return _Edit(f"[{', '.join(map(str, sorted(used)))}]" if used else "", used, invented)
+
+
+def _removed(text: str, line: str, end: int) -> tuple[str, int]:
+    """The text before a reference that is taken out, and where in the line to go on behind it."""
+    following = line[end : end + 1]
+    if begins_line(text):
+        behind = len(line) - len(line[end:].lstrip(" \t"))
+        return (text + _REMOVED, end) if line[behind : behind + 1] in ("`", "~") else (text, behind)
+    if _WITHIN_BRACKET.search(text) or (following == "`" and text.endswith("`")):
+        return text + _REMOVED, end
+    if not following or following in _NO_SPACE_BEFORE:
+        text = text.rstrip(" \t")
+    return text, end
+
+
+def _mentions(text: str, source: NumberedSource) -> bool:
+    """Whether the text names the source's path with a line, or lines, that it shows."""
+    places = rf"(?<![\w/.-]){re.escape(source.hit.path)}:(\d{{1,9}})(?:[–-](\d{{1,9}}))?"
+    for match in re.finditer(places, text):
+        start, end = int(match[1]), int(match[2] or match[1])
+        if start <= source.hit.end and source.hit.start <= end:
+            return True
+    return False
+
+
+def _citation(source: NumberedSource, *, used: bool) -> Citation:
+    hit = source.hit
+    return Citation(
+        n=source.n,
+        repo=hit.repo,
+        path=hit.path,
+        start=hit.start,
+        end=hit.end,
+        commit=hit.commit,
+        blob=hit.blob,
+        symbol=".".join(part for part in (hit.scope, hit.symbol) if part) if hit.symbol else "",
+        span_hash=hashlib.sha256(hit.text.encode("utf-8", "surrogatepass")).hexdigest(),
+        dirty=hit.dirty,
+        score=hit.score,
+        used=used,
+        location=hit.location,
+    )

@@ -1,0 +1,69 @@
+"""The text of a model and what it was shown become an Answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rag.answer.citations import resolve
+from rag.answer.cost import cost
+from rag.ports import TokenCounter
+from rag.types import Answer, Prepared, Usage
+
+
+def finish(
+    prepared: Prepared,
+    text: str,
+    *,
+    model: str,
+    usage: Usage | None,
+    counter: TokenCounter,
+    home: Path | None = None,
+    complete: bool = True,
+) -> Answer:
+    """Resolve the references of an answer and fill in what is known about it.
+
+    Args:
+        prepared: what was asked and shown.
+        text: the answer as it came, references and all.
+        model: what wrote it.
+        usage: tokens as the service counted them; None has them estimated by `counter`.
+        counter: counts the answer when the service did not.
+        home: the folder of the user's own prices, if any.
+        complete: False when the answer broke off.
+
+    Returns:
+        The answer; `found` is False when the repository held nothing on the question. `seconds` are those
+        of `prepared`; conversation and turn are filled in when it is stored.
+
+    Raises:
+        SettingsError: the user's price list cannot be read.
+    """
+    resolved = resolve(text, prepared.prompt.sources)
+    if usage is None:
+        usage = Usage(prompt_tokens=prepared.prompt.tokens, answer_tokens=counter.count(text))
+    if usage.cost_usd is None:
+        usage = replace(usage, cost_usd=cost(model, usage, home=home))
+    return Answer(
+        text=resolved.text,
+        question=prepared.question,
+        standalone_question=prepared.standalone_question,
+        citations=resolved.used,
+        sources=resolved.shown,
+        hits=prepared.hits,
+        model=model,
+        usage=usage,
+        found=bool(prepared.hits),
+        invented=resolved.invented,
+        complete=complete,
+        notes=_notes(resolved.invented),
+        prompt_hash=prepared.prompt.hash,
+        seconds=prepared.seconds,
+    )
+
+
+def _notes(invented: int) -> tuple[str, ...]:
+    if not invented:
+        return ()
+    what = "1 reference" if invented == 1 else f"{invented} references"
+    return (f"{what} to sources that were never shown {'was' if invented == 1 else 'were'} taken out",)

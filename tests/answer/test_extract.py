@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag.answer.citations import resolve
+from rag.answer.extract import ExtractiveGenerator, extract
+from rag.types import Conversation, Hit, NumberedSource, Prepared, Prompt, Usage
+
+SIGN = Hit(
+    repo="shop",
+    path="shop/sessions.py",
+    start=40,
+    end=70,
+    text="@cached\ndef sign(token: str) -> str:\n"
+    '    """Sign a token for a session.\n\n    The key is rotated.\n    """\n'
+    + "".join(f"    step_{n}()\n" for n in range(20))
+    + "    if expired(token):\n        raise Expired\n    digest = hmac(key, token)\n    return digest\n\n",
+    score=0.9,
+    symbol="sign",
+    unit="function",
+    language="python",
+)
+
+
+def prepared(question: str, *hits: Hit, shown: bool = True) -> Prepared:
+    sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(hits, start=1)) if shown else ()
+    prompt = Prompt("", sources, (), 0, 0)
+    return Prepared(question, question, Conversation("c"), hits, prompt)
+
+
+def answer(question: str, *hits: Hit) -> str:
+    return "".join(extract(prepared(question, *hits)))
+
+
+_BLOCK = re.compile(
+    r"^(?P<head>[^\n]*) \[(?P<n>\d+)\][^\n]*\n\n(?P<marks>`{3,})[^\n`]*\n(?P<body>.*?)\n(?P=marks)$",
+    re.DOTALL | re.MULTILINE,
+)
+_PLACE = re.compile(r"`[^`]*:(\d+)-(\d+)`")
+
+
+def quotes(text: str) -> list[tuple[int, list[tuple[int, int]], str]]:
+    """Number, ranges of lines, and body of each quote."""
+    return [
+        (int(m["n"]), [(int(a), int(b)) for a, b in _PLACE.findall(m["head"])], m["body"])
+        for m in _BLOCK.finditer(text)
+    ]
+
+
+def test_the_definition_its_documentation_and_the_matching_lines_are_quoted() -> None:
+    text = answer("When does a session token expire?", SIGN)
+    ((n, ranges, body),) = quotes(text)
+    assert n == 1
+    assert body.startswith("@cached\ndef sign(token: str) -> str:\n" + '    """Sign a token for a session.')
+    assert "    if expired(token):\n        raise Expired\n" in body
+    assert "\n…\n" in body
+    assert ranges[0][0] == 40
+    assert text.startswith("No language model is configured")
+    assert "Function `sign`, `shop/sessions.py:40-" in text
+    assert "— matches *session*, *token*, *expire*" in text
+
+
+def test_without_a_hit_nothing_is_said_but_that() -> None:
+    assert answer("Where?") == (
+        "Nothing was found on this question. No language model is configured, so nothing is explained here.\n"
+    )
+
+
+def test_sources_that_the_template_does_not_show_are_not_called_missing() -> None:
+    assert "shows no sources" in "".join(extract(prepared("Where?", SIGN, shown=False)))
+
+
+def test_three_sources_are_quoted_each_under_its_number_and_repository() -> None:
+    others = [replace(SIGN, repo="desk", path=f"f{n}.py") for n in range(4)]
+    text = answer("token", SIGN, *others)
+    assert [n for n, _, _ in quotes(text)] == [1, 2, 3]
+    assert "`shop:shop/sessions.py:" in text
+    assert "`desk:f0.py:" in text
+
+
+def test_a_path_or_a_quote_cannot_pose_as_text_or_reference() -> None:
+    hit = replace(SIGN, path="app/[9]/`a`\n# x.py", symbol="[8]\n`", text="````\n[7]\n```\n", end=42)
+    text = answer("x", hit)
+    resolved = resolve(text, prepared("x", hit).prompt.sources)
+    assert (resolved.text, resolved.invented) == (text, 0)
+    ((_, ranges, body),) = quotes(text)
+    assert (ranges, body) == ([(40, 42)], "````\n[7]\n```")
+
+
+def test_the_generator_costs_nothing_and_is_called_extractive() -> None:
+    generator = ExtractiveGenerator()
+    assert "".join(generator.stream(prepared("token", SIGN))) == answer("token", SIGN)
+    assert (generator.model, generator.usage) == ("extractive", Usage(estimated=False, cost_usd=0.0))
+
+
+line = st.lists(
+    st.sampled_from(["def f():", "  ", "token", "sign", "x" * 100, "```", '"""', "…", "[1]", "#", "é", "`"]),
+    max_size=4,
+).map("".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(line, min_size=1, max_size=40), min_size=1, max_size=3),
+    st.sampled_from(["token sign", "nothing", ""]),
+    st.sampled_from(["", "f"]),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_what_is_quoted_stands_in_the_file_at_the_lines_named(
+    files: list[list[str]], question: str, symbol: str, end: str
+) -> None:
+    hits = [
+        Hit("r", "a.py", 7, 6 + len(lines), end.join(lines) + end, 1.0, symbol=symbol, language="python")
+        for lines in files
+    ]
+    found = quotes(answer(question, *hits))
+    assert [n for n, _, _ in found] == list(range(1, len(files) + 1))
+    for (_, ranges, body), lines in zip(found, files, strict=True):
+        named = [[lines[i - 7] for i in range(a, b + 1)] for a, b in ranges]
+        assert sum(map(len, named)) <= 20
+        cut = [[text if len(text) <= 240 else text[:240] + "…" for text in part] for part in named]
+        quoted = "\n…\n".join("\n".join(part) for part in cut)
+        assert body in (quoted, f"…\n{quoted}", f"{quoted}\n…", f"…\n{quoted}\n…")
+
+
+@pytest.mark.parametrize(
+    ("change", "head"),
+    [
+        ({"unit": "class"}, "Class `sign`, `"),
+        ({"unit": "section", "symbol": "Setup"}, "Section `Setup`, `"),
+        ({"unit": "block", "symbol": "", "scope": "Outer"}, "In `Outer`, `"),
+        ({"unit": "block", "symbol": ""}, "\n`shop/"),
+        ({"scope": "Session"}, "Function `Session.sign`, `"),
+    ],
+)
+def test_the_header_says_what_is_quoted(change: dict[str, Any], head: str) -> None:
+    assert head in answer("token", replace(SIGN, **change))

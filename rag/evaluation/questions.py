@@ -1,0 +1,121 @@
+"""Questions with the places that answer them, read from files of JSON lines.
+
+The least a record holds is `{"question": "…", "answers": [{"path": "src/a.py"}]}`; `start` and `end` make the
+lines count as well. `rag/evaluation/checks.py` describes whole records, conversations among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rag.corpus.languages import language_of_path
+from rag.errors import SettingsError
+from rag.evaluation.checks import read_records
+from rag.evaluation.metrics import Span
+
+FIRST, FOLLOW_UP, PLAIN = "first", "follow-up", "question"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question and what answers it.
+
+    `repo` is "" when the record names none. `history` holds the earlier questions of the conversation, oldest
+    first; `conversation` is what the questions of one conversation share, and the question's own id
+    elsewhere. `spans` are the answers that have lines. `doc` are lines to empty before the repository is
+    indexed.
+    """
+
+    id: str
+    repo: str
+    language: str
+    kind: str
+    text: str
+    files: frozenset[str]
+    spans: tuple[Span, ...]
+    history: tuple[str, ...] = ()
+    conversation: str = ""
+    doc: Span | None = None
+
+
+def read_questions(paths: Sequence[Path], kinds: Collection[str] = ()) -> list[Question]:
+    """The questions of the files, in their order; only those of `kinds` when there are any.
+
+    The first turn of a conversation is of the kind "first", the later ones are "follow-up"; a record without
+    a kind is a "question". Records that nothing answers are left out.
+
+    Raises:
+        SettingsError: a file cannot be read, a record lacks a field, two have one id, or no question is left.
+    """
+    found = [question for path in paths for question in _questions_of(path)]
+    ids = [question.id for question in found]
+    if len(set(ids)) < len(ids):
+        twice = sorted({name for name in ids if ids.count(name) > 1})
+        raise SettingsError(
+            f"the ids {', '.join(twice[:5])} stand more than once; give each question its own"
+        )
+    chosen = [question for question in found if not kinds or question.kind in kinds]
+    if not chosen:
+        there = ", ".join(sorted({question.kind for question in found})) or "no question with an answer"
+        raise SettingsError(f"nothing to ask: the files hold {there}; choose among that with --kinds")
+    return chosen
+
+
+def _questions_of(path: Path) -> Iterator[Question]:
+    for number, record in enumerate(read_records(path), 1):
+        try:
+            yield from _of_record(record, f"{path.name}:{number}")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SettingsError(
+                f"{path}, record {number} is no question ({type(error).__name__}: {error}); it needs "
+                '"question" and "answers" [{"path", "start", "end"}], or "turns" of such'
+            ) from error
+
+
+def _of_record(record: Mapping[str, Any], place: str) -> Iterator[Question]:
+    name = str(record.get("id") or place)
+    if "turns" in record:
+        turns = record["turns"]
+        texts = tuple(str(turn["question"]) for turn in turns)
+        for n, turn in enumerate(turns):
+            kind = FOLLOW_UP if n else FIRST
+            yield _question(record, turn, f"{name}#{n + 1}", kind, history=texts[:n], conversation=name)
+    elif record.get("answers"):
+        yield _question(record, record, name, str(record.get("kind") or PLAIN), conversation=name)
+
+
+def _question(
+    record: Mapping[str, Any],
+    turn: Mapping[str, Any],
+    name: str,
+    kind: str,
+    *,
+    conversation: str,
+    history: tuple[str, ...] = (),
+) -> Question:
+    answers = turn["answers"]
+    files = [str(answer["path"]) for answer in answers]
+    if not files:
+        raise ValueError("no answers")
+    return Question(
+        id=name,
+        repo=str(record.get("repo") or ""),
+        language=str(record.get("language") or language_of_path(files[0]) or "other"),
+        kind=kind,
+        text=str(turn["question"]),
+        files=frozenset(files),
+        spans=tuple(_span(answer) for answer in answers if "start" in answer),
+        history=history,
+        conversation=conversation,
+        doc=_span(record["doc"]) if record.get("strip") else None,
+    )
+
+
+def _span(place: Mapping[str, Any]) -> Span:
+    span = Span(str(place["path"]), int(place["start"]), int(place.get("end", place["start"])))
+    if not 1 <= span.start <= span.end:
+        raise ValueError(f"lines {span.start}-{span.end}")
+    return span

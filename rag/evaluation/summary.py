@@ -1,0 +1,198 @@
+"""From the scores of single questions to tables: means by kind and language, differences with intervals."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.evaluation.questions import Question
+from rag.evaluation.runner import Outcome, Scores
+
+RESAMPLES = 10_000
+SEED = 20_260_101
+LEVEL = 0.95
+HALF = 0.5
+"""The share of an answer's lines from which on it counts as found."""
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure of one question, averaged over questions. `of` gives None where it does not apply."""
+
+    name: str
+    title: str
+    of: Callable[[Scores], float | None]
+
+
+MEASURES = (
+    Measure("ndcg", "NDCG@10", lambda s: s.ndcg),
+    Measure("mrr", "MRR@10", lambda s: s.mrr),
+    Measure("recall", "recall@10", lambda s: s.recall),
+    Measure("lines_any", "lines > 0", lambda s: None if s.lines is None else float(s.lines > 0)),
+    Measure("lines_half", "lines ≥ ½", lambda s: None if s.lines is None else float(s.lines >= HALF)),
+    Measure("lines_share", "lines", lambda s: s.lines),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first system's mean less another's, with the interval that holds 95 % of the resampled ones."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One system in one group: means by measure (None where no question has it), differences by measure."""
+
+    system: str
+    means: Mapping[str, float | None]
+    differences: Mapping[str, Difference]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The questions of one kind or language, or all: `by` is "kind", "language" or "all"."""
+
+    by: str
+    name: str
+    count: int
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a system takes: medians over the trees, percentiles over all queries, around the pipe."""
+
+    system: str
+    command: str
+    history: bool
+    chunks: int
+    ready_s: float
+    ready_total_s: float
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything that is reported. `machine` says where the times come from."""
+
+    machine: str
+    k: int
+    groups: tuple[Group, ...]
+    costs: tuple[Cost, ...]
+
+    @property
+    def first(self) -> str:
+        """The system that the others are compared to."""
+        return self.costs[0].system
+
+
+def summarise(questions: Sequence[Question], outcomes: Sequence[Outcome], *, k: int) -> Summary:
+    """Average the scores by kind, by language and in all; kinds and languages in alphabetical order."""
+    groups = [_group("all", "all", questions, outcomes)]
+    for by in ("kind", "language"):
+        names = sorted({getattr(question, by) for question in questions})
+        groups += [_group(by, n, [q for q in questions if getattr(q, by) == n], outcomes) for n in names]
+    return Summary(machine(), k, tuple(groups), tuple(_cost(outcome) for outcome in outcomes))
+
+
+def machine() -> str:
+    """The machine that measures, in a few words."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # only Linux tells what a process may use
+        cores = os.cpu_count() or 1
+    return f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}"
+
+
+def _group(by: str, name: str, questions: Sequence[Question], outcomes: Sequence[Outcome]) -> Group:
+    weights = _Resampling([question.conversation for question in questions])
+    first = outcomes[0]
+    rows = []
+    for outcome in outcomes:
+        means: dict[str, float | None] = {}
+        differences = {}
+        for measure in MEASURES:
+            values = _values(measure, outcome, questions)
+            known = ~np.isnan(values)
+            means[measure.name] = float(values[known].mean()) if known.any() else None
+            if outcome is not first and known.any():
+                ahead = _values(measure, first, questions) - values
+                differences[measure.name] = weights.difference(ahead)
+        rows.append(Row(outcome.system.name, means, differences))
+    return Group(by, name, len(questions), tuple(rows))
+
+
+def _values(measure: Measure, outcome: Outcome, questions: Sequence[Question]) -> Numbers:
+    values = (measure.of(outcome.scores[question.id]) for question in questions)
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+class _Resampling:
+    """Bootstrap over conversations: the turns of one are drawn together, since they are not independent.
+
+    A question on its own is a conversation of one. Percentile intervals, as in Efron, Tibshirani: An
+    Introduction to the Bootstrap (1993).
+    """
+
+    def __init__(self, conversations: Sequence[str]) -> None:
+        _, self._member = np.unique(np.array(conversations), return_inverse=True)
+        count = int(self._member.max()) + 1
+        random = np.random.default_rng([SEED, count])
+        self._draws = random.multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(np.float32)
+
+    def difference(self, ahead: Numbers) -> Difference:
+        """The mean of paired differences, and its interval. NaN is left out."""
+        known = ~np.isnan(ahead)
+        size = self._draws.shape[1]
+        sums = np.bincount(self._member[known], ahead[known], minlength=size)
+        counts = np.bincount(self._member[known], minlength=size)
+        drawn = self._draws @ counts.astype(np.float32)
+        means = (self._draws @ sums.astype(np.float32))[drawn > 0] / drawn[drawn > 0]
+        tail = 100 * (1 - LEVEL) / 2
+        low, high = np.percentile(means, [tail, 100 - tail])
+        return Difference(float(ahead[known].mean()), float(low), float(high))
+
+
+def _cost(outcome: Outcome) -> Cost:
+    latencies = [scores.latency_s * 1000 for scores in outcome.scores.values()]
+    ready = [start.ready_s for start in outcome.starts]
+    return Cost(
+        system=outcome.system.name,
+        command=" ".join(outcome.system.command),
+        history=outcome.history,
+        chunks=sum(start.chunks for start in outcome.starts),
+        ready_s=float(np.median(ready)),
+        ready_total_s=float(np.sum(ready)),
+        p50_ms=float(np.percentile(latencies, 50)),
+        p95_ms=float(np.percentile(latencies, 95)),
+    )
+
+
+def as_json(summary: Summary, questions: Sequence[Question], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The summary, each system's starts and every question's scores, as JSON values."""
+    value = asdict(summary)
+    value["starts"] = {o.system.name: [asdict(start) for start in o.starts] for o in outcomes}
+    value["questions"] = [
+        {
+            "id": question.id,
+            "repo": question.repo,
+            "kind": question.kind,
+            "language": question.language,
+            "scores": {o.system.name: asdict(o.scores[question.id]) for o in outcomes},
+        }
+        for question in questions
+    ]
+    return value

@@ -1,0 +1,227 @@
+"""Search systems as child processes that speak JSON lines: ours, and any other through a small wrapper.
+
+A system is a command. It indexes the folder that stands for `{path}` in it, says
+
+    {"ready": true, "chunks": 1234, "history": false}
+
+and then answers each line `{"id", "query", "history": [earlier questions], "k"}` with one line `{"id",
+"results": [{"path", "start", "end", "symbol", "score"}, …]}`, best first, paths relative to the folder. A
+system that says `"history": false` is never given any. What it prints to stderr is shown when it fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rag.errors import ProviderBroke, SettingsError
+from rag.evaluation.metrics import Span
+
+READY_TIMEOUT_S = 1800.0
+REPLY_TIMEOUT_S = 120.0
+_PATH = "{path}"
+_NAMED = re.compile(r"([\w.+-]+)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A search system: what it is called, and its command, in which `{path}` stands for the folder."""
+
+    name: str
+    command: tuple[str, ...]
+
+    def on(self, root: Path) -> list[str]:
+        """The command for one folder."""
+        return [part.replace(_PATH, str(root)) for part in self.command]
+
+
+OURS = System("rag", (sys.executable, "-m", "rag", "search", _PATH, "--batch"))
+
+
+def read_systems(texts: Sequence[str], *, first: Sequence[System] = (OURS,)) -> list[System]:
+    """`first`, then the systems of the texts, `NAME=command` or `command`; no two share a name.
+
+    Raises:
+        SettingsError: a text is no command, or lacks `{path}`.
+    """
+    systems = [*first]
+    for text in texts:
+        named = _NAMED.fullmatch(text.strip())
+        name, line = named.groups() if named else ("", text)
+        try:
+            command = tuple(shlex.split(line))
+        except ValueError as error:
+            raise SettingsError(f"the system {text!r} is no command: {error}") from error
+        if not any(_PATH in part for part in command):
+            raise SettingsError(f"the system {text!r} must say where the folder goes: add {{path}}")
+        systems.append(System(name or _short(command), command))
+    seen: Counter[str] = Counter()
+    return [_numbered(system, seen) for system in systems]
+
+
+def _numbered(system: System, seen: Counter[str]) -> System:
+    seen[system.name] += 1
+    count = seen[system.name]
+    return system if count == 1 else System(f"{system.name}-{count}", system.command)
+
+
+def _short(command: Sequence[str]) -> str:
+    """The script's name where a script is run, else the program's."""
+    script = next((part for part in command if part.endswith((".py", ".sh", ".js"))), command[0])
+    return Path(script).stem or "system"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The places found for one question, best first, and how long the answer took around the pipe."""
+
+    results: tuple[Span, ...]
+    seconds: float
+
+
+class Running:
+    """A system that has indexed a folder and takes questions, one after another.
+
+    Attributes:
+        chunks: how many it says it holds; 0 when it does not say.
+        history: whether it takes earlier questions.
+        ready_s: from the start of the process to its first line.
+    """
+
+    def __init__(self, system: System, root: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Start the system and wait until it is ready.
+
+        Raises:
+            SettingsError: the command cannot be started.
+            ProviderBroke: it ended, was silent for READY_TIMEOUT_S, or said something else.
+        """
+        self._system, self._root = system, root.resolve()
+        self._buffer = b""
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        began = time.perf_counter()
+        try:
+            self._process = subprocess.Popen(
+                system.on(root),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=None if environment is None else dict(environment),
+                bufsize=0,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise SettingsError(
+                f"cannot start the system {system.name!r}: {error}; check --system"
+            ) from error
+        try:
+            ready = self._read(READY_TIMEOUT_S)
+            self.ready_s = time.perf_counter() - began
+            if ready.get("ready") is not True:
+                raise self._broke(f'began with {ready!r}, expected {{"ready": true, …}}')
+        except ProviderBroke:
+            self.close()
+            raise
+        self.chunks, self.history = int(ready.get("chunks") or 0), bool(ready.get("history"))
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    def ask(self, number: object, question: str, history: Sequence[str], k: int) -> Reply:
+        """Ask one question; `history` is kept back from a system that takes none.
+
+        Raises:
+            ProviderBroke: no proper answer to this question came back within REPLY_TIMEOUT_S.
+        """
+        request = {"id": number, "query": question, "history": [*history] if self.history else [], "k": k}
+        line = json.dumps(request).encode() + b"\n"
+        began = time.perf_counter()
+        try:
+            self._write(line)
+        except OSError as error:
+            raise self._broke(f"no longer reads its questions ({error})") from error
+        reply = self._read(REPLY_TIMEOUT_S)
+        seconds = time.perf_counter() - began
+        if reply.get("id") != number or not isinstance(reply.get("results"), list):
+            raise self._broke(f"answered {str(reply)[:300]} to the question {number!r}")
+        return Reply(tuple(self._span(result) for result in reply["results"][:k]), seconds)
+
+    def close(self) -> None:
+        """End the system: its input ends; a system that goes on all the same is killed."""
+        assert self._process.stdin and self._process.stdout
+        if self._errors.closed:
+            return
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._errors.close()
+
+    def _write(self, line: bytes) -> None:
+        assert self._process.stdin
+        while line:
+            line = line[self._process.stdin.write(line) or 0 :]
+
+    def _read(self, timeout_s: float) -> dict[str, Any]:
+        """The next line that it prints, a JSON object."""
+        assert self._process.stdout
+        deadline = time.monotonic() + timeout_s
+        while b"\n" not in self._buffer:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not select.select([self._process.stdout], [], [], left_s)[0]:
+                self._process.kill()
+                raise self._broke(f"said nothing for {timeout_s:.0f} s")
+            piece = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not piece:
+                raise self._broke(f"ended with exit code {self._process.wait()}")
+            self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise self._broke(f"printed no JSON: {line[:300]!r}") from error
+        if not isinstance(value, dict):
+            raise self._broke(f"printed no JSON object: {line[:300]!r}")
+        return value
+
+    def _span(self, result: Any) -> Span:
+        try:
+            path, start, end = str(result["path"]), int(result["start"]), int(result["end"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._broke(f"gave a result without path, start and end: {result!r}") from error
+        if Path(path).is_absolute():
+            path = os.path.relpath(os.path.realpath(path), self._root)
+        return Span(path.replace(os.sep, "/").removeprefix("./"), start, end)
+
+    def _broke(self, what: str) -> ProviderBroke:
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, self._errors.tell() - 2000))
+        said = self._errors.read().decode("utf-8", errors="replace").strip()
+        name = self._system.name
+        message = f"the system {name!r} {what} on {self._root}" + (f"; it said:\n{said}" if said else "")
+        return ProviderBroke(message, provider=name, retryable=False)

@@ -1,1 +1,106 @@
-"""Ask any code repository, and go on asking, with a memory that knows the code."""
+"""Ask any code repository, and go on asking, with a memory that knows the code.
+
+    from rag import RAG
+    rag = RAG()
+    rag.prepare_retriever("path or git url")
+    answer = rag("How are sessions signed?")
+    print(answer.text, answer.citations)
+
+Importing this package is cheap: a name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rag.component.database_manager import (
+        DatabaseManager,
+        read_all_documents,
+        transform_documents_and_save_to_db,
+    )
+    from rag.component.memory import CustomConversation, Memory
+    from rag.component.rag import RAG
+    from rag.errors import ConfigError, ProviderError, RagError
+    from rag.service import Dialog, Engine
+    from rag.settings import Settings, load_settings
+    from rag.types import (
+        Answer,
+        AssistantResponse,
+        Chunk,
+        Citation,
+        Conversation,
+        DialogTurn,
+        Filters,
+        Hit,
+        RAGAnswer,
+        Source,
+        UserQuery,
+    )
+
+_HOMES = {
+    "rag.component.database_manager": (
+        "DatabaseManager",
+        "read_all_documents",
+        "transform_documents_and_save_to_db",
+    ),
+    "rag.component.memory": ("CustomConversation", "Memory"),
+    "rag.component.rag": ("RAG",),
+    "rag.errors": ("ConfigError", "ProviderError", "RagError"),
+    "rag.service": ("Dialog", "Engine"),
+    "rag.settings": ("Settings", "load_settings"),
+    "rag.types": (
+        "Answer",
+        "AssistantResponse",
+        "Chunk",
+        "Citation",
+        "Conversation",
+        "DialogTurn",
+        "Filters",
+        "Hit",
+        "RAGAnswer",
+        "Source",
+        "UserQuery",
+    ),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "RAG",
+    "Answer",
+    "AssistantResponse",
+    "Chunk",
+    "Citation",
+    "ConfigError",
+    "Conversation",
+    "CustomConversation",
+    "DatabaseManager",
+    "Dialog",
+    "DialogTurn",
+    "Engine",
+    "Filters",
+    "Hit",
+    "Memory",
+    "ProviderError",
+    "RAGAnswer",
+    "RagError",
+    "Settings",
+    "Source",
+    "UserQuery",
+    "load_settings",
+    "read_all_documents",
+    "transform_documents_and_save_to_db",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'rag' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

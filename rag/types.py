@@ -53,7 +53,7 @@ class Source:
 
     location: str
     ref: str | None = None
-    filters: Filters = Filters()  # noqa: RUF009 - frozen
+    filters: Filters = Filters()
 
     @property
     def is_url(self) -> bool:
@@ -353,11 +353,14 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question made ready for a model: steps 1 to 3 of the path."""
+    """A question made ready for a model: steps 1 to 3 of the path.
+
+    `conversation` is None before its first turn.
+    """
 
     question: str
     standalone_question: str
-    conversation: Conversation
+    conversation: Conversation | None
     hits: tuple[Hit, ...]
     prompt: Prompt
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -414,6 +417,10 @@ class Answer:
         head = f"<p><b>{escape(self.question)}</b></p>" if self.question else ""
         body = f"<pre style='white-space:pre-wrap'>{escape(self.text)}</pre>"
         return head + body + _sources_html(self.citations)
+
+
+RAGAnswer = Answer
+"""DeepWiki's name: its callers read `.answer` and `.rationale`."""
 
 
 def with_turn(answer: Answer, turn: DialogTurn) -> Answer:

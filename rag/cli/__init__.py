@@ -8,6 +8,7 @@ import typer
 
 from rag.cli.ask import ask, chat
 from rag.cli.doctor import doctor
+from rag.cli.evaluate import evaluate
 from rag.cli.index import index
 from rag.cli.search import search
 from rag.cli.turns import app as turns
@@ -24,6 +25,7 @@ app.command()(chat)
 app.command()(search)
 app.command()(index)
 app.add_typer(turns, name="turns")
+app.command("eval")(evaluate)
 app.command()(doctor)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -133,23 +132,12 @@ def _list(settings: Settings, *, json: bool) -> None:
 
 
 def _remove(settings: Settings, text: str, ref: str | None, *, json: bool) -> None:
-    from rag.database.locate import remove, stores
-    from rag.service import forget_clone, locate
+    from rag.service import forget
 
-    wanted = locate(text, ref)
-    freed, removed = 0, 0
-    for path, header in stores(settings.home):
-        if isinstance(header, StoreError):
-            named = Path(text) == path
-        else:
-            named = header["location"] == wanted.location and (ref is None or header["ref"] == ref)
-        if named:
-            freed += remove(path)
-            removed += 1
+    removed, freed = forget(text, settings, ref=ref)
     if not removed:
-        raise NotFound(f"there is no store of {wanted}; `rag index --list` lists those there are")
-    freed += forget_clone(settings, wanted)
+        raise NotFound(f"there is no store of {text}; `rag index --list` lists those there are")
     if json:
         out_json({"removed": removed, "freed_bytes": freed})
     else:
-        out(f"removed {removed} stores of {wanted}, {megabytes(freed)}")
+        out(f"removed {removed} stores of {text}, {megabytes(freed)}")

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -27,16 +27,25 @@ INTERRUPTED = 130
 _STAGES = {"scan": "looking for changes", "chunk": "reading", "embed": "embedding", "write": "saving"}
 
 
+_CONTROL = {
+    code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"
+}
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write at once. Text of a repository may hold escapes that would command the terminal: not on one."""
+    stream.write(text.replace("\r\n", "\n").translate(_CONTROL) if stream.isatty() else text)
+    stream.flush()
+
+
 def out(text: str = "", *, end: str = "\n") -> None:
-    """Write a result to stdout, at once."""
-    sys.stdout.write(text + end)
-    sys.stdout.flush()
+    """Write a result to stdout."""
+    _write(sys.stdout, text + end)
 
 
 def say(text: str) -> None:
     """Tell the user something that is not the result."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    _write(sys.stderr, text + "\n")
 
 
 def out_json(value: Any) -> None:

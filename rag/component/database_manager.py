@@ -16,7 +16,7 @@ from rag.component.documents import Document, Documents, StoreDatabase
 from rag.errors import NotFound
 from rag.service import Engine, Repository, index_texts, locate, read_sources
 from rag.settings import Settings, load_settings
-from rag.types import Filters, SourceFile, blob_id
+from rag.types import Filters, Kind, SourceFile, blob_id
 
 OLLAMA_EMBEDDER = "openai:nomic-embed-text"
 
@@ -199,6 +199,6 @@ def _file_document(file: SourceFile) -> Any:
 def _source_file(document: Any, number: int) -> SourceFile:
     meta = document.meta_data or {}
     path = str(meta.get("file_path") or f"document-{number}")
-    kind = meta.get("kind") or ("code" if meta.get("is_code", True) else "doc")
+    kind: Kind = meta.get("kind") or ("code" if meta.get("is_code", True) else "doc")
     blob = blob_id(document.text.encode("utf-8", "surrogatepass"))
     return SourceFile(path, document.text, blob, str(meta.get("type") or "text"), kind)

@@ -11,7 +11,7 @@ of the steps that ask a model.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -19,10 +19,10 @@ from rag.adal import adalflow
 from rag.component.database_manager import OLLAMA_EMBEDDER, DatabaseManager, filters_of, ollama_url
 from rag.component.documents import Documents, retriever_output
 from rag.component.memory import Memory
-from rag.errors import NotFound
+from rag.errors import ConversationMismatch, NotFound
 from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
 from rag.settings import Settings, load_settings
-from rag.types import Answer, Hit
+from rag.types import Answer, Conversation, Hit, Source
 
 
 class RAG(adalflow.core.component.Component):  # type: ignore[misc]
@@ -67,11 +67,15 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         base = engine or Engine(settings or load_settings())
         self.engine = base.with_settings(**changes)
         self.database = DatabaseManager(engine=self.engine)
-        self.memory = Memory(
-            store=self.engine.turns, conversation=conversation, namespace=self.engine.settings.namespace
-        )
+        self.memory = Memory(store=self.engine.turns, namespace=self.engine.settings.namespace)
         self.repositories: tuple[Repository, ...] = ()
         self._generator: Any = None
+        self._named = conversation
+        if conversation is not None:
+            try:
+                self.memory.conversation = conversation
+            except NotFound:  # begun under this name with the first turn
+                self.memory.conversation = None
 
     # ------------------------------------------------------------ repositories
 
@@ -89,7 +93,11 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
     ) -> Documents:
         """Make a repository the one that is asked: indexed, or opened and refreshed; return its chunks.
 
-        The arguments are those of `DatabaseManager.prepare_database`.
+        The arguments are those of `DatabaseManager.prepare_database`. A conversation about another
+        repository ends here, and the next question begins one.
+
+        Raises:
+            ConversationMismatch: this RAG was made to go on with a conversation about another repository.
         """
         documents = self.database.prepare_database(
             repo_url_or_path,
@@ -104,7 +112,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
             ref=ref,
         )
         assert self.database.repository is not None
-        self.repositories = (self.database.repository,)
+        self._ask_about([self.database.repository])
         return documents
 
     def add_repository(
@@ -112,7 +120,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
     ) -> None:
         """Ask this repository too; hits of all are fused."""
         source = locate(repo_url_or_path, ref, filters_of(excluded_dirs, None, None, None))
-        self.repositories = (*self.repositories, self.engine.repository(source))
+        self._ask_about([*self.repositories, self.engine.repository(source)])
 
     def retrieve(self, query: str, k: int = 10) -> tuple[Hit, ...]:
         """Retrieval alone, in the light of the conversation: hits, best first."""
@@ -166,13 +174,36 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
     # ------------------------------------------------------------ inside
 
+    def _ask_about(self, repositories: Sequence[Repository]) -> None:
+        sources = {repository.source for repository in repositories}
+        current = self.memory.conversation
+        if current is not None and current.sources and set(current.sources) != sources:
+            if self._named is not None:
+                raise ConversationMismatch(
+                    conversation=self._named,
+                    about=", ".join(map(str, current.sources)),
+                    asked=", ".join(map(str, sources)),
+                )
+            self.memory.conversation = None
+        self.repositories = tuple(repositories)
+
+    def _begin(self, sources: Sequence[Source]) -> Conversation:
+        if self._named is not None and self.memory.conversation is None:
+            self.memory.conversation = self.engine.turns.create_conversation(
+                namespace=self.engine.settings.namespace, name=self._named, sources=sources
+            )
+        return self.memory.begin(sources)
+
     def _dialog(self, language: str | None = None) -> Dialog:
+        conversation = self.memory.conversation
+        if not self.repositories and conversation is not None:
+            self.repositories = tuple(self.engine.repository(source) for source in conversation.sources)
         if not self.repositories:
             raise NotFound("no repository is prepared; call prepare_retriever(PATH_OR_URL) first")
         engine = self.engine if language is None else self.engine.with_settings(language=language)
-        return Dialog(engine, self.repositories, self.memory.conversation, begin=self.memory.begin)
+        return Dialog(engine, self.repositories, conversation, begin=self._begin)
 
-    def _pieces(self, query: str, language: str | None) -> Iterator[str | Answer]:
+    def _pieces(self, query: str, language: str | None) -> Generator[str | Answer, None, None]:
         for piece in converse(self._dialog(language), query, self.generator):
             yield _with_documents(piece)
 

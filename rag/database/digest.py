@@ -59,9 +59,7 @@ def digest(root: Path, entries: Iterable[FileEntry], *, max_chars: int) -> Diges
     return result
 
 
-def digest_texts(
-    files: Iterable[SourceFile], stats: Sequence[tuple[int, int]], *, max_chars: int
-) -> Digest:
+def digest_texts(files: Iterable[SourceFile], stats: Sequence[tuple[int, int]], *, max_chars: int) -> Digest:
     """Chunk and count the terms of files that are read already; `stats` are their (mtime_ns, size)."""
     result = Digest(stats=list(stats))
     rows: list[tuple[int, ...]] = []

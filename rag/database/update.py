@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from rag.ports import Embedder
 from rag.types import Checkout, FileEntry, IndexReport, Skipped, Source, SourceFile
 
 Progress = Callable[[str, int, int], None]
+Action = Literal["built", "rebuilt", "updated", "fresh"]
 
 _SETTLED_NS = 50_000_000
 _COARSE_NS = 2_000_000_000
@@ -128,7 +129,7 @@ def refresh(
         builder = _Builder(checkout, path, embedder, options, wanted, scanned_ns, progress, confirm)
         if store is None:
             builder.build(changes.changed, walked)
-            action = "rebuilt" if reason else "built"
+            action: Action = "rebuilt" if reason else "built"
         else:
             action, reason = "updated", ""
             if changes or changes.touched:
@@ -199,7 +200,7 @@ def _sweep(path: Path) -> None:
 
 
 def _report(
-    action: str,
+    action: Action,
     reason: str,
     store: Store,
     checkout: Checkout,

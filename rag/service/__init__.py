@@ -10,7 +10,7 @@ Nothing here imports AdalFlow, unless a language model is asked.
 
 from rag.service.converse import aconverse, converse
 from rag.service.dialog import Dialog
-from rag.service.engine import Engine, Repository, index_texts, locate, read_sources
+from rag.service.engine import Engine, Repository, forget, index_texts, locate, read_sources
 
 __all__ = [
     "Dialog",
@@ -18,6 +18,7 @@ __all__ = [
     "Repository",
     "aconverse",
     "converse",
+    "forget",
     "index_texts",
     "locate",
     "read_sources",

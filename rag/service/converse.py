@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from dataclasses import replace
 
 from rag.answer.citations import CitationFilter
@@ -17,7 +17,7 @@ from rag.types import Answer, Prepared
 
 def converse(
     dialog: Dialog, question: str, generator: TextGenerator, *, keep_broken: bool = False
-) -> Iterator[str | Answer]:
+) -> Generator[str | Answer, None, None]:
     """Ask: pieces of text as they come, then the Answer, which is stored as a turn.
 
     An answer that fails or is given up (the iterator is closed) stores no turn, unless `keep_broken`.

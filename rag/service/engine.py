@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,13 +11,13 @@ from typing import Any
 
 from rag import backends
 from rag.answer.extract import ExtractiveGenerator
-from rag.corpus.acquire import acquire, resolve
+from rag.corpus.acquire import acquire, clone_folder, resolve
 from rag.corpus.read import read
 from rag.corpus.walk import walk
-from rag.database.locate import store_path
+from rag.database.locate import remove, store_path, stores
 from rag.database.store import Store
 from rag.database.update import Options, count_behind, open_usable, refresh, write_texts
-from rag.errors import ConversationMismatch, NotFound, SourceError
+from rag.errors import ConversationMismatch, NotFound, SourceError, StoreError
 from rag.ports import Embedder, TextGenerator, TokenCounter, TurnStore
 from rag.retrieval.search import Searcher
 from rag.settings import Settings
@@ -197,6 +198,38 @@ class Engine:
 def locate(text: str, ref: str | None = None, filters: Filters | None = None) -> Source:
     """The source that a path or git URL names, with what of it is meant."""
     return replace(resolve(text, ref), filters=filters or Filters())
+
+
+def forget(text: str, settings: Settings, *, ref: str | None = None) -> tuple[int, int]:
+    """Remove all stores of a source (at one ref, or at every ref) and our clones of it.
+
+    `text` may also be the file of a store, for one that cannot be read any more. Conversations stay.
+
+    Returns:
+        How many stores were removed, and how many bytes that freed.
+    """
+    wanted = resolve(text, ref)
+    removed = freed = 0
+    for path, header in list(stores(settings.home)):
+        if isinstance(header, StoreError):
+            named = path == Path(text).absolute()
+            found = None
+        else:
+            found = Source(str(header["location"]), None if header["ref"] is None else str(header["ref"]))
+            named = found.location == wanted.location and ref in (None, found.ref)
+        if named:
+            freed += remove(path) + (
+                0 if found is None else _remove_clone(clone_folder(found, settings.home))
+            )
+            removed += 1
+    return removed, freed
+
+
+def _remove_clone(folder: Path) -> int:
+    size = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    return size
 
 
 def read_sources(source: Source, settings: Settings) -> Iterator[SourceFile]:

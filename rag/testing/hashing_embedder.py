@@ -1,4 +1,4 @@
-"""An embedder for tests that means something: equal texts give equal vectors, shared words bring texts nearer."""
+"""An embedder for tests that means something: equal texts are equal, shared words bring texts nearer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HashingEmbedder:
             for term in sorted(set(terms(text))):
                 row += self._direction(term)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.divide(rows, lengths, out=rows, where=lengths > 0)
+        return np.asarray(np.divide(rows, lengths, out=rows, where=lengths > 0))
 
     def _direction(self, term: str) -> Vectors:
         seed = int.from_bytes(

@@ -1,0 +1,299 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag.corpus.acquire import acquire, resolve
+from rag.database import update
+from rag.database.locate import remove, store_path, stores
+from rag.database.lock import building
+from rag.database.store import Store, delta_path
+from rag.database.update import Options, count_behind, refresh
+from rag.errors import DimensionMismatch, NothingToIndex, StoreBusy, StoreCorrupt
+from rag.testing.hashing_embedder import HashingEmbedder
+from rag.types import Filters, IndexReport, Source
+
+EMBEDDER = HashingEmbedder(32)
+
+
+class CountingEmbedder(HashingEmbedder):
+    def __init__(self, dim: int = 32) -> None:
+        super().__init__(dim)
+        self.embedded: list[str] = []
+
+    def embed(self, texts, *, role):
+        self.embedded += texts
+        return super().embed(texts, role=role)
+
+
+@pytest.fixture
+def indexed(sample_repo: Path, tmp_path: Path) -> Callable[..., tuple[Store, IndexReport]]:
+    def run(*, embedder=EMBEDDER, filters: Filters | None = None, **options) -> tuple[Store, IndexReport]:
+        source = replace(resolve(str(sample_repo)), filters=filters or Filters())
+        checkout = acquire(source, home=tmp_path)
+        return refresh(checkout, tmp_path / "stores" / "s.pkl", embedder, Options(), **options)
+
+    return run
+
+
+def everything(store: Store) -> set[tuple[str, int, int, str, str]]:
+    """All live chunks, as a reader sees them."""
+    rows = range(len(store)) if store.dead is None else np.flatnonzero(~store.dead).tolist()
+    hits = [store.hit(row, 0.0, {}) for row in rows]
+    return {(hit.path, hit.start, hit.end, hit.symbol, hit.text) for hit in hits}
+
+
+def test_the_store_holds_every_file_as_it_is(indexed, sample_repo):
+    store, report = indexed()
+    assert report.action == "built"
+    texts: dict[str, list[tuple[int, str]]] = {}
+    for path, start, _, _, text in sorted(everything(store)):
+        texts.setdefault(path, []).append((start, text))
+    assert len(texts) == report.files > 10
+    for path in texts:
+        rows = [store.hit(row, 0, {}) for row in range(len(store)) if store.hit(row, 0, {}).path == path]
+        assert "".join(hit.text for hit in rows) == (sample_repo / path).read_text()
+
+
+def test_a_second_look_changes_nothing(indexed):
+    first, _ = indexed()
+    before = first.path.stat()
+    _, report = indexed()
+    assert report.action == "fresh"
+    assert first.path.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_one_changed_file_is_all_that_is_read_again(indexed, sample_repo):
+    embedder = CountingEmbedder()
+    store, _ = indexed(embedder=embedder)
+    target = sample_repo / sorted(path for path, *_ in everything(store) if path.endswith(".py"))[0]
+    embedder.embedded.clear()
+    target.write_text(target.read_text() + "\n\ndef zebra_crossing():\n    return 'striped'\n")
+    store, report = indexed(embedder=embedder)
+    assert (report.action, report.changed, report.removed) == ("updated", 1, 0)
+    relative = str(target.relative_to(sample_repo).with_suffix(""))
+    assert embedder.embedded
+    assert all(relative in text.splitlines()[0] for text in embedder.embedded)
+    assert any(store.name(chunk)[0] == "zebra_crossing" for chunk in store.defining("zebra_crossing"))
+
+
+def test_updates_end_where_a_rebuild_ends(indexed, sample_repo, monkeypatch):
+    indexed()
+    files = sorted(sample_repo.rglob("*.py"))
+    steps = [
+        lambda: files[0].write_text("def first():\n    pass\n"),
+        lambda: files[1].unlink(),
+        lambda: (sample_repo / "new_module.py").write_text("class Fresh:\n    '''New.'''\n"),
+        lambda: files[0].write_text("def second():\n    pass\n"),
+        lambda: files[2].rename(files[2].with_name("renamed.py")),
+    ]
+    for limit in (10**6, 0):  # with a delta that grows, and with one that is merged at once
+        monkeypatch.setattr(update, "_SMALL_DELTA", limit)
+        for step in steps[:3] if limit else steps[3:]:
+            step()
+            updated, report = indexed()
+            assert report.action == "updated"
+    assert not delta_path(updated.path).exists()
+    rebuilt, _ = indexed(rebuild=True)
+    assert everything(updated) == everything(rebuilt)
+    for term in ("second", "fresh", "token", "session"):
+        old, new = updated.postings(term), rebuilt.postings(term)
+        assert sorted(zip(old.body.tolist(), old.head.tolist(), strict=True)) == sorted(
+            zip(new.body.tolist(), new.head.tolist(), strict=True)
+        )
+
+
+def test_a_delta_hides_what_it_replaces(indexed, sample_repo):
+    store, _ = indexed()
+    path, *_ = next(row for row in sorted(everything(store)) if row[3] and row[0].endswith(".py"))
+    (sample_repo / path).write_text("def only_this_is_left():\n    pass\n")
+    updated, _ = indexed()
+    assert delta_path(updated.path).exists()
+    assert {row[3] for row in everything(updated) if row[0] == path} == {"only_this_is_left"}
+    assert updated.live_count == len(everything(updated))
+    assert updated.file_count == store.file_count
+
+
+def test_a_file_that_only_got_a_new_time_is_not_read_twice(indexed, sample_repo):
+    embedder = CountingEmbedder()
+    indexed(embedder=embedder)
+    embedder.embedded.clear()
+    for file in sample_repo.rglob("*.py"):
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+    store, report = indexed(embedder=embedder)
+    assert report.changed == 0
+    assert embedder.embedded == []
+    assert indexed(embedder=embedder)[1].action == "fresh"
+    assert store.known_files()[file.relative_to(sample_repo).as_posix()][0] == 1_700_000_000 * 10**9
+
+
+def test_a_file_written_just_after_the_scan_is_looked_at_again(indexed, sample_repo):
+    store, _ = indexed()
+    target = next(sample_repo.rglob("*.py"))
+    stat = target.stat()
+    text = target.read_text()
+    swapped = text.replace("a", "b", 1)
+    target.write_text(swapped)
+    os.utime(target, ns=(stat.st_atime_ns, int(store.header["scanned_ns"])))
+    assert indexed()[1].changed == 1
+
+
+def test_another_embedder_rebuilds_and_says_so(indexed):
+    indexed()
+    _, report = indexed(embedder=HashingEmbedder(16))
+    assert (report.action, report.reason) == ("rebuilt", "another embedder than the store was made with")
+
+
+def test_an_embedder_that_changes_its_width_is_an_error(indexed, sample_repo):
+    class Shifting(HashingEmbedder):
+        fingerprint = "shifting"
+
+    indexed(embedder=Shifting(8))
+    (sample_repo / "new.py").write_text("x = 1\n")
+    with pytest.raises(DimensionMismatch, match="8 numbers, but was given 9"):
+        indexed(embedder=Shifting(9))
+
+
+def test_a_damaged_store_is_named_and_rebuilt_only_when_asked(indexed):
+    store, _ = indexed()
+    store.path.write_bytes(store.path.read_bytes()[:1000])
+    with pytest.raises(StoreCorrupt, match="--rebuild"):
+        indexed()
+    assert indexed(rebuild=True)[1].action == "rebuilt"
+
+
+def test_a_delta_of_another_base_is_as_good_as_none(indexed, sample_repo):
+    indexed()
+    (sample_repo / "late.py").write_text("def late():\n    pass\n")
+    store, _ = indexed()
+    delta = delta_path(store.path).read_bytes()
+    indexed(rebuild=True)
+    delta_path(store.path).write_bytes(delta)
+    assert len(Store.open(store.path).segments) == 1
+
+
+def test_nothing_to_index_says_what_was_seen(tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    (folder / "image.bin").write_bytes(bytes(range(256)) * 10)
+    checkout = acquire(resolve(str(folder)), home=tmp_path)
+    with pytest.raises(NothingToIndex) as caught:
+        refresh(checkout, tmp_path / "s.pkl", EMBEDDER, Options())
+    assert caught.value.seen == 1
+    assert not (tmp_path / "s.pkl").exists()
+
+
+def test_skipped_by_content_is_remembered_and_reported(indexed, sample_repo):
+    (sample_repo / "blob.py").write_bytes(b"x = 1\n\0\0\0binary\n" * 50)
+    _, first = indexed()
+    store, second = indexed()
+    assert second.action == "fresh"
+    assert [s.path for s in second.skipped if s.path == "blob.py"] == ["blob.py"]
+    assert first.skipped == second.skipped
+    (sample_repo / "other.py").write_text("y = 2\n")
+    _, third = indexed()
+    assert third.changed == 1
+    assert "blob.py" in {s.path for s in third.skipped}
+
+
+def test_two_builders_do_not_race(indexed, tmp_path):
+    indexed()
+    path = tmp_path / "stores" / "s.pkl"
+    with building(path, wait_s=0), pytest.raises(StoreBusy, match="another process"), building(path, wait_s=0):
+        pass
+
+
+def test_many_builders_at_once_leave_one_good_store(sample_repo, tmp_path):
+    code = textwrap.dedent(f"""
+        from pathlib import Path
+        from rag.corpus.acquire import acquire, resolve
+        from rag.database.update import Options, refresh
+        from rag.testing.hashing_embedder import HashingEmbedder
+        checkout = acquire(resolve({str(sample_repo)!r}), home=Path({str(tmp_path)!r}))
+        store, report = refresh(checkout, Path({str(tmp_path / "s.pkl")!r}), HashingEmbedder(32), Options())
+        print(report.action, store.live_count)
+    """)
+    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [process.communicate()[0].split() for process in running]
+    assert all(process.returncode == 0 for process in running)
+    assert len({count for _, count in said}) == 1
+    assert sorted(action for action, _ in said).count("built") == 1
+
+
+def test_a_builder_killed_in_the_middle_leaves_the_old_store(indexed, sample_repo, tmp_path):
+    store, _ = indexed()
+    before = everything(store)
+    (sample_repo / "late.py").write_text("def late():\n    pass\n")
+    code = textwrap.dedent(f"""
+        import sys, time
+        from pathlib import Path
+        from rag.corpus.acquire import acquire, resolve
+        from rag.database.update import Options, refresh
+        from rag.testing.hashing_embedder import HashingEmbedder
+        def wait(stage, done, total):
+            if stage == "write":
+                (Path({str(store.path.parent)!r}) / ".s.pkl.left.tmp").write_text("half")
+                print("writing", flush=True)
+                sys.stdin.read()
+        checkout = acquire(resolve({str(sample_repo)!r}), home=Path({str(tmp_path)!r}))
+        refresh(checkout, Path({str(store.path)!r}), HashingEmbedder(32), Options(), progress=wait)
+    """)
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        process.send_signal(signal.SIGKILL)
+    assert everything(Store.open(store.path)) == before
+    updated, report = indexed()
+    assert (report.action, report.changed) == ("updated", 1)
+    assert not list(store.path.parent.glob(".*.tmp"))
+    assert updated.defining("late")
+
+
+def test_behind_counts_without_changing(indexed, sample_repo, tmp_path):
+    store, _ = indexed()
+    (sample_repo / "late.py").write_text("def late():\n    pass\n")
+    next(sample_repo.rglob("*.py")).write_text("x = 1\n")
+    checkout = acquire(resolve(str(sample_repo)), home=tmp_path)
+    assert count_behind(store, checkout, Options()) == 2
+    assert not Store.open(store.path).defining("late")
+
+
+def test_workers_digest_as_one_process_does(indexed, sample_repo, monkeypatch):
+    alone, _ = indexed()
+    monkeypatch.setattr("rag.database.workers._ALONE_BYTES", 0)
+    monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 4_000)
+    together, _ = indexed(rebuild=True)
+    assert everything(alone) == everything(together)
+    np.testing.assert_allclose(alone.vectors[0], together.vectors[0])
+
+
+def test_filters_are_part_of_the_key(tmp_path):
+    plain = Source("/a/b")
+    narrowed = replace(plain, filters=Filters(include=("*.py",)))
+    paths = {
+        store_path(tmp_path, source, embedder=name)
+        for source in (plain, narrowed, Source("/c/b"), Source("/a/b", "v1"))
+        for name in ("static", "minilm")
+    }
+    assert len(paths) == 8
+    assert all(path.name.startswith("b-") for path in paths)
+
+
+def test_stores_are_listed_and_removed(indexed, sample_repo, tmp_path):
+    store, _ = indexed()
+    ((path, header),) = stores(tmp_path)
+    assert path == store.path
+    assert header["location"] == str(sample_repo.resolve())
+    assert remove(path) > 0
+    assert list(stores(tmp_path)) == []
+    assert remove(path) == 0
+

@@ -1,0 +1,31 @@
+import subprocess
+import sys
+
+import pytest
+
+import rag
+
+
+@pytest.mark.parametrize("name", rag.__all__)
+def test_every_public_name_is_there_and_documented(name):
+    assert (getattr(rag, name).__doc__ or "").strip()
+
+
+def test_nothing_else_is_promised():
+    assert sorted(rag.__all__) == sorted(rag._HOME_OF)
+    with pytest.raises(AttributeError, match="no attribute 'Rag'"):
+        rag.Rag  # noqa: B018 - the access is the test
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import rag", ["numpy", "adalflow", "openai", "faiss", "typer"]),
+        ("import rag.cli", ["numpy", "adalflow", "openai", "faiss", "tiktoken", "jinja2"]),
+        ("from rag import Engine", ["adalflow", "openai", "faiss"]),
+    ],
+)
+def test_an_import_loads_no_more_than_it_needs(code, absent):
+    check = f"{code}\nimport sys\nprint([name for name in {absent!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

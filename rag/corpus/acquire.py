@@ -105,6 +105,13 @@ def committed(checkout: Checkout, paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def clone_folder(source: Source, home: Path) -> Path:
+    """Where our clone of a source lies, or would lie."""
+    key = hashlib.sha256(f"{source.location}\0{source.ref or ''}".encode()).hexdigest()[:12]
+    name = re.sub(r"[^\w.-]+", "-", f"{source.name}-{source.ref or ''}").strip("-.")[:60] or "repository"
+    return home / "repos" / f"{name}-{key}"
+
+
 def _check_readable(folder: Path) -> None:
     try:
         is_folder = folder.is_dir()
@@ -176,9 +183,7 @@ class _Clone:
     ) -> None:
         self.source, self.token, self.timeout_s, self.tell = source, token, timeout_s, tell
         self.url, self.ref = source.location, fetch_ref or source.ref
-        key = hashlib.sha256(f"{source.location}\0{source.ref or ''}".encode()).hexdigest()[:12]
-        name = re.sub(r"[^\w.-]+", "-", f"{source.name}-{source.ref or ''}").strip("-.")[:60] or "repository"
-        self.folder = home / "repos" / f"{name}-{key}"
+        self.folder = clone_folder(source, home)
 
     def ready(self, *, refresh: bool) -> tuple[Path, str]:
         """The clone's root and its commit, fetched first where needed."""

@@ -61,7 +61,7 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
     """Read one file.
 
     UTF-8 with or without a byte order mark, UTF-16 and UTF-32 with one, else Windows-1252 or Latin-1: bad
-    bytes never fail. The text has no byte order mark, and its line ends are as they were; `blob` is of the bytes.
+    bytes never fail. The text has no byte order mark, its line ends are kept; `blob` is of the bytes.
 
     Returns:
         The file, or Skipped for what is binary, generated, a likely secret, vanished, or cannot be read.

@@ -1,0 +1,66 @@
+"""A file's text is cut into chunks that mean something on their own.
+
+Three steps over whole lines. *Partition*: the outline's definitions become pieces, each with the comment
+above it; a class becomes its head and its members, what lies between definitions becomes loose pieces.
+*Merge*: small neighbours join (imports, constants, one-line functions), a definition with a body stays
+alone. *Cut*: what is over the cap is divided where the indentation is least and a line is blank.
+
+The chunks of a file, joined in order, are its text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+
+from rag.corpus.cut import cut
+from rag.corpus.merge import merge
+from rag.corpus.outline import outline
+from rag.corpus.partition import partition
+from rag.types import Chunk, SourceFile
+
+CHUNKER_VERSION = 1
+"""Part of every store's fingerprint: a change of how files are cut makes old stores unusable."""
+
+DEFAULT_MAX_CHARS = 1600
+
+
+def chunk(file: SourceFile, *, max_chars: int = DEFAULT_MAX_CHARS) -> list[Chunk]:
+    """Cut a file into chunks.
+
+    Args:
+        file: its language decides how it is parsed; a text that does not parse is cut by lines.
+        max_chars: no chunk is longer; a longer line is cut within.
+
+    Returns:
+        Chunks that, joined in order, are the text. None is empty; an empty file has none.
+    """
+    if max_chars < 1:
+        raise ValueError(f"max_chars must be at least 1, not {max_chars}")
+    return list(_chunks(file, max_chars))
+
+
+def _chunks(file: SourceFile, max_chars: int) -> Iterator[Chunk]:
+    lines = file.text.split("\n")
+    lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    offsets = [0, *accumulate(map(len, lines))]
+
+    def is_large(start: int, end: int) -> bool:
+        return offsets[min(end, len(lines))] - offsets[min(start, len(lines))] > max_chars
+
+    definitions = outline(file.text, lines, file.language, is_large) if lines else []
+    for piece in merge(partition(lines, offsets, definitions, file.language), lines, offsets, max_chars):
+        label = piece.label
+        for start, end in cut(lines, offsets, piece, max_chars):
+            yield Chunk(
+                path=file.path,
+                start=bisect_right(offsets, start),
+                end=bisect_right(offsets, end - 1),
+                text=file.text[start:end],
+                symbol=label.symbol,
+                scope=label.scope,
+                unit=label.unit,
+                kind=file.kind,
+                language=file.language,
+            )

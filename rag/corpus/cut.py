@@ -1,0 +1,84 @@
+"""A piece that is over the cap is divided where a reader would pause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rag.corpus.partition import Piece
+from rag.corpus.patterns import closes, indent_of
+
+_LOOSE_SHARE = 0.6
+"""Long loose code has no natural size: shorter chunks cite it more exactly."""
+
+_EARLIEST = 0.6
+_LATEST = 1.35
+"""How far from an even division a better place is looked for."""
+
+_PAUSE = re.compile(r"[\s,;)}\]]")
+
+
+def cut(
+    lines: Sequence[str], offsets: Sequence[int], piece: Piece, max_chars: int
+) -> Iterator[tuple[int, int]]:
+    """Divide a piece: yields where each part begins and ends in the text, none longer than `max_chars`.
+
+    Lines are kept whole unless one alone is too long.
+    """
+    start, end = piece.start, piece.end
+    size = offsets[end] - offsets[start]
+    keeps_together = bool(piece.label.symbol) or piece.is_head
+    if size <= max_chars and (keeps_together or size <= max_chars * _LOOSE_SHARE):
+        yield offsets[start], offsets[end]
+        return
+    is_header = piece.is_head and end < len(lines) and size <= 2 * max_chars
+    limit = max_chars if piece.label.symbol or is_header else max(int(max_chars * _LOOSE_SHARE), 1)
+    while start < end:
+        rest = offsets[end] - offsets[start]
+        if rest <= limit:
+            yield offsets[start], offsets[end]
+            return
+        if offsets[start + 1] - offsets[start] > limit:
+            yield from _within(lines[start], offsets[start], max_chars)
+            start += 1
+            continue
+        behind = _best_row(lines, offsets, start, end, limit)
+        yield offsets[start], offsets[behind]
+        start = behind
+
+
+def _best_row(lines: Sequence[str], offsets: Sequence[int], start: int, end: int, limit: int) -> int:
+    """The row before which to cut: least indented, behind a blank line, far down, in that order.
+
+    Something between `start` + 1 and what the limit allows.
+    """
+    rest = offsets[end] - offsets[start]
+    even = rest / -(-rest // limit)
+    earliest, latest = offsets[start] + even * _EARLIEST, offsets[start] + min(limit, even * _LATEST)
+    best, best_cost = start + 1, (1 << 30, 0)
+    row = start + 1
+    while row < end and offsets[row] <= offsets[start] + limit:
+        if offsets[row] > latest and best_cost[0] < 1 << 29:
+            break
+        if offsets[row] < earliest:
+            best = row
+        elif lines[row].strip():
+            cost = (indent_of(lines[row]) + 8 * closes(lines[row]), int(bool(lines[row - 1].strip())))
+            if cost <= best_cost:
+                best, best_cost = row, cost
+        row += 1
+    return best
+
+
+def _within(line: str, offset: int, max_chars: int) -> Iterator[tuple[int, int]]:
+    """Divide one long line, behind white space, comma or bracket where there is one in reach."""
+    start = 0
+    while len(line) - start > max_chars:
+        end = start + max_chars
+        while end > start + max_chars // 2 and not _PAUSE.match(line, end - 1):
+            end -= 1
+        if end <= start + max_chars // 2:
+            end = start + max_chars
+        yield offset + start, offset + end
+        start = end
+    yield offset + start, offset + len(line)

@@ -1,0 +1,66 @@
+"""What a file defines, and on which lines: the outline that chunks follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rag.types import Unit
+
+_MAX_SYMBOL_CHARS = 100
+
+
+@dataclass(slots=True)
+class Definition:
+    """A named stretch of lines: rows `start` up to, not including, `end`, counted from 0.
+
+    `members` lie inside, in order. `scope` names what encloses it, with dots.
+    """
+
+    start: int
+    end: int
+    symbol: str
+    scope: str
+    unit: Unit
+    members: list[Definition] = field(default_factory=list)
+
+    @property
+    def inner_scope(self) -> str:
+        """The scope of what lies inside."""
+        return joined(self.scope, self.symbol)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Where a section of a document begins. `level` 1 is the highest."""
+
+    row: int
+    level: int
+    title: str
+
+
+def joined(*names: str) -> str:
+    """Names joined by dots, empty ones left out."""
+    return ".".join(name for name in names if name)
+
+
+def tidy(name: str) -> str:
+    """A name on one line and of bearable length."""
+    name = " ".join(name.split())
+    return name if len(name) <= _MAX_SYMBOL_CHARS else name[: _MAX_SYMBOL_CHARS - 1].rstrip() + "…"
+
+
+def sections(headings: Iterable[Heading], row_count: int) -> list[Definition]:
+    """Sections, nested by level: each goes on to the next heading of its level or above."""
+    top: list[Definition] = []
+    open_sections: list[tuple[int, Definition]] = []
+    for heading in headings:
+        while open_sections and open_sections[-1][0] >= heading.level:
+            open_sections.pop()[1].end = heading.row
+        outer = open_sections[-1][1] if open_sections else None
+        section = Definition(
+            heading.row, row_count, tidy(heading.title), outer.inner_scope if outer else "", "section"
+        )
+        (outer.members if outer else top).append(section)
+        open_sections.append((heading.level, section))
+    return top

@@ -1,0 +1,143 @@
+"""Small neighbours become one piece."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rag.corpus.partition import Label, Piece
+
+_TINY_CHARS = 100
+_COMMENT_CHARS = 400
+_SMALL_CHARS = 200
+_SMALL_ROWS = 4
+_SMALL_SECTION_CHARS = 300
+_MERGED_CHARS = 500
+_OPENING_CHARS = 900
+_CONSTRUCTORS = ("__init__", "constructor", "initialize", "init", "__construct")
+
+
+_COMMENT = re.compile(r"\s*(?:#|//|/?\*|--|;|%|<!--|\"\"\")")
+
+
+def merge(
+    pieces: Sequence[Piece], lines: Sequence[str], offsets: Sequence[int], max_chars: int
+) -> list[Piece]:
+    """Join neighbours where one alone says too little.
+
+    Small pieces of the same owner join up to about 500 characters; a tiny loose one goes to the
+    definition behind it, else to what stands before. No result of a join is longer than `max_chars`.
+    """
+    merger = _Merger(lines, offsets, max_chars)
+    groups: list[list[Piece]] = []
+    for piece in pieces:
+        if groups and merger.joins(groups[-1], piece):
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    result: list[list[Piece]] = []
+    for group in groups:
+        if result and merger.trails(result[-1], group):
+            result[-1] += group
+        else:
+            result.append(group)
+    return [merger.joined(group) for group in result]
+
+
+def _is_head_of_class(group: list[Piece]) -> bool:
+    return len(group) == 1 and group[0].is_head and group[0].label.unit == "class"
+
+
+def _constructs(piece: Piece) -> bool:
+    """Whether this is a constructor: with the head of its class it says what the class holds."""
+    return piece.label.unit == "function" and piece.label.symbol in (*_CONSTRUCTORS, piece.owner.symbol)
+
+
+class _Merger:
+    def __init__(self, lines: Sequence[str], offsets: Sequence[int], max_chars: int) -> None:
+        self.lines, self.offsets, self.max_chars = lines, offsets, max_chars
+
+    def joins(self, group: list[Piece], piece: Piece) -> bool:
+        """Whether the piece goes on what the group began."""
+        size = self._size(group[0].start, piece.end)
+        if size > self.max_chars:
+            return False
+        if piece.is_loose and not piece.is_head and self._speaks_of(piece, group[-1].label.symbol):
+            return True
+        if self._is_tiny(group) and not piece.is_loose:
+            return True
+        if _is_head_of_class(group) and piece.owner == group[0].label and piece.label.unit == "function":
+            head = self._size(group[0].start, group[0].end)
+            return (
+                head <= _MERGED_CHARS
+                if _constructs(piece)
+                else head <= _TINY_CHARS and size <= _OPENING_CHARS
+            )
+        if self._is_tiny(group) and piece.is_head and piece.label.symbol != group[0].label.symbol:
+            return True
+        if size > _MERGED_CHARS or not (self._is_small(piece) and all(map(self._is_small, group))):
+            return False
+        return piece.owner == group[0].owner or (piece.label.unit == "section" == group[0].label.unit)
+
+    def trails(self, group: list[Piece], tail: list[Piece]) -> bool:
+        """Whether a tiny loose rest goes to what stands before it."""
+        if not self._is_tiny(tail) or self._size(group[0].start, tail[-1].end) > self.max_chars:
+            return False
+        return tail[0].owner.symbol in ("", group[-1].owner.symbol, group[-1].label.symbol)
+
+    def joined(self, group: list[Piece]) -> Piece:
+        """The group as one piece."""
+        first, last = group[0], group[-1]
+        if len(group) == 1:
+            return first
+        is_loose = all(piece.is_loose for piece in group)
+        is_head = any(piece.is_head for piece in group)
+        return Piece(first.start, last.end, self._label(group), first.owner, is_loose, is_head)
+
+    def _label(self, group: list[Piece]) -> Label:
+        """The label of most of it: one definition's, the owner's, or that of the longest definition."""
+        defined = [piece for piece in group if not piece.is_loose or piece.label.symbol]
+        if not defined:
+            return group[0].label
+        longest = max(defined, key=lambda piece: self._size(piece.start, piece.end))
+        owner = group[0].owner
+        if _is_head_of_class(group[:1]) or owner.unit == "function":
+            return owner
+        solid = [piece for piece in group if not piece.is_loose]
+        if (
+            len(solid) != 1
+            and owner.symbol
+            and owner.unit != "section"
+            and all(p.owner == owner for p in group)
+        ):
+            return owner
+        share = sum(self._size(piece.start, piece.end) for piece in defined)
+        return longest.label if 2 * share >= self._size(group[0].start, group[-1].end) else owner
+
+    def _is_tiny(self, group: list[Piece]) -> bool:
+        """Whether the group is loose and says next to nothing; the head of a class names the class."""
+        if not all(p.is_loose and not (p.is_head and p.label.unit == "class") for p in group):
+            return False
+        start, end = group[0].start, group[-1].end
+        size = self._size(start, end)
+        return size <= _TINY_CHARS or (size <= _COMMENT_CHARS and self._is_comment(start, end))
+
+    def _is_comment(self, start: int, end: int) -> bool:
+        return all(_COMMENT.match(line) for line in self.lines[start:end] if line.strip())
+
+    def _speaks_of(self, piece: Piece, symbol: str) -> bool:
+        """Whether a few loose lines begin with the name defined just before (`f.short_name = …`)."""
+        if not symbol or self._size(piece.start, piece.end) > 3 * _TINY_CHARS:
+            return False
+        return re.match(rf"\s*{re.escape(symbol)}\b", self.lines[piece.start]) is not None
+
+    def _is_small(self, piece: Piece) -> bool:
+        if piece.is_loose:
+            return True
+        size = self._size(piece.start, piece.end)
+        if piece.label.unit in ("section", "block"):
+            return size <= _SMALL_SECTION_CHARS
+        return size <= _SMALL_CHARS and piece.end - piece.start <= _SMALL_ROWS
+
+    def _size(self, start: int, end: int) -> int:
+        return self.offsets[end] - self.offsets[start]

@@ -1,0 +1,462 @@
+"""How names are found where a grammar does not hold them in a field of the defining node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rag.corpus.syntax import Named, Rule, child_of_type, text_of
+from rag.types import Unit
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_GENERIC = re.compile(r"<[^<>]*>")
+_MIN_CONSTANT_ROWS = 3
+"""A value on fewer lines belongs to what stands around it."""
+
+
+def is_long(node: Node) -> bool:
+    """Whether a value spans enough lines to be found under its own name."""
+    return node.end_point.row - node.start_point.row >= _MIN_CONSTANT_ROWS
+
+
+def without_generics(name: str) -> str:
+    """`Map<K, List<V>>` as `Map`."""
+    while True:
+        shorter = _GENERIC.sub("", name)
+        if shorter == name:
+            return name.strip()
+        name = shorter
+
+
+def wrapped(rules: Mapping[str, Rule]) -> Rule:
+    """A rule for a node that wraps a definition: decorators, `export`, `template <…>`."""
+
+    def rule(node: Node) -> Named | None:
+        for child in node.named_children:
+            inner = rules.get(child.type)
+            named = inner(child) if inner is not None else None
+            if named is not None:
+                return named
+        return None
+
+    return rule
+
+
+def long_value(name: str = "name") -> Rule:
+    """A rule for a constant: named when it spans several lines."""
+
+    def rule(node: Node) -> Named | None:
+        symbol = text_of(node.child_by_field_name(name))
+        return Named(symbol, "block") if symbol and is_long(node) else None
+
+    return rule
+
+
+# ---------------------------------------------------------------- Python, Ruby
+
+
+def python_statement(node: Node) -> Named | None:
+    """`NAME = {…}` over several lines."""
+    if not is_long(node):
+        return None
+    inner = node.named_children[0] if node.named_children else None
+    if inner is None or inner.type not in ("assignment", "augmented_assignment"):
+        return None
+    left = inner.child_by_field_name("left")
+    return Named(text_of(left), "block") if left is not None and left.type == "identifier" else None
+
+
+def ruby_scope(unit: Unit) -> Rule:
+    """`class A::B`."""
+
+    def rule(node: Node) -> Named | None:
+        *outer, symbol = text_of(node.child_by_field_name("name")).split("::")
+        body = node.child_by_field_name("body")
+        return Named(symbol, unit, body, ".".join(part for part in outer if part)) if symbol else None
+
+    return rule
+
+
+def ruby_assignment(node: Node) -> Named | None:
+    """`Foo = Struct.new do … end`, and constants over several lines."""
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if left is None or left.type != "constant" or right is None or not is_long(node):
+        return None
+    block = right.child_by_field_name("block") if right.type == "call" else None
+    body = block.child_by_field_name("body") if block is not None else None
+    return Named(text_of(left), "class" if body is not None else "block", body)
+
+
+# ---------------------------------------------------------------- JavaScript, TypeScript
+
+_JS_FUNCTIONS = frozenset({"arrow_function", "function_expression", "function", "generator_function"})
+_JS_CLASSES = frozenset({"class", "class_expression"})
+
+
+def _js_value(symbol: str, value: Node | None, within: str = "") -> Named | None:
+    """What a name stands for when this is its value; None when it is nothing to be found by name."""
+    if value is None or not symbol:
+        return None
+    if value.type in ("parenthesized_expression", "as_expression", "satisfies_expression"):
+        value = value.named_children[0] if value.named_children else value
+    kind = value.type
+    if kind in _JS_FUNCTIONS:
+        return Named(symbol, "function", value.child_by_field_name("body"), within)
+    if kind in _JS_CLASSES:
+        return Named(symbol, "class", value.child_by_field_name("body"), within)
+    if not is_long(value):
+        return None
+    if kind == "object":
+        return Named(symbol, "block", value, within)
+    if kind == "call_expression":
+        return Named(symbol, "block", value.child_by_field_name("arguments"), within)
+    return Named(symbol, "block", None, within)
+
+
+def js_variables(node: Node) -> Named | None:
+    """`const f = () => …`; of several in one statement the first that is worth a name."""
+    for child in node.named_children:
+        if child.type == "variable_declarator":
+            name = child.child_by_field_name("name")
+            if name is not None and name.type == "identifier":
+                named = _js_value(text_of(name), child.child_by_field_name("value"))
+                if named is not None:
+                    return named
+    return None
+
+
+def js_assignment(node: Node) -> Named | None:
+    """`exports.x = function …`, `Foo.prototype.bar = …`."""
+    left = node.child_by_field_name("left")
+    if left is None or left.type not in ("member_expression", "identifier"):
+        return None
+    parts = text_of(left).split(".")
+    symbol = parts.pop()
+    right = node.child_by_field_name("right")
+    if symbol in ("exports", "prototype"):  # an object whose members are what counts
+        outer = "" if symbol == "exports" or not parts else parts[-1]
+        if right is not None and right.type == "object":
+            return Named(outer, None, right)
+        if right is None or right.type in _JS_FUNCTIONS | _JS_CLASSES:
+            return _js_value("exports", right)
+        return None
+    outer_parts = [part for part in parts if part not in ("exports", "module", "prototype", "this", "window")]
+    return _js_value(symbol, right, ".".join(outer_parts) if len(outer_parts) < 4 else "")
+
+
+def js_statement(node: Node) -> Named | None:
+    """An assignment, or a TypeScript namespace, that stands as a statement."""
+    inner = node.named_children[0] if node.named_children else None
+    if inner is None:
+        return None
+    if inner.type == "assignment_expression":
+        return js_assignment(inner)
+    return ts_namespace(inner) if inner.type in ("internal_module", "module") else None
+
+
+def js_pair(node: Node) -> Named | None:
+    """`name: function …` in an object, and long objects in it."""
+    key = text_of(node.child_by_field_name("key")).strip("'\"`")
+    value = node.child_by_field_name("value")
+    if value is None or (value.type not in _JS_FUNCTIONS and value.type != "object"):
+        return None
+    return _js_value(key, value)
+
+
+def js_field(node: Node) -> Named | None:
+    """A class field that holds a function, or much else."""
+    name = node.child_by_field_name("name") or node.child_by_field_name("property")
+    return _js_value(text_of(name), node.child_by_field_name("value"))
+
+
+def js_export(rules: Mapping[str, Rule]) -> Rule:
+    """`export …`, also `export default` of something without a name."""
+    inner = wrapped(rules)
+
+    def rule(node: Node) -> Named | None:
+        value = node.child_by_field_name("value")
+        if value is not None and value.type in _JS_FUNCTIONS | _JS_CLASSES:
+            name = text_of(value.child_by_field_name("name")) or "default"
+            return _js_value(name, value)
+        return inner(node)
+
+    return rule
+
+
+def ts_namespace(node: Node) -> Named | None:
+    """`namespace A.B { … }`, `declare module "x" { … }`."""
+    name = text_of(node.child_by_field_name("name")).strip("'\"")
+    return Named(name, None, node.child_by_field_name("body")) if name else None
+
+
+# ---------------------------------------------------------------- Go, Rust
+
+
+def go_method(node: Node) -> Named | None:
+    """A method, in the scope of its receiver's type."""
+    receiver = node.child_by_field_name("receiver")
+    words = re.findall(r"\w+", re.sub(r"\[.*?\]", "", text_of(receiver), flags=re.DOTALL))
+    symbol = text_of(node.child_by_field_name("name"))
+    body = node.child_by_field_name("body")
+    return Named(symbol, "function", body, words[-1] if words else "") if symbol else None
+
+
+def go_types(node: Node) -> Named | None:
+    """`type X …`; a group of types is passed through instead."""
+    specs = [child for child in node.named_children if child.type in ("type_spec", "type_alias")]
+    return Named(text_of(specs[0].child_by_field_name("name")), "class") if len(specs) == 1 else None
+
+
+def go_values(node: Node) -> Named | None:
+    """`var X = …` and groups of constants over several lines, under the first name."""
+    if not is_long(node):
+        return None
+    inner = child_of_type(node, "var_spec_list") or node
+    spec = child_of_type(inner, "const_spec", "var_spec")
+    return Named(text_of(spec.child_by_field_name("name")), "block") if spec is not None else None
+
+
+def rust_impl(node: Node) -> Named | None:
+    """`impl Trait for Type`: named by the type."""
+    name = without_generics(text_of(node.child_by_field_name("type"))).lstrip("&").rpartition("::")[2]
+    return Named(name, "class", node.child_by_field_name("body")) if name else None
+
+
+# ---------------------------------------------------------------- C, C++
+
+_C_NAMES = frozenset(
+    "identifier field_identifier type_identifier qualified_identifier destructor_name operator_name operator_cast "
+    "template_function template_method literal_operator_name".split()
+)
+
+
+def _declared(node: Node | None) -> str:
+    """The name inside pointers, references, arrays and parameter lists."""
+    for _ in range(20):
+        if node is None:
+            return ""
+        if node.type in _C_NAMES:
+            return text_of(node)
+        inner = node.child_by_field_name("declarator")
+        if inner is None:
+            inner = next(
+                (c for c in node.named_children if c.type in _C_NAMES or "declarator" in c.type), None
+            )
+        node = inner
+    return ""
+
+
+def _c_named(name: str, unit: Unit, body: Node | None) -> Named | None:
+    *outer, symbol = without_generics(name.partition("(")[0] if "operator" not in name else name).split("::")
+    return (
+        Named(symbol.strip(), unit, body, ".".join(part.strip() for part in outer if part))
+        if symbol
+        else None
+    )
+
+
+def c_function(node: Node) -> Named | None:
+    """`int *ns::C::k() { … }`: scope ns.C, symbol k."""
+    return _c_named(
+        _declared(node.child_by_field_name("declarator")), "function", node.child_by_field_name("body")
+    )
+
+
+def c_type(node: Node) -> Named | None:
+    """A struct, class, union or enum with a body."""
+    body = node.child_by_field_name("body")
+    return None if body is None else _c_named(text_of(node.child_by_field_name("name")), "class", body)
+
+
+def c_typedef(node: Node) -> Named | None:
+    """`typedef struct { … } Name;`."""
+    inner = node.child_by_field_name("type")
+    body = inner.child_by_field_name("body") if inner is not None else None
+    if body is None and not is_long(node):
+        return None
+    return _c_named(_declared(node.child_by_field_name("declarator")), "class", body)
+
+
+def c_declaration(node: Node) -> Named | None:
+    """A type declared with a variable, or a long initial value."""
+    inner = node.child_by_field_name("type")
+    named = c_type(inner) if inner is not None and inner.type.endswith("_specifier") else None
+    if named is not None:
+        return named
+    declarator = node.child_by_field_name("declarator")
+    if declarator is None or declarator.type != "init_declarator" or not is_long(node):
+        return None
+    return _c_named(_declared(declarator), "block", None)
+
+
+def cpp_namespace(node: Node) -> Named | None:
+    """A namespace is scope, not a definition; one without a name is not even that."""
+    name = text_of(node.child_by_field_name("name")).replace("::", ".").replace("inline ", "")
+    return Named(name, None, node.child_by_field_name("body"))
+
+
+# ---------------------------------------------------------------- Kotlin, Swift, Scala, C#, PHP
+
+
+def first_name(unit: Unit, body: str, *kinds: str, default: str = "") -> Rule:
+    """A rule for nodes whose name and body are children of these kinds, not fields."""
+
+    def rule(node: Node) -> Named | None:
+        symbol = text_of(node.child_by_field_name("name") or child_of_type(node, *kinds)) or default
+        return Named(symbol, unit, child_of_type(node, *body.split())) if symbol else None
+
+    return rule
+
+
+def kotlin_property(node: Node) -> Named | None:
+    """A property with an accessor or value over several lines."""
+    variable = child_of_type(node, "variable_declaration")
+    symbol = text_of(variable).partition(":")[0].strip()
+    return Named(symbol, "block") if symbol and is_long(node) else None
+
+
+def kotlin_function(node: Node) -> Named | None:
+    """A function; an extension function in the scope of the type it extends."""
+    name = node.child_by_field_name("name")
+    if name is None:
+        return None
+    receiver = next(
+        (c for c in node.children if c.end_byte <= name.start_byte and c.type.endswith("_type")), None
+    )
+    within = without_generics(text_of(receiver)).rstrip("?")
+    return Named(text_of(name), "function", child_of_type(node, "function_body"), within)
+
+
+def swift_type(node: Node) -> Named | None:
+    """A class, struct, enum, actor or extension."""
+    *outer, symbol = without_generics(text_of(node.child_by_field_name("name"))).split(".")
+    return Named(symbol, "class", node.child_by_field_name("body"), ".".join(outer)) if symbol else None
+
+
+def scala_extension(node: Node) -> Named | None:
+    """`extension (s: String) …`: the type extended is scope."""
+    type_name = without_generics(
+        text_of(node.child_by_field_name("parameters")).partition(":")[2].strip(") ")
+    )
+    return Named(type_name, None, node)
+
+
+def csharp_namespace(node: Node) -> Named | None:
+    """A namespace is scope."""
+    return Named(text_of(node.child_by_field_name("name")), None, node.child_by_field_name("body"))
+
+
+def csharp_operator(node: Node) -> Named | None:
+    """`operator +`."""
+    symbol = text_of(node.child_by_field_name("operator")) or text_of(node.child_by_field_name("type"))
+    return Named(f"operator {symbol}", "function", node.child_by_field_name("body"))
+
+
+def csharp_destructor(node: Node) -> Named | None:
+    """`~C()`."""
+    return Named(
+        f"~{text_of(node.child_by_field_name('name'))}", "function", node.child_by_field_name("body")
+    )
+
+
+def php_namespace(node: Node) -> Named | None:
+    """`namespace A\\B { … }`; without braces it holds nothing itself."""
+    name = text_of(node.child_by_field_name("name")).replace("\\", ".")
+    body = node.child_by_field_name("body")
+    return Named(name, None, body) if body is not None else None
+
+
+def php_statement(node: Node) -> Named | None:
+    """`$x = function …`, and values over several lines."""
+    inner = node.named_children[0] if node.named_children else None
+    if inner is None or inner.type != "assignment_expression" or not is_long(node):
+        return None
+    left, right = inner.child_by_field_name("left"), inner.child_by_field_name("right")
+    if left is None or left.type != "variable_name" or right is None:
+        return None
+    is_function = right.type in (
+        "anonymous_function",
+        "arrow_function",
+        "anonymous_function_creation_expression",
+    )
+    body = right.child_by_field_name("body") if is_function else None
+    return Named(text_of(left).lstrip("$"), "function" if is_function else "block", body)
+
+
+# ---------------------------------------------------------------- Lua, SQL, CSS, HTML, data
+
+
+def lua_function(node: Node) -> Named | None:
+    """`function M.sub:name()`: the scope is what stands before the last dot or colon."""
+    *outer, symbol = re.split(r"[.:]", text_of(node.child_by_field_name("name")))
+    return Named(symbol, "function", node.child_by_field_name("body"), ".".join(outer)) if symbol else None
+
+
+def lua_assignment(node: Node) -> Named | None:
+    """`M.f = function … end`, `local f = function … end`, and tables over several lines."""
+    inner = child_of_type(node, "assignment_statement") if node.type == "variable_declaration" else node
+    names = child_of_type(inner, "variable_list") if inner is not None else None
+    values = child_of_type(inner, "expression_list") if inner is not None else None
+    if names is None or values is None or not values.named_children:
+        return None
+    *outer, symbol = re.split(r"[.:]", text_of(names).partition(",")[0])
+    value = values.named_children[0]
+    if value.type == "function_definition":
+        return Named(symbol, "function", value.child_by_field_name("body"), ".".join(outer))
+    if not is_long(node):
+        return None
+    return Named(symbol, "block", value if value.type == "table_constructor" else None, ".".join(outer))
+
+
+def lua_field(node: Node) -> Named | None:
+    """`name = function … end` in a table."""
+    value = node.child_by_field_name("value")
+    symbol = text_of(node.child_by_field_name("name"))
+    if value is None or value.type != "function_definition" or not symbol:
+        return None
+    return Named(symbol, "function", value.child_by_field_name("body"))
+
+
+def sql_statement(node: Node) -> Named | None:
+    """`CREATE TABLE schema.name`: scope schema, symbol name."""
+    inner = node.named_children[0] if node.named_children else None
+    if inner is None or not inner.type.startswith("create_"):
+        return None
+    if inner.type == "create_index":
+        name = text_of(inner.child_by_field_name("column"))
+    else:
+        name = text_of(child_of_type(inner, "object_reference", "identifier"))
+    *outer, symbol = name.replace('"', "").replace("`", "").split(".")
+    unit: Unit = (
+        "function" if inner.type in ("create_function", "create_procedure", "create_trigger") else "class"
+    )
+    return Named(symbol, unit, None, ".".join(outer)) if symbol else None
+
+
+def css_rule(node: Node) -> Named | None:
+    """A rule, named by its selectors; at-rules by what stands before the brace."""
+    return Named(text_of(node).partition("{")[0].strip(), "block", child_of_type(node, "block"))
+
+
+def html_element(node: Node) -> Named | None:
+    """An element with an id that spans several lines."""
+    tag = child_of_type(node, "start_tag")
+    if tag is None or not is_long(node):
+        return None
+    match = re.search(r"""\sid=["']?([\w:.-]+)""", text_of(tag))
+    return Named(match[1], "section", node) if match else None
+
+
+def data_pair(node: Node) -> Named | None:
+    """A key of JSON or YAML."""
+    key = text_of(node.child_by_field_name("key")).strip("\"'")
+    return Named(key, "section", node.child_by_field_name("value")) if key else None
+
+
+def toml_table(node: Node) -> Named | None:
+    """`[a.b]`: scope a, symbol b."""
+    *outer, symbol = text_of(child_of_type(node, "dotted_key", "bare_key", "quoted_key")).split(".")
+    return Named(symbol.strip(" \"'"), "section", None, ".".join(part.strip(" \"'") for part in outer))

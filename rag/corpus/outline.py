@@ -1,0 +1,115 @@
+"""The outline of a text: by its grammar where there is one, else by lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rag.corpus.definitions import Definition, Heading, sections
+from rag.corpus.grammars import has_grammar, parse
+from rag.corpus.patterns import outline_by_lines
+from rag.corpus.syntax import Collector, child_of_type, text_of
+from rag.corpus.tables import table_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MAX_PARSED_CHARS = 4_000_000
+_TYPESCRIPT = re.compile(r"""\blang\s*=\s*["']tsx?["']""")
+
+
+def outline(
+    text: str, lines: list[str], language: str, is_large: Callable[[int, int], bool]
+) -> list[Definition]:
+    """What the text defines, in order.
+
+    Args:
+        text: the whole text.
+        lines: the same, cut behind each newline.
+        language: as `rag.corpus.languages` names it.
+        is_large: whether rows `start` to `end` (not included) are too much for one chunk.
+    """
+    if not has_grammar(language) or len(text) > _MAX_PARSED_CHARS:
+        return outline_by_lines(lines, language)
+    root = _parsed(text, language)
+    if root is None:
+        return outline_by_lines(lines, language)
+    if language == "markdown":
+        return sections(_markdown_headings(root), len(lines))
+    found = _collected(root, language, 0, is_large)
+    if root.has_error and (not found or language == "sql"):
+        # The parser lost its way: what stands at line beginnings is surer.
+        return outline_by_lines(lines, language) or found
+    return found
+
+
+def _parsed(text: str, language: str) -> Node | None:
+    """The root; JavaScript that does not parse is tried as TypeScript, whose types Flow's resemble."""
+    tree = parse(text, language)
+    if tree is None:
+        return None
+    if language == "javascript" and tree.root_node.has_error:
+        other = parse(text, "tsx")
+        if other is not None and not other.root_node.has_error:
+            return other.root_node
+    return tree.root_node
+
+
+def _collected(
+    root: Node, language: str, first_row: int, is_large: Callable[[int, int], bool]
+) -> list[Definition]:
+    table = table_of(language)
+    if table is None:
+        return []
+    found = Collector(table, first_row=first_row, is_large=is_large).collect(root.children)
+    if language in ("html", "vue", "svelte"):
+        found += _scripts(root, is_large)
+        found.sort(key=lambda definition: definition.start)
+    return found
+
+
+def _scripts(root: Node, is_large: Callable[[int, int], bool]) -> list[Definition]:
+    """Definitions in `<script>`s at the top, in head or in body."""
+    found: list[Definition] = []
+    pending = list(root.children)
+    while pending:
+        node = pending.pop()
+        if node.type == "script_element":
+            found += _in_script(node, is_large)
+        elif node.type == "element" and child_of_type(node, "start_tag") is not None:
+            tag = text_of(child_of_type(child_of_type(node, "start_tag") or node, "tag_name"))
+            if tag in ("html", "head", "body"):
+                pending += node.children
+    return found
+
+
+def _in_script(node: Node, is_large: Callable[[int, int], bool]) -> list[Definition]:
+    code = child_of_type(node, "raw_text")
+    if code is None:
+        return []
+    language = "tsx" if _TYPESCRIPT.search(text_of(child_of_type(node, "start_tag"))) else "javascript"
+    inner = _parsed(text_of(code), language)
+    return [] if inner is None else _collected(inner, language, code.start_point.row, is_large)
+
+
+def _markdown_headings(root: Node) -> list[Heading]:
+    """Headings of both kinds; those in quotes and lists are no sections."""
+    found: list[Heading] = []
+    pending = list(reversed(root.children))
+    while pending:
+        node = pending.pop()
+        if node.type == "section":
+            pending += reversed(node.children)
+        elif node.type == "atx_heading":
+            marker = node.children[0].type
+            title = text_of(node.child_by_field_name("heading_content")).strip().rstrip("#").rstrip()
+            found.append(Heading(node.start_point.row, int(marker[5]), title))
+        elif node.type == "setext_heading":
+            level = 1 if child_of_type(node, "setext_h1_underline") is not None else 2
+            found.append(
+                Heading(
+                    node.start_point.row, level, text_of(node.child_by_field_name("heading_content")).strip()
+                )
+            )
+    return found

@@ -1,0 +1,155 @@
+"""The outline laid over the lines: every line belongs to exactly one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rag.corpus.definitions import Definition
+from rag.types import Unit
+
+_SMALL_CLASS_CHARS = 500
+"""A class (or section) no longer than this stays in one piece with its members."""
+
+_MAX_COMMENT_ROWS = 200
+
+_HASH = ("#",)
+_DASH = ("--",)
+_SEMICOLON = (";", "#")
+_PERCENT = ("%", "-spec", "-doc")
+_SLASH = ("//", "/*", "*/", "* ", "*\n", "*\r")
+_COMMENTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys("python ruby bash yaml toml perl r julia nim make cmake docker".split(), _HASH),
+    **dict.fromkeys("fish awk tcl crystal graphql powershell bazel meson gherkin gomod".split(), _HASH),
+    **dict.fromkeys("lua sql haskell elm ada purescript".split(), _DASH),
+    **dict.fromkeys("lisp clojure ini assembly".split(), _SEMICOLON),
+    **dict.fromkeys("erlang tex matlab".split(), _PERCENT),
+    "elixir": ("#", "@"),
+    "rust": (*_SLASH, "#["),
+    "php": (*_SLASH, "#"),
+    "terraform": (*_SLASH, "#"),
+    "csharp": (*_SLASH, "["),
+    "fortran": ("!",),
+    "vim": ('"',),
+    "vb": ("'",),
+    "batch": ("rem ", "REM ", "::"),
+    "markdown": (),
+    "rst": (),
+    "text": (),
+    "json": (),
+    "html": ("<!--",),
+    "xml": ("<!--",),
+}  # fmt: skip
+
+_CLOSERS = frozenset("})];,")
+_CLOSING_WORDS = frozenset(
+    {"end", "end;", "fi", "done", "esac", "};", "});", "})();", "*/", "#endif", "endif", "endfunction"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a piece is part of; all empty where nothing is defined."""
+
+    symbol: str = ""
+    scope: str = ""
+    unit: Unit = "block"
+
+
+@dataclass(slots=True)
+class Piece:
+    """Rows `start` up to, not including, `end`. `owner` is what encloses the piece.
+
+    A loose piece lies between definitions. A head is the beginning of a file, class or section.
+    """
+
+    start: int
+    end: int
+    label: Label
+    owner: Label
+    is_loose: bool = False
+    is_head: bool = False
+
+
+def partition(
+    lines: Sequence[str], offsets: Sequence[int], definitions: Sequence[Definition], language: str
+) -> list[Piece]:
+    """Lay the definitions over the lines.
+
+    Args:
+        lines: the file's lines.
+        offsets: where each begins, and where the last one ends.
+        definitions: in order; of two on one line the second is part of the first.
+        language: for what its comments look like.
+
+    Returns:
+        Pieces in order, covering every line once.
+    """
+    layer = _Layer(lines, offsets, _COMMENTS.get(language, _SLASH))
+    layer.lay(0, len(lines), definitions, Label())
+    return layer.pieces
+
+
+class _Layer:
+    def __init__(self, lines: Sequence[str], offsets: Sequence[int], comments: tuple[str, ...]) -> None:
+        self.lines, self.offsets, self.comments = lines, offsets, comments
+        self.pieces: list[Piece] = []
+
+    def lay(self, start: int, end: int, members: Sequence[Definition], owner: Label) -> None:
+        """Cover rows `start` to `end`: members, and loose pieces between them."""
+        row = start
+        for member in members:
+            first = self._with_comment(min(member.start, end), row)
+            last = min(member.end, end)
+            if last <= first:
+                continue
+            self._between(row, first, owner, is_head=row == start)
+            label = Label(member.symbol, member.scope, member.unit)
+            if member.members and self.offsets[last] - self.offsets[first] > _SMALL_CLASS_CHARS:
+                self.lay(first, last, member.members, label)
+            else:
+                self.pieces.append(Piece(first, last, label, owner))
+            row = last
+        self._between(row, end, owner, is_head=row == start)
+
+    def _between(self, start: int, end: int, owner: Label, *, is_head: bool) -> None:
+        """Loose lines; blank ones and closing brackets go to what stands before."""
+        if self.pieces and not is_head:
+            while start < end and _says_nothing(self.lines[start]):
+                start += 1
+            self.pieces[-1].end = start
+        if start < end:
+            self.pieces.append(Piece(start, end, owner, owner, is_loose=True, is_head=is_head))
+
+    def _with_comment(self, row: int, floor: int) -> int:
+        """The first row of the comment that ends directly above `row`; `row` itself when there is none."""
+        row = max(row, floor)
+        lowest = max(floor, row - _MAX_COMMENT_ROWS)
+        if not self.comments:
+            return row
+        while row > lowest:
+            line = self.lines[row - 1].strip(" \t")
+            if line.startswith(self.comments) and not line.startswith("#!"):
+                row -= 1
+            elif line.rstrip().endswith("*/") and "//" not in line and "/*" in self.comments:
+                opening = self._opening(row - 1, lowest)
+                if opening is None:
+                    break
+                row = opening
+            else:
+                break
+        return row
+
+    def _opening(self, row: int, lowest: int) -> int | None:
+        """The row where the comment that ends on `row` begins; None when code stands before it there."""
+        while row >= lowest:
+            before, mark, _ = self.lines[row].partition("/*")
+            if mark:
+                return row if not before.strip() else None
+            row -= 1
+        return None
+
+
+def _says_nothing(line: str) -> bool:
+    line = line.strip()
+    return not line or line in _CLOSING_WORDS or _CLOSERS.issuperset(line)

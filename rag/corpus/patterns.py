@@ -1,0 +1,78 @@
+"""Definitions by line patterns and indentation: where there is no grammar, or no parser gets through.
+
+A definition is a line that one of the language's rules matches. It goes on to the next line that is
+indented no deeper and neither closes it (`}`, `end`) nor continues it; in languages whose bodies are not
+indented (make, Haskell, Fortran), to the next definition that is indented no deeper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rag.corpus.definitions import Definition, sections, tidy
+from rag.corpus.headings import headings
+from rag.corpus.line_rules import LineRules, line_rules
+from rag.types import Unit
+
+_MAX_LINE = 400
+"""Longer lines define nothing."""
+
+_CLOSING = re.compile(
+    r"[\]})>;,{]|(?:end|endif|endfunction|endmodule|esac|fi|done|else|elsif|elif|elseif|catch|rescue|ensure|finally"
+    r"|except|begin|where|then)\b"
+)
+
+
+def outline_by_lines(lines: Sequence[str], language: str) -> list[Definition]:
+    """Definitions in lines of a language, [] for a language without rules."""
+    found = headings(lines, language)
+    if found is not None:
+        return sections(found, len(lines))
+    rules = line_rules(language)
+    return _definitions(lines, rules) if rules is not None else []
+
+
+def indent_of(line: str) -> int:
+    """Columns of white space at the line's beginning; a tab counts for four."""
+    white = line[: len(line) - len(line.lstrip(" \t"))]
+    return len(white) + 3 * white.count("\t")
+
+
+def closes(line: str) -> bool:
+    """Whether the line ends or continues what is open, rather than beginning something."""
+    return _CLOSING.match(line.lstrip()) is not None
+
+
+def _definitions(lines: Sequence[str], rules: LineRules) -> list[Definition]:
+    top: list[Definition] = []
+    still_open: list[tuple[int, Definition]] = []
+    for row, line in enumerate(lines):
+        if not line.strip():
+            continue
+        indent = indent_of(line)
+        found = _defined(line, rules)
+        if found is None and rules.is_flat:
+            continue
+        # A closing line at the head's own indentation still belongs to what it closes.
+        least = indent + 1 if found is None and closes(line) else indent
+        while still_open and still_open[-1][0] >= least:
+            still_open.pop()[1].end = row
+        if found is None:
+            continue
+        outer = still_open[-1][1] if still_open else None
+        symbol, unit = found
+        definition = Definition(row, len(lines), symbol, outer.inner_scope if outer else "", unit)
+        (outer.members if outer else top).append(definition)
+        still_open.append((indent, definition))
+    return top
+
+
+def _defined(line: str, rules: LineRules) -> tuple[str, Unit] | None:
+    if len(line) > _MAX_LINE:
+        return None
+    for unit, pattern in rules.rules:
+        if match := pattern.match(line):
+            name = match.groupdict().get("name") or ""
+            return tidy(re.sub(r"[\"`\[\]]", " ", name).rstrip(":* ")), unit
+    return None

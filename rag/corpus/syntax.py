@@ -1,0 +1,122 @@
+"""From a syntax tree to definitions.
+
+A table for each language (`rag.corpus.tables`) says which kinds of node define something, and which are
+merely passed through on the way to definitions. Nothing else of the tree is touched: a node costs far more
+to look at from Python than it did to parse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rag.corpus.definitions import Definition, joined, tidy
+from rag.types import Unit
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MAX_DEPTH = 80
+"""Definitions nested deeper are part of what encloses them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a node defines. Members are looked for in `body`; `within` is scope that is part of the name.
+
+    A `unit` of None is no definition, only scope for what is in the body: a namespace.
+    """
+
+    symbol: str
+    unit: Unit | None
+    body: Node | None = None
+    within: str = ""
+
+
+Rule = Callable[["Node"], Named | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """How a language defines things: rules by kind of node, the kinds to look into."""
+
+    rules: Mapping[str, Rule]
+    through: frozenset[str] = field(default_factory=frozenset)
+
+
+def text_of(node: Node | None) -> str:
+    """The node's text, "" for none."""
+    return node.text.decode("utf-8", "replace") if node is not None and node.text else ""
+
+
+def by_field(unit: Unit | None, name: str = "name", body: str = "body") -> Rule:
+    """A rule for nodes that hold name and body in fields."""
+
+    def rule(node: Node) -> Named | None:
+        symbol = text_of(node.child_by_field_name(name))
+        return Named(symbol, unit, node.child_by_field_name(body)) if symbol else None
+
+    return rule
+
+
+def fixed(symbol: str, unit: Unit) -> Rule:
+    """A rule for nodes without a name of their own, like a destructor."""
+    return lambda node: Named(symbol, unit, node.child_by_field_name("body"))
+
+
+def child_of_type(node: Node, *kinds: str) -> Node | None:
+    """The first child of one of these kinds."""
+    for child in node.children:
+        if child.type in kinds:
+            return child
+    return None
+
+
+class Collector:
+    """Gathers definitions from nodes, in order."""
+
+    def __init__(self, table: Table, *, first_row: int, is_large: Callable[[int, int], bool]) -> None:
+        """Make one for a tree whose first line is row `first_row` of the file.
+
+        `is_large(start, end)` says whether these rows are too much for one chunk: only then is a function
+        looked into.
+        """
+        self.table, self.first_row, self.is_large = table, first_row, is_large
+
+    def collect(self, nodes: Iterable[Node], scope: str = "", depth: int = 0) -> list[Definition]:
+        """The definitions among the nodes and in what these let through."""
+        found: list[Definition] = []
+        if depth > _MAX_DEPTH:
+            return found
+        rules, through = self.table.rules, self.table.through
+        for node in nodes:
+            kind = node.type
+            rule = rules.get(kind)
+            named = rule(node) if rule is not None else None
+            if named is None:
+                if kind in through:
+                    found += self.collect(node.children, scope, depth + 1)
+            elif named.unit is None:
+                inner = named.body.children if named.body is not None else ()
+                found += self.collect(inner, joined(scope, named.symbol), depth + 1)
+            else:
+                found.append(self._definition(node, named, named.unit, scope, depth))
+        return found
+
+    def _definition(self, node: Node, named: Named, unit: Unit, scope: str, depth: int) -> Definition:
+        start, end = node.start_point.row, node.end_point.row
+        if node.end_point.column > 0 or end == start:
+            end += 1
+        result = Definition(
+            start + self.first_row,
+            end + self.first_row,
+            tidy(named.symbol),
+            joined(scope, named.within),
+            unit,
+        )
+        if named.body is not None and (unit == "class" or self.is_large(result.start, result.end)):
+            members = self.collect(named.body.children, result.inner_scope, depth + 1)
+            # A value inside a function is a step of it, not something to be found by name.
+            result.members = [m for m in members if unit != "function" or m.unit != "block" or m.members]
+        return result

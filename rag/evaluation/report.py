@@ -8,7 +8,7 @@ from html import escape
 from rag.evaluation.summary import MEASURES, RESAMPLES, Group, Measure, Row, Summary
 
 _COLOURS = ("#2563eb", "#d97706", "#059669", "#9333ea", "#dc2626", "#0891b2", "#65a30d", "#64748b")
-_LABEL, _WIDTH, _BAR = 150, 560, 13  # pixels: the names' column, the plot, a bar
+_LABEL, _WIDTH, _BAR = 210, 520, 13  # pixels: the names' column, the plot, a bar
 
 _STYLE = """
 :root { color-scheme: light dark; }

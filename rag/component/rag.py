@@ -11,8 +11,8 @@ of the steps that ask a model.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Sequence
+from contextlib import aclosing, closing
 from typing import Any
 
 from rag.adal import adalflow
@@ -154,9 +154,10 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
     async def acall(self, query: str, language: str | None = None) -> Answer:
         """The same as `call`, without blocking the event loop."""
-        async for piece in self._apieces(query, language):
-            if isinstance(piece, Answer):
-                return piece
+        async with aclosing(self._apieces(query, language)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Answer):
+                    return piece
         raise AssertionError("a conversation ends with its answer")
 
     def stream(self, query: str, language: str | None = None) -> Iterator[str]:
@@ -168,9 +169,10 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
     async def astream(self, query: str, language: str | None = None) -> AsyncIterator[str]:
         """The same as `stream`, for an event loop."""
-        async for piece in self._apieces(query, language):
-            if isinstance(piece, str):
-                yield piece
+        async with aclosing(self._apieces(query, language)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, str):
+                    yield piece
 
     # ------------------------------------------------------------ inside
 
@@ -204,14 +206,16 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         return Dialog(engine, self.repositories, conversation, begin=self._begin)
 
     def _pieces(self, query: str, language: str | None) -> Generator[str | Answer, None, None]:
-        for piece in converse(self._dialog(language), query, self.generator):
-            yield _with_documents(piece)
+        with closing(converse(self._dialog(language), query, self.generator)) as pieces:
+            for piece in pieces:
+                yield _with_documents(piece)
 
-    async def _apieces(self, query: str, language: str | None) -> AsyncIterator[str | Answer]:
+    async def _apieces(self, query: str, language: str | None) -> AsyncGenerator[str | Answer, None]:
         dialog = await asyncio.to_thread(self._dialog, language)
         generator = await asyncio.to_thread(lambda: self.generator)
-        async for piece in aconverse(dialog, query, generator):
-            yield _with_documents(piece)
+        async with aclosing(aconverse(dialog, query, generator)) as pieces:
+            async for piece in pieces:
+                yield _with_documents(piece)
 
 
 def _with_documents(piece: str | Answer) -> str | Answer:

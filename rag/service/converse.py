@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncGenerator as AsyncPieces
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
 from rag.answer.citations import CitationFilter
@@ -34,9 +36,10 @@ def converse(
             dialog.not_condensed(error)
     writing = _Writing(dialog, dialog.prepare(question, standalone=standalone), generator)
     try:
-        for piece in generator.stream(writing.prepared):
-            if shown := writing.take(piece):
-                yield shown
+        with _closed_in_the_end(generator.stream(writing.prepared)) as pieces:
+            for piece in pieces:
+                if shown := writing.take(piece):
+                    yield shown
         if shown := writing.rest():
             yield shown
     except BaseException:
@@ -46,7 +49,9 @@ def converse(
     yield writing.remember()
 
 
-async def aconverse(dialog: Dialog, question: str, generator: TextGenerator) -> AsyncIterator[str | Answer]:
+async def aconverse(
+    dialog: Dialog, question: str, generator: TextGenerator, *, keep_broken: bool = False
+) -> AsyncPieces[str | Answer, None]:
     """The same as `converse`, for an event loop: what takes time without it is done in threads."""
     standalone = None
     if isinstance(generator, AsyncGenerator) and (prompt := await to_thread(dialog.condensing, question)):
@@ -56,17 +61,49 @@ async def aconverse(dialog: Dialog, question: str, generator: TextGenerator) -> 
             dialog.not_condensed(error)
     prepared = await to_thread(dialog.prepare, question, standalone=standalone)
     writing = _Writing(dialog, prepared, generator)
-    if isinstance(generator, AsyncGenerator):
-        async for piece in generator.astream(prepared):
-            if shown := writing.take(piece):
-                yield shown
-    else:
-        for piece in await to_thread(lambda: list(generator.stream(prepared))):
-            if shown := writing.take(piece):
-                yield shown
-    if shown := writing.rest():
-        yield shown
+    try:
+        async with _aclosed_in_the_end(_astream(generator, prepared)) as pieces:
+            async for piece in pieces:
+                if shown := writing.take(piece):
+                    yield shown
+        if shown := writing.rest():
+            yield shown
+    except BaseException:
+        if keep_broken:
+            writing.remember_broken()
+        raise
     yield await to_thread(writing.remember)
+
+
+def _astream(generator: TextGenerator, prepared: Prepared) -> AsyncIterator[str]:
+    """The pieces as they come; all at once from a generator that has no asynchronous form."""
+    if isinstance(generator, AsyncGenerator):
+        return generator.astream(prepared)
+    return _in_a_thread(generator, prepared)
+
+
+async def _in_a_thread(generator: TextGenerator, prepared: Prepared) -> AsyncIterator[str]:
+    for piece in await to_thread(lambda: list(generator.stream(prepared))):
+        yield piece
+
+
+@contextmanager
+def _closed_in_the_end(pieces: Iterator[str]) -> Iterator[Iterator[str]]:
+    """The pieces; whoever still writes them is told to stop when the block is left, not some time later."""
+    try:
+        yield pieces
+    finally:
+        if close := getattr(pieces, "close", None):
+            close()
+
+
+@asynccontextmanager
+async def _aclosed_in_the_end(pieces: AsyncIterator[str]) -> AsyncIterator[AsyncIterator[str]]:
+    try:
+        yield pieces
+    finally:
+        if aclose := getattr(pieces, "aclose", None):
+            await aclose()
 
 
 def _first_line(text: str) -> str | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rag.corpus.languages import language_of_path
 from rag.errors import SettingsError
 from rag.evaluation.checks import read_records
 from rag.evaluation.metrics import Span
@@ -23,10 +22,10 @@ FIRST, FOLLOW_UP, PLAIN = "first", "follow-up", "question"
 class Question:
     """One question and what answers it.
 
-    `repo` is "" when the record names none. `history` holds the earlier questions of the conversation, oldest
-    first; `conversation` is what the questions of one conversation share, and the question's own id
-    elsewhere. `spans` are the answers that have lines. `doc` are lines to empty before the repository is
-    indexed.
+    `repo` is "" when the record names none; a record without `language` gets the ending of its first answer's
+    name. `history` holds the earlier questions of the conversation, oldest first; `conversation` is what the
+    questions of one conversation share, and the question's own id elsewhere. `spans` are the answers that have
+    lines. `doc` are lines to empty before the repository is indexed.
     """
 
     id: str
@@ -103,7 +102,7 @@ def _question(
     return Question(
         id=name,
         repo=str(record.get("repo") or ""),
-        language=str(record.get("language") or language_of_path(files[0]) or "other"),
+        language=str(record.get("language") or PurePosixPath(files[0]).suffix.removeprefix(".") or "other"),
         kind=kind,
         text=str(turn["question"]),
         files=frozenset(files),

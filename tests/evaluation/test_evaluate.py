@@ -62,7 +62,7 @@ def questions_file(tmp_path: Path) -> Path:
 
 def test_records_become_questions_with_kinds_languages_and_history(questions_file: Path) -> None:
     q1, q2, first, second = read_questions([questions_file])
-    assert (q1.kind, q1.language, q1.spans) == ("newcomer", "python", (Span("snip/sessions.py", 22, 40),))
+    assert (q1.kind, q1.language, q1.spans) == ("newcomer", "py", (Span("snip/sessions.py", 22, 40),))
     assert (q2.id, q2.kind, q2.spans) == ("questions.jsonl:2", "question", ())
     assert (first.kind, first.history) == ("first", ())
     assert (second.kind, second.history, second.conversation) == ("follow-up", ("SessionSigner",), "c1")
@@ -207,7 +207,7 @@ def test_differences_are_the_first_systems_less_the_others_and_repeat(questions_
         ("kind", "follow-up"),
         ("kind", "newcomer"),
         ("kind", "question"),
-        ("language", "python"),
+        ("language", "py"),
     ]
     assert summarise(questions, [better, worse, better], k=50) == summary
 

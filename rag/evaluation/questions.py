@@ -24,8 +24,8 @@ class Question:
 
     `repo` is "" when the record names none; a record without `language` gets the ending of its first answer's
     name. `history` holds the earlier questions of the conversation, oldest first; `conversation` is what the
-    questions of one conversation share, and the question's own id elsewhere. `spans` are the answers that have
-    lines. `doc` are lines to empty before the repository is indexed.
+    questions of one conversation share, and the question's own id elsewhere. `spans` are the answers that
+    have lines. `doc` are lines to empty before the repository is indexed.
     """
 
     id: str

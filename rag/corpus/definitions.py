@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -50,6 +51,18 @@ def tidy(name: str) -> str:
     return name if len(name) <= _MAX_SYMBOL_CHARS else name[: _MAX_SYMBOL_CHARS - 1].rstrip() + "…"
 
 
+_IMAGE = re.compile(r"!\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?")
+_LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?")
+_ROLE = re.compile(r":[\w:.-]+:`([^`<]*)(?:<[^`>]*>)?`")
+_MARKUP = re.compile(r"<[^<>]+>|&\w+;|\{[.#][^}]*\}|`+|\*\*+|__+")
+
+
+def plain_title(title: str) -> str:
+    """A heading as it reads, without badges, links and emphasis; as written when nothing else is left."""
+    plain = _LINK.sub(r"\1", _IMAGE.sub("", _ROLE.sub(r"\1", title)))
+    return " ".join(_MARKUP.sub(" ", plain).split()) or title
+
+
 def sections(headings: Iterable[Heading], row_count: int) -> list[Definition]:
     """Sections, nested by level: each goes on to the next heading of its level or above."""
     top: list[Definition] = []
@@ -59,7 +72,11 @@ def sections(headings: Iterable[Heading], row_count: int) -> list[Definition]:
             open_sections.pop()[1].end = heading.row
         outer = open_sections[-1][1] if open_sections else None
         section = Definition(
-            heading.row, row_count, tidy(heading.title), outer.inner_scope if outer else "", "section"
+            heading.row,
+            row_count,
+            tidy(plain_title(heading.title)),
+            outer.inner_scope if outer else "",
+            "section",
         )
         (outer.members if outer else top).append(section)
         open_sections.append((heading.level, section))

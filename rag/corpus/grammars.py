@@ -44,11 +44,19 @@ _SECONDS = 0.5
 _SECONDS_A_MEGABYTE = 2.0
 """A parser needs a tenth of this; on text that is far from its language some need minutes."""
 
-_BLOCK_BYTES = 1 << 18
+_BLOCK_BYTES = 1 << 12
+"""Small, for the text of every node that is asked for is read anew from the block it begins in."""
 
 _MAX_YAML_INDENT = 120
 _DEEP_YAML = re.compile(rf"^[ \t?:-]{{{_MAX_YAML_INDENT},}}|(?:[?:-][ \t]+){{20}}", re.MULTILINE)
 """tree-sitter-yaml writes beyond its buffer, and the process dies, at about 250 open levels."""
+
+
+_MACRO = r"[A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?"
+_C_MACROS = re.compile(
+    rf"(?m)^[ \t]*{_MACRO}[ \t]*;?[ \t]*$|(?<=\bclass ){_MACRO}(?= +\w)|(?<=\bstruct ){_MACRO}(?= +\w)"
+)
+"""Macros where the grammar knows nothing of the kind: `BEGIN_NAMESPACE`, `class API_EXPORT Name`."""
 
 
 def has_grammar(language: str) -> bool:
@@ -74,6 +82,8 @@ def parse(text: str, language: str) -> Tree | None:
         return None
     from tree_sitter import Parser
 
+    if language in ("c", "cpp"):
+        text = _C_MACROS.sub(lambda match: " " * len(match[0]), text)
     content = text.encode("utf-8", "replace")
     end_s = time.thread_time() + _SECONDS + _SECONDS_A_MEGABYTE * len(content) / 1e6
 

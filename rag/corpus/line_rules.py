@@ -73,7 +73,11 @@ _INDENTED: dict[str, tuple[_RawRule, ...]] = {
     "perl": (_classes("package"), _functions("sub method")),
     "r": (("function", r"(?P<name>[\w.]+)\s*(?:<-|=)\s*function\b"),),
     "julia": (_classes("struct mutable_struct module abstract_type"), _functions("function macro")),
-    "gradle": (*_C_LIKE, ("block", r"(?P<name>\w+)\s*(?:\([^)]*\)\s*)?\{\s*$")),
+    "gradle": (
+        _classes("class interface enum trait task"),
+        _functions("def void"),
+        ("block", r"(?P<name>\w+)\s*(?:\([^)]*\)\s*)?\{\s*$"),
+    ),
     "elixir": (
         _classes("defmodule defprotocol defimpl"),
         _functions("def defp defmacro defmacrop defguard defdelegate"),
@@ -109,9 +113,8 @@ _INDENTED: dict[str, tuple[_RawRule, ...]] = {
     "proto": (_classes("message service enum oneof extend"), _functions("rpc")),
     "thrift": (_classes("struct service enum union exception"),),
     "graphql": (
-        _classes(
-            "type interface enum input union scalar directive extend_type fragment query mutation subscription"
-        ),
+        _classes("type interface enum input union scalar directive extend_type"),
+        _classes("fragment query mutation subscription"),
     ),
     "prisma": (_classes("model enum datasource generator type"),),
     "terraform": (
@@ -183,7 +186,7 @@ _FLAT: dict[str, tuple[_RawRule, ...]] = {
             _SQL_CREATE + r"(?:table|view|type|schema|domain|extension|index|sequence|policy)" + _SQL_NAME,
         ),
         ("function", _SQL_CREATE + r"(?:function|procedure|trigger|aggregate|operator|rule)" + _SQL_NAME),
-        ("block", r"(?:alter|drop|insert|update|delete|select|grant|comment|with|set)\b"),
+        ("block", r"(?<!\s)(?:alter|drop|insert|update|delete|select|grant|comment|with|set)\b"),
     ),
 }
 

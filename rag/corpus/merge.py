@@ -9,6 +9,7 @@ from rag.corpus.partition import Label, Piece
 
 _TINY_CHARS = 100
 _COMMENT_CHARS = 400
+_SMALLEST_CHARS = 120
 _SMALL_CHARS = 200
 _SMALL_ROWS = 4
 _SMALL_SECTION_CHARS = 300
@@ -44,8 +45,8 @@ def merge(
     return [merger.joined(group) for group in result]
 
 
-def _is_head_of_class(group: list[Piece]) -> bool:
-    return len(group) == 1 and group[0].is_head and group[0].label.unit == "class"
+def _opens_class(piece: Piece) -> bool:
+    return piece.is_head and piece.label.unit == "class"
 
 
 def _constructs(piece: Piece) -> bool:
@@ -66,8 +67,11 @@ class _Merger:
             return True
         if self._is_tiny(group) and not piece.is_loose:
             return True
-        if _is_head_of_class(group) and piece.owner == group[0].label and piece.label.unit == "function":
-            head = self._size(group[0].start, group[0].end)
+        if piece.label == group[-1].label and not piece.is_loose and piece.label.unit == "function":
+            return size <= _OPENING_CHARS  # overloads, getter and setter
+        head_piece = group[-1]
+        if _opens_class(head_piece) and piece.owner == head_piece.label and piece.label.unit == "function":
+            head = self._size(group[0].start, head_piece.end)
             return (
                 head <= _MERGED_CHARS
                 if _constructs(piece)
@@ -100,8 +104,13 @@ class _Merger:
         if not defined:
             return group[0].label
         longest = max(defined, key=lambda piece: self._size(piece.start, piece.end))
+        if all(piece.label == group[0].label for piece in group):
+            return group[0].label
         owner = group[0].owner
-        if _is_head_of_class(group[:1]) or owner.unit == "function":
+        opening = next((piece for piece in group if _opens_class(piece)), None)
+        if opening is not None and group[-1].owner == opening.label:
+            return opening.label
+        if owner.unit == "function":
             return owner
         solid = [piece for piece in group if not piece.is_loose]
         if (
@@ -116,7 +125,7 @@ class _Merger:
 
     def _is_tiny(self, group: list[Piece]) -> bool:
         """Whether the group is loose and says next to nothing; the head of a class names the class."""
-        if not all(p.is_loose and not (p.is_head and p.label.unit == "class") for p in group):
+        if not all(p.is_loose and not _opens_class(p) for p in group):
             return False
         start, end = group[0].start, group[-1].end
         size = self._size(start, end)
@@ -137,7 +146,7 @@ class _Merger:
         size = self._size(piece.start, piece.end)
         if piece.label.unit in ("section", "block"):
             return size <= _SMALL_SECTION_CHARS
-        return size <= _SMALL_CHARS and piece.end - piece.start <= _SMALL_ROWS
+        return size <= _SMALLEST_CHARS or (size <= _SMALL_CHARS and piece.end - piece.start <= _SMALL_ROWS)
 
     def _size(self, start: int, end: int) -> int:
         return self.offsets[end] - self.offsets[start]

@@ -221,16 +221,20 @@ def go_values(node: Node) -> Named | None:
 
 def rust_impl(node: Node) -> Named | None:
     """`impl Trait for Type`: named by the type."""
-    name = without_generics(text_of(node.child_by_field_name("type"))).lstrip("&").rpartition("::")[2]
+    name = without_generics(text_of(node.child_by_field_name("type")))
+    name = re.sub(r"'\w+|\b(?:mut|dyn)\b|[&()\s]", "", name).rpartition("::")[2]
     return Named(name, "class", node.child_by_field_name("body")) if name else None
 
 
 # ---------------------------------------------------------------- C, C++
 
 _C_NAMES = frozenset(
-    "identifier field_identifier type_identifier qualified_identifier destructor_name operator_name operator_cast "
-    "template_function template_method literal_operator_name".split()
+    "identifier field_identifier type_identifier qualified_identifier destructor_name operator_name "
+    "operator_cast template_function template_method literal_operator_name".split()
 )
+
+
+_C_KEYWORDS = frozenset("namespace class struct union enum extern if for while switch do return".split())
 
 
 def _declared(node: Node | None) -> str:
@@ -260,9 +264,10 @@ def _c_named(name: str, unit: Unit, body: Node | None) -> Named | None:
 
 def c_function(node: Node) -> Named | None:
     """`int *ns::C::k() { … }`: scope ns.C, symbol k."""
-    return _c_named(
-        _declared(node.child_by_field_name("declarator")), "function", node.child_by_field_name("body")
-    )
+    name, body = _declared(node.child_by_field_name("declarator")), node.child_by_field_name("body")
+    if name in _C_KEYWORDS:  # a macro in front led the parser astray: what follows is a namespace or a type
+        return Named("", None, body)
+    return _c_named(name, "function", body)
 
 
 def c_type(node: Node) -> Named | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,9 +42,8 @@ _COMMENTS: dict[str, tuple[str, ...]] = {
     "xml": ("<!--",),
 }  # fmt: skip
 
-_CLOSERS = frozenset("})];,")
-_CLOSING_WORDS = frozenset(
-    {"end", "end;", "fi", "done", "esac", "};", "});", "})();", "*/", "#endif", "endif", "endfunction"}
+_CLOSES_ONLY = re.compile(
+    r"(?:[})\];,]+|end;?|fi|done|esac|\*/|#\s*endif|endif|endfunction|</\w+>)\s*(?://.*|/\*.*\*/|#.*|--.*)?"
 )
 
 
@@ -127,15 +127,23 @@ class _Layer:
         lowest = max(floor, row - _MAX_COMMENT_ROWS)
         if not self.comments:
             return row
+        if (
+            row - 1 > lowest
+            and not self.lines[row - 1].strip()
+            and self.lines[row - 2].rstrip().endswith("*/")
+        ):
+            opening = self._opening(row - 2, lowest)  # a documentation block may stand one line apart
+            if opening is not None and self.lines[opening].lstrip().startswith("/**"):
+                row = opening
         while row > lowest:
-            line = self.lines[row - 1].strip(" \t")
-            if line.startswith(self.comments) and not line.startswith("#!"):
-                row -= 1
-            elif line.rstrip().endswith("*/") and "//" not in line and "/*" in self.comments:
+            line = self.lines[row - 1].strip()
+            if line.endswith("*/") and "/*" in self.comments and not line.startswith("//"):
                 opening = self._opening(row - 1, lowest)
                 if opening is None:
                     break
                 row = opening
+            elif line and f"{line}\n".startswith(self.comments) and not line.startswith("#!"):
+                row -= 1
             else:
                 break
         return row
@@ -152,4 +160,4 @@ class _Layer:
 
 def _says_nothing(line: str) -> bool:
     line = line.strip()
-    return not line or line in _CLOSING_WORDS or _CLOSERS.issuperset(line)
+    return not line or _CLOSES_ONLY.fullmatch(line) is not None

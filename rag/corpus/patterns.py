@@ -74,5 +74,5 @@ def _defined(line: str, rules: LineRules) -> tuple[str, Unit] | None:
     for unit, pattern in rules.rules:
         if match := pattern.match(line):
             name = match.groupdict().get("name") or ""
-            return tidy(re.sub(r"[\"`\[\]]", " ", name).rstrip(":* ")), unit
+            return tidy(name.replace('"', " ").replace("`", " ").rstrip(":* ")), unit
     return None

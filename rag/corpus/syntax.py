@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 80
 """Definitions nested deeper are part of what encloses them."""
 
+_MIN_INNER_ROWS = 8
+"""A definition inside a function that is shorter than this is left where it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -73,6 +76,10 @@ def child_of_type(node: Node, *kinds: str) -> Node | None:
     return None
 
 
+def _stands_alone(inner: Definition) -> bool:
+    return inner.end - inner.start >= _MIN_INNER_ROWS and (inner.unit != "block" or bool(inner.members))
+
+
 class Collector:
     """Gathers definitions from nodes, in order."""
 
@@ -117,6 +124,6 @@ class Collector:
         )
         if named.body is not None and (unit == "class" or self.is_large(result.start, result.end)):
             members = self.collect(named.body.children, result.inner_scope, depth + 1)
-            # A value inside a function is a step of it, not something to be found by name.
-            result.members = [m for m in members if unit != "function" or m.unit != "block" or m.members]
+            # A value or a few lines inside a function are a step of it, not something to be found by name.
+            result.members = [m for m in members if unit != "function" or _stands_alone(m)]
         return result

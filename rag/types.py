@@ -11,9 +11,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 from typing import Any, Literal
+
+from rag.markup import framed
 
 Kind = Literal["code", "test", "doc", "config"]
 Unit = Literal["function", "class", "section", "block"]
@@ -233,13 +234,16 @@ class Citation:
         return f"[{self.n}] {self.place}"
 
 
-def _sources_html(citations: Iterable[Citation]) -> str:
-    rows = "".join(
-        f"<li value='{c.n}'><code>{escape(c.place)}</code> {escape(c.symbol)}"
-        f"{' at ' + escape(c.commit[:10]) if c.commit else ''}</li>"
+def _source_rows(citations: Iterable[Citation]) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"[{c.n}]",
+            c.place,
+            c.symbol,
+            f"at {c.commit[:10]}{' + changes' if c.dirty else ''}" if c.commit else "",
+        )
         for c in citations
-    )
-    return f"<ol>{rows}</ol>" if rows else ""
+    ]
 
 
 @dataclass(slots=True)
@@ -297,12 +301,9 @@ class DialogTurn:
 
     def _repr_html_(self) -> str:
         """The turn as a notebook shows it."""
-        number = "" if self.order is None else f"{self.order}. "
-        return (
-            f"<p><b>{number}{escape(self.question)}</b></p>"
-            f"<pre style='white-space:pre-wrap'>{escape(self.answer)}</pre>"
-            f"{_sources_html([c for c in self.citations if c.used])}"
-        )
+        number = "" if self.order is None else f"{self.order + 1}. "
+        rows = _source_rows(c for c in self.citations if c.used)
+        return framed(number + self.question, self.answer, rows, "" if self.complete else "broke off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,9 +415,7 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """The answer as a notebook shows it: the text, then its sources."""
-        head = f"<p><b>{escape(self.question)}</b></p>" if self.question else ""
-        body = f"<pre style='white-space:pre-wrap'>{escape(self.text)}</pre>"
-        return head + body + _sources_html(self.citations)
+        return framed(self.question, self.text, _source_rows(self.citations), " · ".join(self.notes))
 
 
 RAGAnswer = Answer

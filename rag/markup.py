@@ -1,0 +1,64 @@
+"""Answers as HTML, for notebooks: escaped throughout, and nothing is loaded from anywhere.
+
+Of Markdown only what answers are made of is drawn: fenced blocks, code within a line, bold and emphasis.
+Everything else, lists included, stands as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+
+_BLOCK = re.compile(
+    r"^(?P<marks>`{3,})[^`\n]*\n(?P<code>.*?)(?:^(?P=marks)`*[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE
+)
+_CODE = re.compile(r"`([^`\n]+)`")
+_BOLD = re.compile(r"\*\*(?=\S)([^*\n]+)\*\*")
+_EMPHASIS = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]+)\*(?![\w*])")
+
+_FRAME = "border-left:3px solid #8888;padding:.1em 0 .1em 1em;margin:.8em 0"
+_PRE = "background:#8881;padding:.5em .8em;margin:.3em 0;overflow-x:auto;white-space:pre"
+_CELL = "text-align:left;padding:.1em 1em .1em 0;border:none;background:none"
+
+
+def framed(title: str, text: str, rows: Iterable[Sequence[str]] = (), note: str = "") -> str:
+    """A question, its answer (Markdown), a row of cells for each source (the second is a place), a note."""
+    head = f"<div style='font-weight:600;margin-bottom:.4em'>{escape(title)}</div>" if title else ""
+    foot = f"<div style='opacity:.65;font-size:90%'>{escape(note)}</div>" if note else ""
+    return f"<div style='{_FRAME}'>{head}{_prose(text)}{_table(rows)}{foot}</div>"
+
+
+def _prose(text: str) -> str:
+    parts, position = [], 0
+    for block in _BLOCK.finditer(text):
+        parts.append(_paragraphs(text[position : block.start()]))
+        parts.append(f"<pre style='{_PRE}'><code>{escape(block['code'])}</code></pre>")
+        position = block.end()
+    return "".join([*parts, _paragraphs(text[position:])])
+
+
+def _paragraphs(text: str) -> str:
+    pieces = _CODE.split(text.strip("\n"))
+    drawn = "".join(
+        f"<code>{escape(piece)}</code>" if odd else _emphasised(escape(piece))
+        for odd, piece in ((position % 2, piece) for position, piece in enumerate(pieces))
+    )
+    return f"<div style='white-space:pre-wrap'>{drawn}</div>" if drawn.strip() else ""
+
+
+def _emphasised(escaped: str) -> str:
+    return _EMPHASIS.sub(r"<em>\1</em>", _BOLD.sub(r"<b>\1</b>", escaped))
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    drawn = "".join(
+        "<tr style='background:none'>"
+        + "".join(
+            f"<td style='{_CELL}'>{f'<code>{escape(cell)}</code>' if place == 1 else escape(cell)}</td>"
+            for place, cell in enumerate(row)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table style='margin:.5em 0;border:none'>{drawn}</table>" if drawn else ""

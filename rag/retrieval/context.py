@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rag.analysis import terms
-from rag.retrieval.question import Question
+from rag.retrieval.question import Question, last_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,21 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """How much of the past weighs in a follow-up, against 1 for the question's own terms."""
+    """How much of the past weighs in a follow-up, against 1 for the question's own terms.
 
-    question: float = 0.45
+    `question` weighs the terms of the last question, `symbol` those of the names last shown, `near` the
+    files last shown, `user` what calls or tests the names last shown when that is asked; each exchange
+    further back counts `fade` times less. A question that could stand alone carries `alone` times as much.
+    """
+
+    question: float = 0.55
     symbol: float = 0.5
     fade: float = 0.5
     places: int = 2
     exchanges: int = 3
-    place: float = 0.3
+    near: float = 0.1
+    user: float = 1.0
+    alone: float = 0.7
 
 
 CARRY = Carry()
@@ -55,24 +62,27 @@ CARRY = Carry()
 class Sought:
     """What is searched: the question, and what of the past goes with it.
 
-    `terms` are all terms with their weights; `carried` those that come from the past; `focus` the symbols
-    the conversation is at, `near` the paths; `standalone` says it in words.
+    `terms` are all terms with their weights; `carried` those that come from the past; `focus` the names
+    the conversation is at and their weights, `near` the paths; `share` how much of the past goes with the
+    question, from 0 to 1; `standalone` says it in words.
     """
 
     question: Question
     terms: dict[str, float]
     carried: dict[str, float] = field(default_factory=dict)
-    focus: tuple[str, ...] = ()
+    focus: dict[str, float] = field(default_factory=dict)
     near: tuple[str, ...] = ()
+    share: float = 0.0
     standalone: str = ""
 
 
 def in_context(question: Question, past: Sequence[Exchange], carry: Carry) -> Sought:
     """What a question seeks, given the earlier exchanges, oldest first."""
-    if not past or not question.dependent:
+    share = 0.0 if question.fresh or not past else 1.0 if question.dependent else carry.alone
+    if not share:
         return Sought(question, dict(question.terms), standalone=question.text.strip())
     carried: dict[str, float] = {}
-    weight = 1.0
+    weight = share
     for exchange in list(reversed(past))[: carry.exchanges]:
         for term in terms(exchange.question):
             carried[term] = max(carried.get(term, 0.0), carry.question * weight)
@@ -80,15 +90,33 @@ def in_context(question: Question, past: Sequence[Exchange], carry: Carry) -> So
             for term in terms(place.symbol):
                 carried[term] = max(carried.get(term, 0.0), carry.symbol * weight)
         weight *= carry.fade
+    combined = {term: w for term, w in carried.items() if term not in question.terms} | dict(question.terms)
     last = past[-1].places[: carry.places]
-    focus = tuple(dict.fromkeys(place.symbol for place in last if place.symbol))
-    near = tuple(dict.fromkeys(place.path for place in last))
-    own = question.terms
-    combined = {term: w for term, w in carried.items() if term not in own} | dict(own)
-    return Sought(question, combined, carried, focus, near, _in_words(question, past[-1], focus, near))
+    return Sought(
+        question=question,
+        terms=combined,
+        carried=carried,
+        focus=_focus(last),
+        near=tuple(dict.fromkeys(place.path for place in last)),
+        share=share,
+        standalone=_in_words(question, past[-1], last) if question.dependent else question.text.strip(),
+    )
 
 
-def _in_words(question: Question, last: Exchange, focus: Sequence[str], near: Sequence[str]) -> str:
-    about = ", ".join(f"`{name}`" for name in focus) or ", ".join(near)
-    after = f'after "{last.question.strip()}"'
-    return f"{question.text.strip()} ({after}{', about ' + about if about else ''})"
+def _focus(places: Sequence[Place]) -> dict[str, float]:
+    """The names that "it" may be: what was shown first weighs most, what encloses it half."""
+    focus: dict[str, float] = {}
+    weight = 1.0
+    for place in places:
+        if place.symbol:
+            focus.setdefault(place.symbol, weight)
+        if around := last_part(place.scope):
+            focus.setdefault(around, weight / 2)
+        weight /= 2
+    return focus
+
+
+def _in_words(question: Question, last: Exchange, places: Sequence[Place]) -> str:
+    named = dict.fromkeys(f"`{place.symbol}`" if place.symbol else place.path for place in places)
+    about = f", about {', '.join(named)}" if named else ""
+    return f'{question.text.strip()} (after "{last.question.strip()}"{about})'

@@ -41,13 +41,22 @@ _DEPENDENT = re.compile(
 )
 
 
+_FRESH = re.compile(
+    r"\b(something (else|different|new)|(another|different|new|unrelated) (question|topic|thing|subject)"
+    r"|chang(e|ing) (the )?(topic|subject)|by the way|unrelated)\b",
+    re.I,
+)
+_SHORT = 3
+"""A question of so few words is taken for the rest of one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question, read.
 
     `terms` have the weight 1 each (more when repeated counts once); `names` are identifiers mentioned, as
     written; `paths` file names mentioned; `asks` which of callers, tests, config, docs, example it is
-    after; `dependent` whether it leans on what was said before.
+    after; `dependent` whether it leans on what was said before, `fresh` whether it says that it does not.
     """
 
     text: str
@@ -56,6 +65,7 @@ class Question:
     paths: tuple[str, ...] = ()
     asks: frozenset[str] = frozenset()
     dependent: bool = False
+    fresh: bool = False
 
 
 def understand(text: str) -> Question:
@@ -71,7 +81,8 @@ def understand(text: str) -> Question:
         names=tuple(dict.fromkeys(name.removesuffix("()") for name in names)),
         paths=paths,
         asks=asks,
-        dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= 3,
+        dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _SHORT,
+        fresh=bool(_FRESH.search(text)),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,17 +30,19 @@ class Weights:
     """How much each signal is worth."""
 
     lexical: float = 1.0
-    dense: float = 0.8
-    symbol: float = 0.35
-    mention: float = 0.8
-    path: float = 0.25
-    file: float = 0.35
-    test: float = 0.45
-    doc: float = 0.5
-    config: float = 0.7
+    dense: float = 0.9
+    symbol: float = 0.6
+    mention: float = 0.5
+    path: float = 0.2
+    file: float = 1.1
+    test: float = 0.4
+    doc: float = 0.35
+    config: float = 0.4
     aside: float = 0.6
-    repeat: float = 0.85
-    asks: Mapping[str, float] = field(default_factory=lambda: {"tests": 1.6, "config": 1.3, "docs": 1.6})
+    asked: float = 1.6
+    class_: float = 0.8
+    section: float = 0.6
+    repeat: float = 0.95
 
 
 DEFAULT = Weights()
@@ -116,14 +118,14 @@ def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float]) 
 
 
 def file_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal) -> Signal:
-    """How much the other chunks of the same file say too: the sum of the file's three best, scaled."""
+    """How much the other chunks of the same file say too: the sum of the file's five best, scaled."""
     files = index.file[chunks]
     order = np.argsort(-relevance, kind="stable")
     seen: dict[int, int] = {}
     sums: dict[int, float] = {}
     for i in order.tolist():
         file = int(files[i])
-        if seen.setdefault(file, 0) < 3:
+        if seen.setdefault(file, 0) < 5:
             seen[file] += 1
             sums[file] = sums.get(file, 0.0) + float(relevance[i])
     values = np.asarray([sums[file] for file in files.tolist()], np.float32)
@@ -131,12 +133,18 @@ def file_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal) -> Signal:
 
 
 def kind_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: Weights) -> Signal:
-    """Below 1 for tests, documentation and configuration; above 1 for what the question asks for."""
+    """Below 1 for tests, documentation, configuration, heads of classes; above 1 for what is asked for."""
     by_kind = np.asarray([1.0, weights.test, weights.doc, weights.config], np.float32)
-    for ask, kind in (("tests", TEST), ("docs", DOC), ("config", CONFIG)):
+    for ask, kind, factor in (
+        ("tests", TEST, weights.asked),
+        ("docs", DOC, weights.asked),
+        ("config", CONFIG, 1.0),
+    ):
         if ask in question.asks:
-            by_kind[kind] = weights.asks[ask] if ask != "config" else 1.0
-    return by_kind[index.kind[chunks]]
+            by_kind[kind] = factor
+    by_unit = np.asarray([1.0, weights.class_, weights.section, 1.0], np.float32)
+    factors: Signal = by_kind[index.kind[chunks]] * by_unit[index.unit[chunks]]
+    return factors
 
 
 def place_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: Weights) -> Signal:
@@ -174,4 +182,6 @@ def top(scores: Signal, k: int) -> Chunks:
 
 def union(parts: Sequence[Chunks]) -> Chunks:
     """All chunks of several lists, once each, ascending."""
-    return np.unique(np.concatenate([np.asarray(part, np.int64) for part in parts]))
+    # Not numpy.unique: it imports numpy.ma at its first call, which costs more than the search.
+    ordered = np.sort(np.concatenate([np.asarray(part, np.int64) for part in parts]))
+    return ordered[np.diff(ordered, prepend=-1) != 0]

@@ -139,29 +139,37 @@ def _query_vector(searcher: Searcher, sought: Sought) -> Vectors:
         return own
     about = " ".join((*sought.focus, *sought.carried))
     carried = embed_question(searcher.embedder, searcher.index, about, sought.carried)
-    return mixed([(own, 1.0), (carried, searcher.carry.question)])
+    return mixed([(own, 1.0), (carried, searcher.carry.question * sought.share)])
 
 
 def _related(index: ChunkIndex, sought: Sought) -> rank.Chunks:
-    """Chunks that name a symbol the conversation is at: its definition, its callers, its tests."""
-    found: list[int] = []
-    for name in sought.focus:
-        whole = terms(name)[-1:]
-        if whole:
-            found += index.postings(whole[0]).chunks[:CANDIDATES].tolist()
+    """Chunks that name what the conversation is at: its definition, its callers, its tests."""
+    if not sought.question.asks & {"callers", "tests"}:
+        return np.zeros(0, np.int64)
+    found = [chunk for name in sought.focus for chunk in _users(index, name)[:CANDIDATES]]
     return np.asarray(found, np.int64)
 
 
 def _related_signal(searcher: Searcher, chunks: rank.Chunks, sought: Sought) -> rank.Signal:
-    """For follow-ups: near the places last shown; for "who calls it", a user of the symbol."""
-    index, weight = searcher.index, searcher.carry.place
+    """For follow-ups: near the places last shown; for "who calls it", users of the name."""
+    index, carry = searcher.index, searcher.carry
     values = np.zeros(len(chunks), np.float32)
     if sought.near:
-        files = [index.file_path(file) for file in index.file[chunks].tolist()]
-        values += weight * np.asarray([path in sought.near for path in files], np.float32)
-    if "callers" in sought.question.asks or "tests" in sought.question.asks:
-        for name in sought.focus:
-            users = set(index.postings(terms(name)[-1]).chunks.tolist()) if terms(name) else set()
-            users -= set(index.defining(name))
-            values += 2 * weight * np.asarray([chunk in users for chunk in chunks.tolist()], np.float32)
+        near = {file for file in set(index.file[chunks].tolist()) if index.file_path(file) in sought.near}
+        inside = np.asarray([file in near for file in index.file[chunks].tolist()], np.float32)
+        values += carry.near * sought.share * inside
+    if sought.question.asks & {"callers", "tests"}:
+        for name, weight in sought.focus.items():
+            users = set(_users(index, name))
+            using = np.asarray([chunk in users for chunk in chunks.tolist()], np.float32)
+            values += carry.user * sought.share * weight * using
     return values
+
+
+def _users(index: ChunkIndex, name: str) -> list[int]:
+    """Chunks in whose body a name stands that do not define it, ascending."""
+    whole = terms(name)[-1:]
+    if not whole:
+        return []
+    found, defining = index.postings(whole[0]), set(index.defining(name))
+    return [chunk for chunk in found.chunks[found.body > 0].tolist() if chunk not in defining]

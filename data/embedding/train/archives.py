@@ -2,8 +2,8 @@
 
 Only permissive licences pass, as the package's own metadata states them: a wheel's METADATA, npm's
 package.json, Debian's machine-readable copyright file (where single files are under another licence,
-those files are left out). Debian's packages are read as source (.dsc) or as the -dev package that holds the
-source of a Go, Rust, Ruby, PHP or JavaScript library (.deb).
+those files are left out). Debian's packages are read as source (.dsc) or as the -dev package that holds
+the source of a Go, Rust, Ruby, PHP or JavaScript library (.deb).
 """
 
 from __future__ import annotations
@@ -20,28 +20,37 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 LANGUAGES = {
-    ".py": "python", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".jsx": "javascript",
-    ".ts": "typescript", ".tsx": "typescript", ".mts": "typescript", ".go": "go", ".rs": "rust", ".java": "java",
+    ".py": "python", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
+    ".jsx": "javascript", ".ts": "typescript", ".tsx": "typescript", ".mts": "typescript",
+    ".go": "go", ".rs": "rust", ".java": "java",
     ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".hpp": "cpp", ".hh": "cpp",
     ".rb": "ruby", ".php": "php", ".md": "doc", ".rst": "doc", ".markdown": "doc",
 }  # fmt: skip
 
 # Repositories that questions are measured on, anywhere, and their forks and siblings: never learnt from.
 KEPT_OUT = frozenset(
-    """flask requests httpx fastapi starlette aiohttp pydantic pydantic_core pydantic_settings click pytest _pytest
-    pylint sphinx sqlfluff reflex streamlink celery model2vec gin gin-gonic cobra chi caddy ripgrep axum tokio gson
-    commons-lang commons-lang3 axios express redux trpc zod vitest guzzle guzzlehttp rack redis django httpie tornado
-    fastify rxjs commons-io viper bat jq leveldb sinatra monolog scrapy marshmallow mocha immer tanstack query-core
-    jsoup restic fd-find libuv re2 jekyll twig quart kombu billiard vine amqp semble vicinity werkzeug hiredis
-    httpcore typer asyncclick rich_click sanic puma rubocop mobx mobx-react mobx-react-lite mobx-state-tree fd fdfind tanstack-query""".split()
+    """flask requests httpx fastapi starlette aiohttp pydantic pydantic_core pydantic_settings click pytest
+    _pytest pylint sphinx sqlfluff reflex streamlink celery model2vec gin gin-gonic cobra chi caddy
+    ripgrep axum tokio gson commons-lang commons-lang3 axios express redux trpc zod vitest guzzle
+    guzzlehttp rack redis django httpie tornado fastify rxjs commons-io viper bat jq leveldb sinatra
+    monolog scrapy marshmallow mocha immer tanstack query-core jsoup restic fd-find libuv re2 jekyll
+    twig quart kombu billiard vine amqp semble vicinity werkzeug hiredis httpcore typer asyncclick
+    rich_click sanic puma rubocop mobx mobx-react mobx-react-lite mobx-state-tree fd fdfind
+    tanstack-query""".split()
+)
+# Of these, every package with the word in its name is kept out: plugins and parts of the same repository.
+_WHOLE_FAMILY = frozenset(
+    """axum caddy celery cobra fastapi fastify fd gin guzzle guzzlehttp jekyll leveldb libuv mobx mocha
+    monolog puma restic ripgrep rubocop rxjs scrapy sinatra sqlfluff starlette streamlink tanstack tokio
+    trpc twig viper vitest zod jsoup jq re2 bat""".split()
 )
 _VENDORED = re.compile(
     r"(^|/)(_?vendor(ed)?|node_modules|third[_-]?party|external|extern|bundled|site-packages|testdata|\.pc|"
     r"__generated__|generated|min|bower_components|locales?|i18n|fixtures?)/|\.min\.|_pb2\.|\.pb\.|-bundle\.|\.umd\."
 )
 _FREE = re.compile(
-    r"\b(MIT|Expat|BSD|0BSD|Apache|ISC|PSF|Python Software Foundation|Python-2|zlib|Unlicense|CC0|BSL-1|Boost|"
-    r"public[ -]domain|HPND|curl|BlueOak|PostgreSQL|X11)", re.I,
+    r"\b(MIT|Expat|BSD|0BSD|Apache|ISC|PSF|Python Software Foundation|Python-2|zlib|Unlicense|CC0|BSL-1|"
+    r"Boost|public[ -]domain|HPND|curl|BlueOak|PostgreSQL|X11)", re.I,
 )  # fmt: skip
 _UNFREE = re.compile(
     r"GPL|General Public|MPL|Mozilla|EPL|Eclipse|CDDL|SSPL|BUSL|Business Source|Elastic|Propriet|Commercial|"
@@ -74,6 +83,13 @@ class Refused(Exception):
 def permissive(licence: str) -> bool:
     """Whether a licence statement names a permissive licence and nothing else."""
     return bool(_FREE.search(licence)) and not _UNFREE.search(licence)
+
+
+def kept_out(name: str) -> bool:
+    """Whether a package of this name must not be learnt from."""
+    bare = re.sub(r"^(golang|node|ruby|rust|php|python)-|^@[^/]+/", "", name)
+    last = bare.rsplit("-", 1)[-1] if name.startswith("golang") else bare
+    return bool({name, bare, last} & KEPT_OUT) or bool(set(re.split(r"[-_@/.]", name)) & _WHOLE_FAMILY)
 
 
 def archives(folder: Path) -> list[Path]:

@@ -1,8 +1,9 @@
 """Pairs become counted terms: one array file that training and measuring read.
 
-`python bags.py PAIRS BAGS.npz [--limit N]` analyzes every pair with rag's own analyzer. Terms that at least
-`MIN_PACKAGES` packages use form the vocabulary; all others share hash buckets, as they do in use. The columns `tf` hold 1 + log of a count. The inverse
-document frequency of a term is that of its package, as in use it is that of the repository searched.
+`python bags.py PAIRS BAGS.npz [--limit N]` analyzes every pair with rag's own analyzer. Terms that at
+least `MIN_PACKAGES` packages use form the vocabulary; all others share hash buckets, as they do in use.
+The columns `tf` hold 1 + log of a count. The inverse document frequency of a term is that of its
+package, as in use it is that of the repository searched.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
 from rag.analysis import TermBags, count_terms
 
 MIN_PACKAGES = 4
@@ -65,7 +65,7 @@ def analyze(job: tuple[Path, int]) -> tuple[str, list[str], TermBags, TermBags, 
 
 
 class _Columns:
-    """Rows of one side, appended package by package: row i is `[indptr[i]:indptr[i + 1]]` of the other columns."""
+    """Rows of one side: row i is `[indptr[i]:indptr[i + 1]]` of the other columns."""
 
     def __init__(self) -> None:
         self.lengths, self.terms, self.tf, self.idf, self.head = array("i"), [], [], [], []
@@ -120,18 +120,15 @@ def main() -> None:
         unseen = float(np.log1p((len(docs) + 0.5) / 0.5))
         asked_idf = np.asarray([known.get(t, unseen) for t in asked.vocabulary], np.float32)
         for side, bags, weights in ((documents, docs, idf), (queries, asked, asked_idf)):
-            ids = [number.get(t, -1) for t in bags.vocabulary]
-            ids = [
-                i if i >= 0 else len(vocabulary) + term_hash(t) % BUCKETS
-                for i, t in zip(ids, bags.vocabulary, strict=True)
-            ]
+            ids = [number.get(t, len(vocabulary) + term_hash(t) % BUCKETS) for t in bags.vocabulary]
             side.add(bags, weights, np.asarray(ids, np.int32))
         package.extend([n] * len(sort))
         sorts += sort
         languages += language
         same.extend(term_hash(f"{n} {head}") >> 1 for head in heads)
     np.savez(
-        given.bags, vocabulary=np.asarray(vocabulary), package=np.asarray(package), names=np.asarray([p[0] for p in analyzed]),
+        given.bags, vocabulary=np.asarray(vocabulary), package=np.asarray(package),
+        names=np.asarray([p[0] for p in analyzed]),
         sort=np.asarray(sorts), language=np.asarray(languages), same=np.asarray(same),
         **queries.arrays("q"), **documents.arrays("d"),
     )  # fmt: skip

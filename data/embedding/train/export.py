@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from bags import term_hash
-from model import Bags, Model, load
-
 from rag.analysis import ANALYZER_VERSION
 from rag.backends.static_embedder import MAGIC
+
+from bags import term_hash
+from model import Bags, Model, load
 
 ALIGN = 64
 FIRST_COLUMN = 4096
@@ -62,7 +62,7 @@ def export(bags: Bags, model: Model, path: Path) -> str:
 
 
 def write_table(path: Path, columns: dict[str, np.ndarray], about: dict[str, Any]) -> str:
-    """Write a table that `StaticEmbedder` opens, as its module describes it; return the SHA-256 of its columns.
+    """Write a table that `StaticEmbedder` opens, in its format; return the SHA-256 of its columns.
 
     Args:
         path: where to.

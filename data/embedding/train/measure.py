@@ -1,9 +1,12 @@
-"""Measure on the packages that were kept from training: `python measure.py BAGS.npz MODEL.pt... [--csv FILE]`.
+"""Measure on the packages that were kept from training.
 
-For each package, at most 1000 documents and 200 queries; a query's answer is its own document. MRR@10 of the
-model alone, of BM25 over the same terms, and of both together (each divided by its best, the model's times a
-weight). `far` are the queries whose words the answer holds least (under a third of the idf mass): like the
-questions of somebody who does not know the code. Intervals: 95 %, bootstrap over queries.
+    python measure.py BAGS.npz MODEL.pt...
+
+For each package, at most 1000 documents and 200 queries; a query's answer is its own document. MRR@10 of
+the model alone, of BM25 over the same terms, and of both together (each divided by its best, the model's
+times a weight). `far` are the queries whose words the answer holds least (under a third of the idf
+mass): like the questions of somebody who does not know the code. Intervals: 95 %, bootstrap over
+queries.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy import sparse
+
 from bags import held_out
 from model import Bags, Model, Rows, load
-from scipy import sparse
 
 MAX_DOCUMENTS, MAX_QUERIES = 1000, 200
 K1, B = 1.2, 0.75
@@ -156,9 +160,8 @@ def main() -> None:
     for system, values in ranks.items():
         low, high = interval(values[doc])
         least, most = interval((values - ranks["bm25"])[doc])
-        print(
-            f"{system}: doc {values[doc].mean():.3f} [{low:.3f}, {high:.3f}], minus bm25 [{least:+.3f}, {most:+.3f}]"
-        )
+        mean = f"{values[doc].mean():.3f} [{low:.3f}, {high:.3f}]"
+        print(f"{system}: doc {mean}, minus bm25 [{least:+.3f}, {most:+.3f}]")
 
 
 if __name__ == "__main__":

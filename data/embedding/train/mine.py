@@ -1,7 +1,7 @@
 """Mine pairs from downloaded archives: `python mine.py ARCHIVES PAIRS [--jobs 2] [--seed 1]`.
 
 Writes `PAIRS/<registry>/<name>.jsonl.gz` (one pair a line) and `PAIRS/packages.tsv`: registry, name,
-version, licence, pairs. What is refused, and why, stands in `PAIRS/refused.tsv`.
+version, licence, archive, pairs. What is refused, and why, stands in `PAIRS/refused.tsv`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 
 from archives import Refused, archives, read_package
 from pairs import pairs
-
 
 MAX_SECONDS = 90
 
@@ -47,14 +46,8 @@ def mine(job: tuple[Path, Path, int]) -> tuple[str, ...]:
         for pair in found:
             stream.write(json.dumps(asdict(pair)) + "\n")
     counts = Counter(f"{p.language}:{p.sort}" for p in found)
-    return (
-        package.registry,
-        package.name,
-        package.version,
-        package.licence,
-        str(len(found)),
-        json.dumps(counts),
-    )
+    about = (package.registry, package.name, package.version, package.licence, archive.name)
+    return *about, str(len(found)), json.dumps(counts)
 
 
 def main() -> None:
@@ -71,13 +64,13 @@ def main() -> None:
     random.Random(0).shuffle(jobs)  # large and small ones mixed, so that both workers end together
     with Pool(given.jobs, _watch, maxtasksperchild=50) as pool:
         rows = list(pool.imap_unordered(mine, jobs, chunksize=4))
-    taken = sorted(row for row in rows if row[0] != "refused" and row[4] != "0")
+    taken = sorted(row for row in rows if row[0] != "refused" and row[5] != "0")
     refused = sorted(row for row in rows if row[0] == "refused")
-    (given.pairs / "packages.tsv").write_text("".join("\t".join(row[:5]) + "\n" for row in taken))
+    (given.pairs / "packages.tsv").write_text("".join("\t".join(row[:6]) + "\n" for row in taken))
     (given.pairs / "refused.tsv").write_text("".join("\t".join(row[1:]) + "\n" for row in refused))
     total: Counter[str] = Counter()
     for row in taken:
-        total.update(json.loads(row[5]))
+        total.update(json.loads(row[6]))
     print(f"{sum(total.values())} pairs of {len(taken)} packages; {len(refused)} refused")
     print(json.dumps(dict(total.most_common()), indent=1))
 

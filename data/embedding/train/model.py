@@ -8,6 +8,7 @@ sides; the weights and alpha are the side's own.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,10 @@ class Model(nn.Module):
         self.alpha_document = nn.Parameter(torch.tensor(0.5))
         self.head = nn.Parameter(torch.tensor(0.5))
         self.temperature = nn.Parameter(torch.tensor(2.5))  # log of what cosines are multiplied with
+
+    def numbers(self) -> Iterator[nn.Parameter]:
+        """All parameters but the table."""
+        return (parameter for name, parameter in self.named_parameters() if name != "table")
 
     def embed(self, rows: Rows, *, query: bool) -> torch.Tensor:
         """Unit vectors, shape (len(rows), dim); an empty row is zero."""

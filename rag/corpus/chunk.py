@@ -20,9 +20,6 @@ from rag.corpus.outline import outline
 from rag.corpus.partition import partition
 from rag.types import Chunk, SourceFile
 
-CHUNKER_VERSION = 1
-"""Part of every store's fingerprint: a change of how files are cut makes old stores unusable."""
-
 DEFAULT_MAX_CHARS = 1600
 
 

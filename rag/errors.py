@@ -158,8 +158,8 @@ class ConversationMismatch(ConfigError):
 
     def __init__(self, *, conversation: str, about: str, asked: str) -> None:
         super().__init__(
-            f"the conversation {conversation!r} is about {about}, not {asked}; leave the repository out to go "
-            "on, or choose another name with --conversation NAME"
+            f"the conversation {conversation!r} is about {about}, not {asked}; leave the repository out to "
+            "go on, or choose another name with --conversation NAME"
         )
         self.conversation, self.about, self.asked = conversation, about, asked
 

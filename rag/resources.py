@@ -20,5 +20,5 @@ def shipped(name: str) -> Path:
         if candidate.exists():
             return candidate
     raise FileNotFoundError(
-        f"{name!r} is missing from this installation of rag (looked beside and inside {_PACKAGE}); reinstall it"
+        f"{name!r} is missing from this installation of rag (looked in and beside {_PACKAGE}); reinstall it"
     )

@@ -17,14 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags
-from rag.database.digest import KINDS, Digest, term_hashes
+from rag.database.codes import KINDS, term_hashes
 from rag.ports import Vectors
+
+if TYPE_CHECKING:
+    from rag.database.digest import Digest
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Array]

@@ -6,12 +6,10 @@ batches, also by several processes at once (`rag.database.workers`).
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +17,8 @@ import numpy.typing as npt
 from rag.analysis import TermBags, count_terms
 from rag.corpus.chunk import chunk
 from rag.corpus.read import read
-from rag.types import Chunk, FileEntry, Kind, Skipped, SourceFile, Unit
-
-KINDS: tuple[str, ...] = get_args(Kind)
-UNITS: tuple[str, ...] = get_args(Unit)
+from rag.database.codes import KINDS, UNITS
+from rag.types import Chunk, FileEntry, Skipped, SourceFile
 
 _COMPRESSION = 6
 
@@ -86,13 +82,3 @@ def head_text(piece: Chunk) -> str:
     """The names a chunk goes by, for search but not for display: its path and its qualified name."""
     stem, _, _ = piece.path.rpartition(".")
     return f"{stem or piece.path} {piece.scope} {piece.symbol}"
-
-
-def term_hash(term: str) -> int:
-    """A term as 64 bits, the same on every machine and in every process."""
-    return int.from_bytes(hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest(), "little")
-
-
-def term_hashes(terms: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """`term_hash` of each term, shape (len(terms),)."""
-    return np.asarray([term_hash(term) for term in terms], np.uint64)

@@ -18,13 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.database import format as store_format
+from rag.database.codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import Columns, unpack_strings
-from rag.database.digest import KINDS, UNITS, term_hash, term_hashes
 from rag.errors import StoreCorrupt
 from rag.ports import Postings, Vectors
 from rag.types import Checkout, Hit, Skipped
 
 Array = npt.NDArray[Any]
+
+
+_KEPT_TEXTS = 32
 
 
 class Segment:
@@ -35,6 +38,7 @@ class Segment:
         self.columns = columns
         self.file_count = len(columns["file_size"])
         self.chunk_count = len(columns["chunk_file"])
+        self._texts: dict[int, bytes] = {}
 
     def string(self, name: str, number: int) -> bytes:
         """String `number` of the packed column `name`."""
@@ -46,8 +50,13 @@ class Segment:
         return self.string("file_path", file).decode("utf-8", "surrogateescape")
 
     def text(self, file: int) -> bytes:
-        """The text of a file as UTF-8."""
-        return zlib.decompress(self.string("file_text", file))
+        """The text of a file as UTF-8. The last ones are kept: hits of one file come together."""
+        text = self._texts.get(file)
+        if text is None:
+            if len(self._texts) >= _KEPT_TEXTS:
+                self._texts.clear()
+            text = self._texts[file] = zlib.decompress(self.string("file_text", file))
+        return text
 
     def find(self, column: str, key: int) -> tuple[int, int]:
         """The rows [first, end) of a sorted column that equal `key`."""
@@ -161,12 +170,12 @@ class Store:
 
     @cached_property
     def kind(self) -> npt.NDArray[np.uint8]:
-        """Kind of each chunk, a position in `digest.KINDS`: code, test, doc, config."""
+        """Kind of each chunk, a position in `codes.KINDS`: code, test, doc, config."""
         return self._across("chunk_kind")
 
     @cached_property
     def unit(self) -> npt.NDArray[np.uint8]:
-        """Unit of each chunk, a position in `digest.UNITS`: function, class, section, block."""
+        """Unit of each chunk, a position in `codes.UNITS`: function, class, section, block."""
         return self._across("chunk_unit")
 
     @cached_property
@@ -312,8 +321,8 @@ class Store:
             score=score,
             symbol=symbol,
             scope=scope,
-            unit=UNITS[int(columns["chunk_unit"][row])],  # type: ignore[arg-type]
-            kind=KINDS[int(columns["chunk_kind"][row])],  # type: ignore[arg-type]
+            unit=UNITS[int(columns["chunk_unit"][row])],
+            kind=KINDS[int(columns["chunk_kind"][row])],
             language=str(header["languages"][int(columns["file_language"][file])]),
             blob=columns["file_blob"][file].tobytes().hex(),
             commit=self.commit,

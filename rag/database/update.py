@@ -16,25 +16,25 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rag.analysis import ANALYZER_VERSION
-from rag.corpus.chunk import CHUNKER_VERSION
+from rag.corpus import CHUNKER_VERSION
 from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk
 from rag.database import format as store_format
 from rag.database.columns import Columns, assemble, merge_bags, pack_strings, unpack_strings
-from rag.database.digest import Digest, digest_texts
-from rag.database.embed import embed_digests
 from rag.database.lock import building
 from rag.database.merge import merge
 from rag.database.store import Store, delta_path
-from rag.database.workers import digest_all
 from rag.errors import NothingToIndex
 from rag.ports import Embedder
 from rag.types import Checkout, FileEntry, IndexReport, Skipped, Source, SourceFile
+
+if TYPE_CHECKING:
+    from rag.database.digest import Digest
 
 Progress = Callable[[str, int, int], None]
 Action = Literal["built", "rebuilt", "updated", "fresh"]
@@ -234,6 +234,9 @@ def write_texts(
         NothingToIndex: the files hold no text.
         StoreBusy, StoreUnwritable: it cannot be written.
     """
+    from rag.database.digest import digest_texts
+    from rag.database.embed import embed_digests
+
     stats = [(0, len(file.text)) for file in files]
     digests = [digest_texts(files, stats, max_chars=options.max_chars)]
     bags = digests[0].bags
@@ -305,6 +308,10 @@ class _Builder:
     def _segment(
         self, files: Sequence[FileEntry], store: Store | None, languages: list[str]
     ) -> tuple[list[Digest], Columns]:
+        # Imported here: most often nothing has changed, and the grammars' machinery is not needed.
+        from rag.database.embed import embed_digests
+        from rag.database.workers import digest_all
+
         digests = digest_all(
             self.checkout.root,
             files,

@@ -67,21 +67,22 @@ def symbol_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float]
     rarity it covers of the question; a scope counts a third.
     """
     total = sum(wanted.values()) or 1.0
-    values = np.zeros(len(chunks), np.float32)
-    for i, chunk in enumerate(chunks.tolist()):
-        symbol, scope = index.name(chunk)
-        if not symbol:
-            continue
-        named = dict.fromkeys(terms(symbol))
-        common = [term for term in named if term in wanted]
-        if common:
-            covered = sum(wanted[term] for term in common) / total
-            values[i] = covered * len(common) / len(named)
-        if scope:
-            around = dict.fromkeys(terms(scope))
-            hit = sum(wanted.get(term, 0.0) for term in around if term not in common) / total
-            values[i] += hit / 3
-    return np.minimum(values, np.float32(1))
+    known: dict[tuple[str, str], float] = {}
+    values = []
+    for chunk in chunks.tolist():
+        name = index.name(chunk)
+        if name not in known:
+            known[name] = _named(*name, wanted) / total if name[0] else 0.0
+        values.append(known[name])
+    return np.minimum(np.asarray(values, np.float32), np.float32(1))
+
+
+def _named(symbol: str, scope: str, wanted: Mapping[str, float]) -> float:
+    named = set(terms(symbol))
+    common = named & wanted.keys()
+    value = sum(wanted[term] for term in common) * len(common) / len(named) if common else 0.0
+    around = (set(terms(scope)) & wanted.keys()) - common if scope else ()
+    return value + sum(wanted[term] for term in around) / 3
 
 
 def mention_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Signal:
@@ -184,4 +185,4 @@ def union(parts: Sequence[Chunks]) -> Chunks:
     """All chunks of several lists, once each, ascending."""
     # Not numpy.unique: it imports numpy.ma at its first call, which costs more than the search.
     ordered = np.sort(np.concatenate([np.asarray(part, np.int64) for part in parts]))
-    return ordered[np.diff(ordered, prepend=-1) != 0]
+    return np.asarray(ordered[np.diff(ordered, prepend=-1) != 0])

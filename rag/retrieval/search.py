@@ -18,6 +18,8 @@ from rag.types import Hit
 
 CANDIDATES = 250
 """How many chunks each leg proposes."""
+JUDGED = 250
+"""How many of them, the best by both legs, are looked at closely; three times what is asked for if more."""
 SHOWN = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""
 
@@ -43,12 +45,16 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """The candidates of one store, with what the two legs give them (not yet scaled)."""
+    """The candidates of one store, with what the two legs give them (not yet scaled).
+
+    `named` is 1 for those that the question or the conversation names.
+    """
 
     searcher: Searcher
     chunks: rank.Chunks
     lexical: rank.Signal
     dense: rank.Signal
+    named: rank.Signal
 
 
 def search(
@@ -95,33 +101,33 @@ def _gather(searcher: Searcher, sought: Sought) -> _Gathered:
     query = _query_vector(searcher, sought)
     lexical = bm25(index, sought.terms)
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
-    chunks = rank.union(
-        [
-            rank.top(lexical, CANDIDATES),
-            nearest(searcher.vectors, index, query, CANDIDATES),
-            np.asarray(mentioned, np.int64),
-            _related(index, sought),
-        ]
-    )
-    return _Gathered(searcher, chunks, lexical[chunks], cosines(index, chunks, query))
+    named = rank.union([np.asarray(mentioned, np.int64), _related(index, sought)])
+    best = rank.top(lexical, CANDIDATES)
+    chunks = rank.union([best, nearest(searcher.vectors, index, query, CANDIDATES), named])
+    is_named = np.zeros(len(chunks), np.float32)
+    is_named[np.searchsorted(chunks, named)] = 1
+    return _Gathered(searcher, chunks, lexical[chunks], cosines(index, chunks, query), is_named)
 
 
 def _rank(gathered: _Gathered, sought: Sought, best_lexical: float, best_dense: float, k: int) -> list[Hit]:
     """The k best candidates of one store as hits, best first."""
-    index, weights, chunks = gathered.searcher.index, gathered.searcher.weights, gathered.chunks
-    if not len(chunks):
+    index, weights = gathered.searcher.index, gathered.searcher.weights
+    if not len(gathered.chunks):
         return []
-    wanted = term_idfs(index, sought.terms)
-    wanted = {term: idf * sought.terms[term] for term, idf in wanted.items()}
+    lexical = weights.lexical * rank.scaled(gathered.lexical, best_lexical)
+    dense = weights.dense * rank.scaled(gathered.dense, best_dense)
+    judged = np.argsort(-(lexical + dense + gathered.named), kind="stable")[: max(JUDGED, 3 * k)]
+    chunks, lexical, dense = gathered.chunks[judged], lexical[judged], dense[judged]
+    wanted = {term: idf * sought.terms[term] for term, idf in term_idfs(index, sought.terms).items()}
     legs = {
-        "lexical": weights.lexical * rank.scaled(gathered.lexical, best_lexical),
-        "dense": weights.dense * rank.scaled(gathered.dense, best_dense),
+        "lexical": lexical,
+        "dense": dense,
         "symbol": weights.symbol * rank.symbol_signal(index, chunks, wanted),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
         "path": weights.path * rank.path_signal(index, chunks, wanted),
         "related": _related_signal(gathered.searcher, chunks, sought),
     }
-    legs["file"] = weights.file * rank.file_signal(index, chunks, legs["lexical"] + legs["dense"])
+    legs["file"] = weights.file * rank.file_signal(index, chunks, lexical + dense)
     scores = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     scores *= rank.kind_factor(index, chunks, sought.question, weights)
     scores *= rank.place_factor(index, chunks, sought.question, weights)

@@ -5,12 +5,19 @@
     Dialog      a conversation about repositories: prepare → (a model writes) → remember
     converse    the whole loop over a generator; aconverse for event loops
 
-Nothing here imports AdalFlow, unless a language model is asked.
+Nothing here imports AdalFlow, unless a language model is asked. A name is loaded when it is first used:
+searching needs no prompt.
 """
 
-from rag.service.converse import aconverse, converse
-from rag.service.dialog import Dialog
-from rag.service.engine import Engine, Repository, forget, index_texts, locate, read_sources
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rag.service.converse import aconverse, converse
+    from rag.service.dialog import Dialog
+    from rag.service.engine import Engine, Repository, forget, index_texts, locate, read_sources
 
 __all__ = [
     "Dialog",
@@ -23,3 +30,13 @@ __all__ = [
     "locate",
     "read_sources",
 ]
+
+_HOMES = {"aconverse": "converse", "converse": "converse", "Dialog": "dialog"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'rag.service' has no attribute {name!r}")
+    value = getattr(import_module(f"rag.service.{_HOMES.get(name, 'engine')}"), name)
+    globals()[name] = value
+    return value

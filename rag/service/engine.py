@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rag import backends
-from rag.answer.extract import ExtractiveGenerator
 from rag.corpus.acquire import acquire, clone_folder, resolve
 from rag.corpus.read import read
 from rag.corpus.walk import walk
@@ -79,6 +78,8 @@ class Engine:
     def generator(self) -> TextGenerator:
         """What writes the answers: the configured model, else the extractive answerer."""
         if not self.settings.has_model:
+            from rag.answer.extract import ExtractiveGenerator
+
             return ExtractiveGenerator()
         return backends.open_generator(self.settings)
 
@@ -203,20 +204,25 @@ def locate(text: str, ref: str | None = None, filters: Filters | None = None) ->
 def forget(text: str, settings: Settings, *, ref: str | None = None) -> tuple[int, int]:
     """Remove all stores of a source (at one ref, or at every ref) and our clones of it.
 
-    `text` may also be the file of a store, for one that cannot be read any more. Conversations stay.
+    `text` may also be the file of a store, for one that cannot be read any more, and a folder that is gone.
+    Conversations stay.
 
     Returns:
         How many stores were removed, and how many bytes that freed.
     """
-    wanted = resolve(text, ref)
+    given = Path(text).expanduser().absolute()
+    try:
+        location = resolve(text, ref).location
+    except SourceError:
+        location = str(given)
     removed = freed = 0
     for path, header in list(stores(settings.home)):
-        if isinstance(header, StoreError):
-            named = path == Path(text).absolute()
-            found = None
-        else:
+        found = None
+        if not isinstance(header, StoreError):
             found = Source(str(header["location"]), None if header["ref"] is None else str(header["ref"]))
-            named = found.location == wanted.location and ref in (None, found.ref)
+        named = path == given
+        if found is not None and not named:
+            named = found.location == location and ref in (None, found.ref)
         if named:
             freed += remove(path) + (
                 0 if found is None else _remove_clone(clone_folder(found, settings.home))

@@ -1,0 +1,25 @@
+"""How a store writes down what is not a number: kinds and units by position, terms by hash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.types import Kind, Unit
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+UNITS: tuple[Unit, ...] = get_args(Unit)
+
+
+def term_hash(term: str) -> int:
+    """A term as 64 bits, the same on every machine and in every process."""
+    return int.from_bytes(hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def term_hashes(terms: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """`term_hash` of each term, shape (len(terms),)."""
+    return np.asarray([term_hash(term) for term in terms], np.uint64)

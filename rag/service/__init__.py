@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rag.service.converse import aconverse, converse
+    from rag.service.loop import aconverse, converse
     from rag.service.dialog import Dialog
     from rag.service.engine import Engine, Repository, forget, index_texts, locate, read_sources
 
@@ -31,7 +31,7 @@ __all__ = [
     "read_sources",
 ]
 
-_HOMES = {"aconverse": "converse", "converse": "converse", "Dialog": "dialog"}
+_HOMES = {"aconverse": "loop", "converse": "loop", "Dialog": "dialog"}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from pathlib import PurePosixPath
 
 from rag.types import Kind
 
@@ -286,7 +285,7 @@ _DATA_EXTENSIONS = (".txt", ".text")
 
 @lru_cache(maxsize=16384)
 def _part_of_folder(folder: str) -> Kind | None:
-    parts = [part.lower() for part in PurePosixPath(folder).parts]
+    parts = folder.lower().split("/")
     if any(part in _TEST_FOLDERS for part in parts):
         return "test"
     if any(part in _DOC_FOLDERS for part in parts):
@@ -308,6 +307,8 @@ def kind_of(path: str, language: str) -> Kind:
         name.partition(".")[0] if name.count(".") < 2 else name.rpartition(".")[0]
     ):
         return "test"
+    if name.endswith(".ipynb"):
+        return part or "code"
     if _CONFIG_NAME.match(name) or language in _CONFIG_LANGUAGES or part == "config":
         return "config"
     if part == "doc" or (language == TEXT and name.lower().endswith(_DATA_EXTENSIONS)):

@@ -46,12 +46,12 @@ class Carry:
     """
 
     question: float = 0.55
-    symbol: float = 0.5
+    symbol: float = 0.35
     fade: float = 0.5
     places: int = 2
     exchanges: int = 3
     near: float = 0.1
-    user: float = 1.0
+    user: float = 0.7
     alone: float = 0.7
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rag.analysis import terms
 from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors
 from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.lexical import bm25, term_idfs
 from rag.retrieval.question import last_part, understand
+from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
 from rag.types import Hit
 
 CANDIDATES = 250
@@ -101,7 +101,7 @@ def _gather(searcher: Searcher, sought: Sought) -> _Gathered:
     query = _query_vector(searcher, sought)
     lexical = bm25(index, sought.terms)
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
-    named = rank.union([np.asarray(mentioned, np.int64), _related(index, sought)])
+    named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     best = rank.top(lexical, CANDIDATES)
     chunks = rank.union([best, nearest(searcher.vectors, index, query, CANDIDATES), named])
     is_named = np.zeros(len(chunks), np.float32)
@@ -125,11 +125,13 @@ def _rank(gathered: _Gathered, sought: Sought, best_lexical: float, best_dense: 
         "symbol": weights.symbol * rank.symbol_signal(index, chunks, wanted),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
         "path": weights.path * rank.path_signal(index, chunks, wanted),
-        "related": _related_signal(gathered.searcher, chunks, sought),
+        "near": near_signal(index, chunks, sought, gathered.searcher.carry),
+        "uses": uses_signal(index, chunks, sought, gathered.searcher.carry),
     }
     legs["file"] = weights.file * rank.file_signal(index, chunks, lexical + dense)
     scores = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     scores *= rank.kind_factor(index, chunks, sought.question, weights)
+    scores *= defined_factor(index, chunks, sought)
     scores *= rank.place_factor(index, chunks, sought.question, weights)
     hits = []
     for i in rank.spread(index, chunks, scores, weights)[:k]:
@@ -146,36 +148,3 @@ def _query_vector(searcher: Searcher, sought: Sought) -> Vectors:
     about = " ".join((*sought.focus, *sought.carried))
     carried = embed_question(searcher.embedder, searcher.index, about, sought.carried)
     return mixed([(own, 1.0), (carried, searcher.carry.question * sought.share)])
-
-
-def _related(index: ChunkIndex, sought: Sought) -> rank.Chunks:
-    """Chunks that name what the conversation is at: its definition, its callers, its tests."""
-    if not sought.question.asks & {"callers", "tests"}:
-        return np.zeros(0, np.int64)
-    found = [chunk for name in sought.focus for chunk in _users(index, name)[:CANDIDATES]]
-    return np.asarray(found, np.int64)
-
-
-def _related_signal(searcher: Searcher, chunks: rank.Chunks, sought: Sought) -> rank.Signal:
-    """For follow-ups: near the places last shown; for "who calls it", users of the name."""
-    index, carry = searcher.index, searcher.carry
-    values = np.zeros(len(chunks), np.float32)
-    if sought.near:
-        near = {file for file in set(index.file[chunks].tolist()) if index.file_path(file) in sought.near}
-        inside = np.asarray([file in near for file in index.file[chunks].tolist()], np.float32)
-        values += carry.near * sought.share * inside
-    if sought.question.asks & {"callers", "tests"}:
-        for name, weight in sought.focus.items():
-            users = set(_users(index, name))
-            using = np.asarray([chunk in users for chunk in chunks.tolist()], np.float32)
-            values += carry.user * sought.share * weight * using
-    return values
-
-
-def _users(index: ChunkIndex, name: str) -> list[int]:
-    """Chunks in whose body a name stands that do not define it, ascending."""
-    whole = terms(name)[-1:]
-    if not whole:
-        return []
-    found, defining = index.postings(whole[0]), set(index.defining(name))
-    return [chunk for chunk in found.chunks[found.body > 0].tolist() if chunk not in defining]

@@ -156,7 +156,11 @@ def test_pieces_joined_are_the_answer(opened, sample_repo, server):
 
 
 async def test_an_event_loop_is_told_the_same(sample_repo, server):
-    server.answers = ["Sessions are signed [1].", "When do sessions expire?", "After their lifetime [1] [88]."]
+    server.answers = [
+        "Sessions are signed [1].",
+        "When do sessions expire?",
+        "After their lifetime [1] [88].",
+    ]
     rag = RAG(base_url=server.base_url)
     rag.prepare_retriever(str(sample_repo))
     whole = await rag.acall(SIGNED)
@@ -196,7 +200,7 @@ def test_an_answer_that_breaks_off_is_an_error_and_no_turn(opened, sample_repo, 
     server.behaviours = [behaviour, "good"]
     server.answers = ["It is signed by HMAC of the payload under the key [1].", "Signed [1]."]
     dialog = begun(opened(base_url=server.base_url), sample_repo)
-    with pytest.raises(ProviderBroke, match="broke off|ended|stopped"):
+    with pytest.raises(ProviderBroke, match=r"broke off|ended|stopped"):
         ask(dialog, SIGNED)
     assert dialog.turns() == []
     assert ask(dialog, SIGNED).text == "Signed [1]."
@@ -210,7 +214,9 @@ def test_a_broken_answer_is_kept_only_on_request_and_marked(opened, sample_repo,
     generator = dialog.engine.generator()
     with pytest.raises(ProviderBroke):
         ask(dialog, SIGNED, generator, keep_broken=True)
-    with closing(converse(Dialog(dialog.engine, dialog.repositories), SIGNED, generator, keep_broken=True)) as it:
+    with closing(
+        converse(Dialog(dialog.engine, dialog.repositories), SIGNED, generator, keep_broken=True)
+    ) as it:
         next(it)
     kept = [
         turn
@@ -283,8 +289,8 @@ def test_a_key_is_sent_to_its_server_and_kept_nowhere(opened, sample_repo, serve
 
 def test_a_real_model_holds_a_conversation(sample_repo, real_model: LocalModel, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", real_model.api_key)
-    monkeypatch.setenv("RAG_CONTEXT_TOKENS", "1500")
-    monkeypatch.setenv("RAG_ANSWER_TOKENS", "24")
+    monkeypatch.setenv("RAG_CONTEXT_TOKENS", "700")
+    monkeypatch.setenv("RAG_ANSWER_TOKENS", "12")
     rag = RAG(base_url=real_model.base_url, model=real_model.model)
     rag.prepare_retriever(str(sample_repo))
     pieces = list(rag.stream(SIGNED))
@@ -308,10 +314,11 @@ def test_an_answer_unpacks_as_deepwikis_pair(sample_repo):
     rag.prepare_retriever(str(sample_repo))
     answer, documents = rag(SIGNED)
     assert isinstance(answer, Answer)
-    assert rag(SIGNED)[0].answer == answer.text
-    first = rag.call(SIGNED)[1][0].documents[0]
-    assert first.meta_data["file_path"] == documents[0].documents[0].meta_data["file_path"]
-    assert first.meta_data["file_path"].startswith("snip/")
+    assert answer.answer == answer.text
+    assert documents[0].documents[0].meta_data["file_path"] == "snip/sessions.py"
+    again = rag(SIGNED)
+    assert again[0].answer == again.text
+    assert again[1][0].documents[0].meta_data["file_path"] == "snip/sessions.py"
     assert len(documents[0].doc_indices) == len(documents[0].doc_scores) == len(documents[0].documents)
 
 
@@ -355,7 +362,9 @@ def test_rag_without_a_repository_says_what_to_call():
 
 
 def test_a_template_of_ones_own_is_what_the_model_is_sent(sample_repo, server, tmp_path):
-    (tmp_path / "mine.j2").write_text("From a file: {{ input_str }}{% for c in contexts %} {{ c.place }}{% endfor %}")
+    (tmp_path / "mine.j2").write_text(
+        "From a file: {{ input_str }}{% for c in contexts %} {{ c.place }}{% endfor %}"
+    )
     folder = tmp_path / "rag-home" / "templates"
     folder.mkdir(parents=True)
     (folder / "short.j2").write_text("From the folder: {{ input_str }}")

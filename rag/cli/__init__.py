@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -47,5 +49,8 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. What a terminal cannot show, or was no text when it was typed, becomes `?`."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     app()

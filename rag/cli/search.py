@@ -144,7 +144,7 @@ def _batch_reply(searchers: list[Searcher], line: str) -> dict[str, Any]:
     try:
         request = json_module.loads(line)
         query, history, k = _checked_request(request)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         number = request.get("id") if isinstance(request, dict) else None
         return {"id": number, "error": str(error)}
     found = search_in_turn(searchers, query, history, k=k)
@@ -159,7 +159,9 @@ def _batch_reply(searchers: list[Searcher], line: str) -> dict[str, Any]:
 def _checked_request(request: Any) -> tuple[str, list[str], int]:
     if not isinstance(request, dict):
         raise ValueError("a JSON object is expected")
-    query, history, k = request.get("query"), request.get("history") or [], request.get("k") or 10
+    query = request.get("query")
+    history = [] if request.get("history") is None else request["history"]
+    k = 10 if request.get("k") is None else request["k"]
     if not isinstance(query, str):
         raise ValueError('"query" must be text')
     if not isinstance(history, list) or not all(isinstance(text, str) for text in history):

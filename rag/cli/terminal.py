@@ -61,6 +61,9 @@ def errors_as_exit_codes() -> Iterator[None]:
     except RagError as error:
         say(f"rag: {error}")
         raise typer.Exit(error.exit_code) from None
+    except typer.Abort:
+        say("\nrag: nothing was done; answer y, or agree beforehand with --yes")
+        raise typer.Exit(ConfigError.exit_code) from None
     except KeyboardInterrupt:
         say("\nrag: interrupted; nothing is lost")
         raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,661 @@
+"""The command line: every command and option, what stands on stdout, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+from command import command, rag, rag_process
+from conftest import git
+
+from rag.testing.provider_server import ProviderServer
+
+SIGNED = "How are sessions signed?"
+EXPIRE = "And when do they expire?"
+KEY = "sk-test-0a1b2c3d4e5f6a7b8c9d"
+CITATION = re.compile(r"^\[\d+\] (?:[\w-]+:)?[\w./-]+:\d+-\d+(?:  \S.*)?$", re.MULTILINE)
+COMMANDS = (
+    "ask",
+    "chat",
+    "search",
+    "index",
+    "turns list",
+    "turns show",
+    "turns export",
+    "turns delete",
+    "eval",
+    "doctor",
+)
+
+
+@pytest.fixture
+def server() -> Iterator[ProviderServer]:
+    with ProviderServer(answers=["Sessions are signed with HMAC [1]."]) as running:
+        yield running
+
+
+@pytest.fixture
+def other_repo(tmp_path: Path) -> Path:
+    root = tmp_path / "kiln"
+    root.mkdir()
+    (root / "glaze.py").write_text('def fire(kiln):\n    """Heat the kiln until the glaze melts."""\n')
+    for thing in ("clay", "wheel", "bisque", "slip", "brush"):
+        (root / f"{thing}.py").write_text(
+            f'def use_{thing}(potter):\n    """The potter works with {thing}."""\n'
+        )
+    return root
+
+
+# ---------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name):
+    done = rag(*name.split(), "--help")
+    assert done.code == 0
+    assert re.search(rf"^ rag {name}\b", done.out.partition("╭")[0], re.MULTILINE)
+
+
+def test_the_command_says_its_version_and_what_it_can_do():
+    assert re.fullmatch(r"rag-turns \d+\.\d+\.\d+\n", rag("--version").out)
+    for name in COMMANDS:
+        assert name.split()[0] in rag("-h").out
+    assert rag("nonsense").code == 2
+
+
+# ---------------------------------------------------------------- ask
+
+
+def test_an_answer_ends_with_the_places_it_rests_on(sample_repo):
+    done = rag("ask", sample_repo, SIGNED)
+    assert done.code == 0
+    places = CITATION.findall(done.out)
+    assert "snip/sessions.py:" in places[0]
+    assert "turn 1" in done.err
+    assert "\x1b" not in done.out + done.err
+
+
+def test_a_follow_up_goes_on_in_a_new_process(sample_repo, tmp_path):
+    assert rag_process("ask", sample_repo, SIGNED, cwd=tmp_path).code == 0
+    done = rag_process("ask", EXPIRE, "-c", "--json", cwd=tmp_path)
+    assert done.json["citations"][0]["path"] == "snip/sessions.py"
+    assert done.json["number"] == 2
+    shown = rag("turns", "show").out
+    assert shown.index(SIGNED) < shown.index(EXPIRE)
+    assert len(CITATION.findall(shown)) >= 2
+
+
+def test_one_word_is_the_question_and_the_repository_the_conversations_or_this_folder(
+    sample_repo, other_repo
+):
+    here = rag("ask", "How is the glaze fired?", "--json", cwd=other_repo).json
+    assert here["repositories"] == [str(other_repo)]
+    rag("ask", sample_repo, SIGNED, "--conversation", "login")
+    there = rag("ask", EXPIRE, "--conversation", "login", "--json", cwd=other_repo).json
+    assert there["repositories"] == [str(sample_repo)]
+    assert there["number"] == 2
+
+
+def test_a_named_conversation_is_not_asked_about_another_repository(sample_repo, other_repo):
+    rag("ask", sample_repo, SIGNED, "--conversation", "login")
+    done = rag("ask", other_repo, "How is it fired?", "--conversation", "login")
+    assert done.code == 2
+    assert done.out == ""
+    assert "leave the repository out" in done.err
+    assert "--conversation NAME" in done.err
+    assert rag("ask", other_repo, EXPIRE, "-c").code == 2
+    assert rag("ask", sample_repo, EXPIRE, "-c").code == 0
+
+
+def test_there_must_be_something_to_go_on_with(sample_repo):
+    done = rag("ask", SIGNED, "-c", cwd=sample_repo)
+    assert (done.code, done.out) == (2, "")
+    assert "begin one with" in done.err
+
+
+def test_several_repositories_are_named_in_the_citations(sample_repo, other_repo):
+    asked = ("ask", "-r", sample_repo, "-r", other_repo, "How is a session signed and the kiln glaze fired?")
+    done = rag(*asked)
+    assert done.code == 0
+    assert re.search(r"^\[\d\] sample_repo:snip/sessions.py:\d+-\d+", done.out, re.MULTILINE)
+    assert re.search(r"^\[\d\] kiln:glaze.py:1-2", done.out, re.MULTILINE)
+    again = rag("ask", "And who heats the kiln?", "-c", "--json")
+    assert sorted(again.json["repositories"]) == sorted(map(str, (sample_repo, other_repo)))
+
+
+def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
+    answer = rag("ask", sample_repo, SIGNED, "--json").json
+    assert set(answer) == {
+        *("question", "standalone_question", "answer", "found", "citations", "sources", "invented", "notes"),
+        *("model", "usage", "conversation", "turn", "number", "repositories", "seconds"),
+    }
+    assert answer["found"] is True
+    assert answer["model"] == "extractive"
+    assert answer["number"] == 1
+    citation = answer["citations"][0]
+    assert citation["place"] == f"{citation['path']}:{citation['start']}-{citation['end']}"
+    assert citation["commit"] == git(sample_repo, "rev-parse", "HEAD")
+    assert {"n", "repo", "blob", "symbol", "span_hash", "dirty", "score", "used"} <= set(citation)
+    assert answer["usage"]["total_tokens"] == 0
+
+
+def test_a_model_answers_in_its_own_words_and_its_tokens_are_told(sample_repo, server):
+    done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--model", "test-model")
+    assert done.code == 0
+    assert done.out.startswith("Sessions are signed with HMAC [1].\n\n[1] snip/sessions.py:")
+    assert re.search(r"\d+ \+ \d tokens · test-model · turn 1", done.err)
+
+
+def test_what_a_flag_says_is_what_is_sent(sample_repo, server, tmp_path):
+    template = tmp_path / "mine.j2"
+    template.write_text("Mine: {{ input_str }}{% for c in contexts %}\n{{ c.text }}{% endfor %}")
+    flags = (
+        "--base-url",
+        server.base_url,
+        "--template",
+        template,
+        "--context-tokens",
+        400,
+        "--answer-tokens",
+        33,
+    )
+    assert rag("ask", sample_repo, SIGNED, *flags).code == 0
+    sent = server.chats[-1].body
+    assert server.chats[-1].prompt.startswith(f"Mine: {SIGNED}")
+    assert sent["max_completion_tokens" if "max_completion_tokens" in sent else "max_tokens"] == 33
+    assert len(server.chats[-1].prompt.split()) < 400
+
+
+def test_what_is_not_in_memory_is_not_kept(sample_repo, tmp_path):
+    assert rag("ask", sample_repo, SIGNED, "--memory", "memory:").code == 0
+    assert rag("turns", "list", "--json").json == []
+    elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    assert rag("ask", sample_repo, SIGNED, "--memory", elsewhere).code == 0
+    assert len(rag("turns", "list", "--json", "--memory", elsewhere).json) == 1
+    assert rag("ask", sample_repo, SIGNED, "--memory", "stone tablets").code == 2
+
+
+def test_globs_choose_what_is_asked(sample_repo):
+    only = rag("search", sample_repo, SIGNED, "--json", "--include", "docs/").json["results"]
+    assert only
+    assert all(hit["path"].startswith("docs/") for hit in only)
+    rest = rag("search", sample_repo, SIGNED, "--json", "--exclude", "*.py", "--exclude", "docs").json[
+        "results"
+    ]
+    assert not [hit for hit in rest if hit["path"].endswith(".py") or hit["path"].startswith("docs/")]
+    assert len(rag("index", "--list", "--json").json) == 2
+
+
+def test_a_ref_is_asked_as_it_was(sample_repo):
+    git(sample_repo, "tag", "v1")
+    (sample_repo / "snip" / "walrus.py").write_text(
+        'def tusk():\n    """Where the walrus keeps its tusk."""\n'
+    )
+    git(sample_repo, "add", "--all")
+    git(sample_repo, "commit", "--quiet", "--message", "Add a walrus")
+    now = rag("search", sample_repo, "walrus tusk", "--json", "-k", 1).json["results"]
+    assert now[0]["path"] == "snip/walrus.py"
+    then = rag("search", sample_repo, "walrus tusk", "--json", "--ref", "v1").json["results"]
+    assert "snip/walrus.py" not in {hit["path"] for hit in then}
+    assert {hit["commit"] for hit in then} == {git(sample_repo, "rev-parse", "v1")}
+    missing = rag("ask", sample_repo, SIGNED, "--ref", "v9")
+    assert missing.code == 2
+    assert "v9" in missing.err
+
+
+def test_words_without_quotes_are_pointed_out(sample_repo):
+    done = rag("ask", sample_repo, "Where", "is", "it?")
+    assert done.code == 2
+    assert "put the question in quotes" in done.err
+    assert rag("ask", "-r", sample_repo, sample_repo, SIGNED).code == 2
+
+
+def test_without_refreshing_the_files_behind_are_counted(sample_repo):
+    rag("index", sample_repo)
+    (sample_repo / "snip" / "walrus.py").write_text("def walrus():\n    pass\n")
+    sessions = sample_repo / "snip" / "sessions.py"
+    sessions.write_text(sessions.read_text() + "\nmore = 1\n")
+    for verb in ("ask", "search"):
+        done = rag(verb, sample_repo, "walrus", "--no-refresh")
+        assert "2 files of sample_repo differ" in done.err
+        assert "walrus.py" not in done.out
+    assert "walrus.py" in rag("search", sample_repo, "walrus").out
+    assert "differ" not in rag("search", sample_repo, "walrus", "--no-refresh").err
+
+
+# ---------------------------------------------------------------- search
+
+
+def test_hits_as_json_say_where_and_why(sample_repo):
+    found = rag("search", sample_repo, SIGNED, "-k", 3, "--json").json
+    assert set(found) == {"question", "results", "seconds"}
+    assert len(found["results"]) == 3
+    assert set(found["results"][0]) == {
+        *("repo", "path", "start", "end", "place", "symbol", "scope", "unit", "kind", "language", "score"),
+        *("legs", "commit", "blob", "text"),
+    }
+    scores = [hit["score"] for hit in found["results"]]
+    assert scores == sorted(scores, reverse=True)
+    for hit in found["results"]:
+        lines = (sample_repo / hit["path"]).read_text().splitlines(keepends=True)
+        assert "".join(lines[hit["start"] - 1 : hit["end"]]) == hit["text"]
+    plain = rag("search", sample_repo, SIGNED, "-k", 3).out
+    assert [hit["place"] in plain for hit in found["results"]] == [True] * 3
+
+
+def test_finding_nothing_is_an_exit_code_of_its_own(sample_repo):
+    for verb in ("search", "ask"):
+        done = rag(verb, sample_repo, "??? 🦄", "--json")
+        assert done.code == 1
+        assert not done.json.get("results")
+        assert not done.json.get("citations")
+
+
+def test_a_batch_is_ready_first_and_answers_every_line_in_its_place(sample_repo):
+    requests = [
+        json.dumps({"id": 1, "query": SIGNED, "k": 2}),
+        "this is no JSON",
+        json.dumps({"id": "b", "query": EXPIRE, "history": [SIGNED], "k": 1}),
+        "",
+        json.dumps({"id": 4, "question": "?"}),
+        json.dumps({"id": 5, "query": SIGNED, "k": 0}),
+        json.dumps({"id": 6, "query": SIGNED, "history": "none"}),
+        json.dumps([1, 2]),
+        "[" * 100_000,
+        json.dumps({"id": 9, "query": "the 🦄 ?"}),
+    ]
+    done = rag("search", sample_repo, "--batch", stdin="\n".join(requests) + "\n")
+    ready, *replies = [json.loads(line) for line in done.out.splitlines()]
+    assert ready == {"ready": True, "chunks": ready["chunks"], "history": True}
+    assert ready["chunks"] > 30
+    assert [reply["id"] for reply in replies] == [1, None, "b", 4, 5, 6, None, None, 9]
+    assert ["error" in reply for reply in replies] == [
+        False,
+        True,
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert len(replies[0]["results"]) == 2
+    assert set(replies[0]["results"][0]) == {"path", "start", "end", "symbol", "score"}
+    assert replies[2]["results"][0]["path"] == "snip/sessions.py"
+    assert replies[-1]["results"] == []
+    assert done.code == 2
+    assert "6 lines of the input" in done.err
+    assert rag("search", sample_repo, "--batch", stdin=requests[0] + "\n").code == 0
+
+
+def test_a_batch_answers_while_its_input_is_still_open(sample_repo):
+    with subprocess.Popen(
+        command("search", sample_repo, "--batch"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["ready"]
+        for request in (b'{"id": 1, "query": "session"}', b'{"id": 1, "query": "session \xff\xfe"}'):
+            process.stdin.write(request + b"\n")
+            process.stdin.flush()
+            reply = json.loads(process.stdout.readline())
+            assert (reply["id"], len(reply["results"])) == (1, 10)
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_search_loads_no_language_model_and_no_adalflow(sample_repo):
+    code = (
+        "import sys\nfrom rag.cli import app\n"
+        f"app(['search', {str(sample_repo)!r}, {SIGNED!r}], standalone_mode=False)\n"
+        "print([n for n in ('adalflow', 'openai', 'tiktoken', 'httpx', 'sqlite3') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_goes_away_is_no_error(sample_repo):
+    rag("index", sample_repo)
+    line = (
+        f"{sys.executable} -m rag search '{sample_repo}' 'session' -k 50 | head -n 1; echo ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    first, code = done.stdout.splitlines()
+    assert first.startswith(" 1. ")
+    assert code == "0"
+    assert "Traceback" not in done.stderr
+    assert "Error" not in done.stderr
+
+
+def test_output_survives_a_terminal_that_cannot_show_it(sample_repo):
+    (sample_repo / "snip" / "kanji.py").write_text(
+        'def kanji():\n    """漢字 … and more."""\n', encoding="utf-8"
+    )
+    done = rag_process("search", sample_repo, "kanji", "-k", "1", env={"PYTHONIOENCODING": "ascii"})
+    assert done.code == 0
+    assert "and more" in done.out
+    done = rag_process("ask", sample_repo, b"kanji \xff\xfe?", "--json")
+    assert done.code == 0
+    assert done.json["citations"][0]["path"] == "snip/kanji.py"
+
+
+# ---------------------------------------------------------------- index
+
+
+def test_the_report_says_what_was_seen_indexed_and_skipped_and_why(sample_repo):
+    (sample_repo / "logo.png").write_bytes(b"\x89PNG\r\n")
+    (sample_repo / ".env").write_text("TOKEN=1\n")
+    done = rag("index", sample_repo)
+    assert done.code == 0
+    rows = dict(line.split("\t")[:2] for line in done.out.splitlines())
+    assert rows["what"] == "how many"
+    assert int(rows["files seen"]) == int(rows["indexed"]) + sum(
+        int(n) for what, n in rows.items() if what.startswith("skipped")
+    )
+    assert "skipped: binary" in rows
+    assert {".env", "logo.png"} <= set(re.findall(r"[\w.]+", rag("index", sample_repo, "-v").out))
+
+
+def test_a_report_as_json(sample_repo):
+    first, second = (rag("index", sample_repo, "--json").json for _ in range(2))
+    assert set(first) == {
+        *("source", "action", "reason", "store", "commit", "seen", "files", "chunks", "changed", "removed"),
+        *("skipped", "size_bytes", "seconds"),
+    }
+    assert (first["action"], second["action"]) == ("built", "fresh")
+    assert rag("index", sample_repo, "--rebuild", "--json").json["action"] == "rebuilt"
+    assert rag("index", "--json", cwd=sample_repo).json["source"] == str(sample_repo)
+
+
+def test_stores_are_listed_and_removed_by_their_source(sample_repo, other_repo):
+    rag("index", sample_repo)
+    rag("index", other_repo)
+    listed = rag("index", "--list", "--json").json
+    assert {row["source"] for row in listed} == {str(sample_repo), str(other_repo)}
+    assert str(sample_repo) in rag("index", "--list").out
+    assert rag("index", "--remove", other_repo).code == 0
+    assert [row["source"] for row in rag("index", "--list", "--json").json] == [str(sample_repo)]
+    gone = rag("index", "--remove", other_repo)
+    assert gone.code == 2
+    assert "rag index --list" in gone.err
+
+
+def test_a_store_can_be_removed_when_its_folder_or_its_bytes_are_gone(sample_repo, other_repo, tmp_path):
+    rag("index", other_repo)
+    shutil.rmtree(other_repo)
+    assert rag("index", "--remove", other_repo, "--json").json["removed"] == 1
+    store = Path(rag("index", sample_repo, "--json").json["store"])
+    store.write_bytes(b"rubbish")
+    assert "error" in rag("index", "--list", "--json").json[0]
+    assert rag("index", "--list").code == 0
+    assert rag("index", "--remove", store, "--json").json["removed"] == 1
+    assert not store.exists()
+    assert rag("index", "--remove", tmp_path / "never" / "there").code == 2
+
+
+# ---------------------------------------------------------------- turns
+
+
+@pytest.fixture
+def conversation(sample_repo: Path) -> str:
+    rag("ask", sample_repo, SIGNED, "--conversation", "login")
+    rag("ask", EXPIRE, "--conversation", "login")
+    rag("ask", sample_repo, "How is the rate limited?")
+    return "login"
+
+
+def test_conversations_are_listed_the_latest_first(conversation):
+    latest, first = rag("turns", "list", "--json").json
+    assert (first["name"], first["turn_count"], latest["turn_count"]) == ("login", 2, 1)
+    table = rag("turns").out
+    assert table == rag("turns", "list").out
+    assert "login\tsample_repo\t2\t" in table
+    assert SIGNED in table
+
+
+def test_turns_are_named_by_number_or_id(conversation):
+    first, second = rag("turns", "show", "--conversation", "login", "--json").json
+    assert [first["question"], second["question"]] == [SIGNED, EXPIRE]
+    assert rag("turns", "show", "2", "--conversation", "login", "--json").json == [second]
+    assert rag("turns", "show", first["id"], "--json").json == [first]
+    assert first["citations"][0]["commit"]
+    assert "How is the rate limited?" in rag("turns", "show").out
+    for wrong in ("7", "no-such-id"):
+        done = rag("turns", "show", wrong, "--conversation", "login")
+        assert (done.code, done.out) == (2, "")
+    assert rag("turns", "show", "--conversation", "logout").code == 2
+
+
+def test_an_export_is_every_turn_on_a_line_of_its_own(conversation, tmp_path):
+    lines = [json.loads(line) for line in rag("turns", "export", "--conversation", "login").out.splitlines()]
+    assert lines[0]["conversation"]["name"] == "login"
+    assert [line["turn"]["question"] for line in lines[1:]] == [SIGNED, EXPIRE]
+    target = tmp_path / "turns.jsonl"
+    assert rag("turns", "export", "--all", "-o", target).out == ""
+    assert len(target.read_text().splitlines()) == 5
+    assert rag("turns", "export", "-o", tmp_path / "no" / "such" / "folder").code == 2
+
+
+def test_deleting_asks_first_and_says_what_went(conversation):
+    assert rag("turns", "delete", "1", "--conversation", "login").out == f"deleted turn 1: {SIGNED}\n"
+    assert [t["question"] for t in rag("turns", "show", "--conversation", "login", "--json").json] == [EXPIRE]
+    assert rag("turns", "delete").code == 2
+    for refusal in ("n\n", ""):
+        assert rag("turns", "delete", "--conversation", "login", stdin=refusal).code == 2
+    assert rag("turns", "show", "--conversation", "login").code == 0
+    assert rag("turns", "delete", "--conversation", "login", "--yes").out == "deleted 1 turns of login\n"
+    assert rag("turns", "show", "--conversation", "login").code == 2
+
+
+# ---------------------------------------------------------------- settings, doctor, eval
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(sample_repo, server, tmp_path, monkeypatch):
+    server.models = ["from-file", "from-environment", "from-flag"]
+    config = tmp_path / "rag-home" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(f'model = "from-file"\nbase_url = "{server.base_url}"\n')
+    rag("ask", sample_repo, SIGNED)
+    monkeypatch.setenv("RAG_MODEL", "from-environment")
+    rag("ask", sample_repo, SIGNED)
+    rag("ask", sample_repo, SIGNED, "--model", "from-flag")
+    assert [chat.body["model"] for chat in server.chats] == ["from-file", "from-environment", "from-flag"]
+
+
+def test_no_secret_is_ever_printed(sample_repo, server, monkeypatch):
+    server.api_key = KEY
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("RAG_GIT_TOKEN", "ghp-" + KEY)
+    ran = [
+        rag("ask", sample_repo, SIGNED, "--base-url", server.base_url),
+        rag("doctor", "--base-url", server.base_url),
+        rag("turns", "show"),
+        rag("turns", "export", "--all"),
+        rag("index", sample_repo),
+    ]
+    server.api_key = "another"
+    ran.append(rag("ask", sample_repo, SIGNED, "--base-url", server.base_url))
+    ran.append(rag("doctor", "--base-url", server.base_url, "--json"))
+    assert [done.code for done in ran] == [0, 0, 0, 0, 0, 3, 2]
+    assert not [done for done in ran if KEY in done.out + done.err]
+
+
+def test_the_doctor_says_what_is_wrong_and_the_line_that_mends_it(server, tmp_path):
+    findings = {finding["what"]: finding for finding in rag("doctor", "--json").json}
+    assert set(findings) == {
+        *("python", "packages", "git", "home", "settings file", "embedder", "stores", "memory", "model")
+    }
+    assert findings["model"]["state"] == "off"
+    assert "OPENAI_API_KEY" in findings["model"]["mend"]
+    well = rag("doctor", "--base-url", server.base_url)
+    assert well.code == 0
+    assert "test-model" in well.out
+    store = tmp_path / "rag-home" / "stores" / "broken-0.pkl"
+    store.parent.mkdir(parents=True, exist_ok=True)
+    store.write_bytes(b"rubbish")
+    ill = rag("doctor", "--base-url", server.base_url, "--model", "no-such-model")
+    assert ill.code == 2
+    assert "BAD\tstores" in ill.out
+    assert f"rm {store}" in ill.out
+    assert "--model one of: test-model" in ill.out
+    assert rag("doctor", "--quick", "--base-url", "http://127.0.0.1:9/v1", "--embedder", "static").code == 2
+
+
+def test_eval_measures_on_ones_own_questions(sample_repo, tmp_path):
+    questions = tmp_path / "questions.jsonl"
+    wanted = {"path": "snip/sessions.py", "start": 34, "end": 39}
+    asked = {"id": "q1", "repo": "sample_repo", "question": SIGNED, "kind": "newcomer", "answers": [wanted]}
+    questions.write_text(json.dumps(asked) + "\n")
+    done = rag("eval", sample_repo, "--questions", questions, "--json")
+    if done.code:
+        pytest.fail(done.err)
+    assert done.json
+    assert rag("eval", sample_repo).code == 2
+
+
+# ---------------------------------------------------------------- exit codes of services
+
+
+def test_a_service_that_fails_is_exit_code_3_and_no_turn(sample_repo, server):
+    server.behaviours = ["unauthorized"]
+    done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
+    assert done.code == 3
+    assert done.out == ""
+    assert done.err.splitlines()[-1].startswith("rag: 127.0.0.1:")
+    assert rag("turns", "list", "--json").json == []
+
+
+def test_ctrl_c_ends_an_answer_with_130_and_keeps_nothing(sample_repo, server):
+    server.behaviours = ["endless"]
+    with subprocess.Popen(
+        command("ask", sample_repo, SIGNED, "--base-url", server.base_url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(6) == b"and on"
+        process.send_signal(signal.SIGINT)
+        assert b"interrupted" in process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert server.client_left.wait(10)
+    assert rag("turns", "list", "--json").json == []
+
+
+# ---------------------------------------------------------------- chat
+
+
+class Terminal:
+    """A `rag chat` with a person in front of it."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.seen = ""
+        pid, self._fd = pty.fork()
+        if pid == 0:
+            os.execv(sys.executable, command("chat", *arguments))
+        self._pid = pid
+
+    def type(self, text: str) -> None:
+        os.write(self._fd, text.encode())
+
+    def wait_for(self, text: str, timeout_s: float = 60) -> str:
+        """Read until `text` appears; return what came before it and it."""
+        deadline = time.monotonic() + timeout_s
+        while text not in self.seen:
+            ready, _, _ = select.select([self._fd], [], [], max(deadline - time.monotonic(), 0))
+            assert ready, f"{text!r} never came after {self.seen!r}"
+            self.seen += os.read(self._fd, 65536).decode("utf-8", "replace")
+        before, _, self.seen = self.seen.partition(text)
+        return before + text
+
+    def end(self) -> int:
+        """Wait for the end; the exit code."""
+        while True:
+            try:
+                if not os.read(self._fd, 65536):
+                    break
+            except OSError:  # the other side is closed
+                break
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
+    server.behaviours = ["endless", "good"]
+    with Terminal(sample_repo, "--base-url", server.base_url) as terminal:
+        terminal.wait_for("> ")
+        terminal.type(SIGNED + "\n")
+        terminal.wait_for("and on and on")
+        terminal.type("\x03")
+        terminal.wait_for("stopped; the turn was not kept")
+        assert server.client_left.wait(10)
+        terminal.wait_for("> ")
+        terminal.type("\x03")
+        terminal.wait_for("/quit ends the session")
+        terminal.wait_for("> ")
+        terminal.type(SIGNED + "\n")
+        terminal.wait_for("Sessions are signed with HMAC [1].")
+        terminal.wait_for("turn 1")
+        terminal.wait_for("> ")
+        terminal.type("/turns\n")
+        terminal.wait_for(f"1. {SIGNED}")
+        terminal.wait_for("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+    assert len(rag("turns", "show", "--json").json) == 1
+
+
+def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
+    typed = f"{SIGNED}\n\n/sources\n/nonsense\n{EXPIRE}\n/new\n{SIGNED}\n/turns\n/quit\nnever read\n"
+    done = rag("chat", sample_repo, stdin=typed)
+    assert done.code == 0
+    assert done.out.count("snip/sessions.py:34-39") >= 3
+    assert "/turns    what was asked so far" in done.out
+    assert "turn 2" in done.err
+    first_of_new, kept = rag("turns", "list", "--json").json
+    assert (first_of_new["turn_count"], kept["turn_count"]) == (1, 2)
+    assert rag("chat", "-c", stdin=EXPIRE).code == 0
+    assert len(rag("turns", "show", "--json").json) == 2
+
+
+def test_a_chat_outlives_a_service_that_fails(sample_repo, server):
+    server.behaviours = ["unauthorized", "good"]
+    done = rag("chat", sample_repo, "--base-url", server.base_url, stdin=f"{SIGNED}\n{SIGNED}\n")
+    assert done.code == 0
+    assert "the key" in done.err or "no key" in done.err
+    assert done.out.count("Sessions are signed with HMAC [1].") == 1
+
+
+def test_what_was_typed_in_a_chat_comes_back_in_the_next(sample_repo):
+    with Terminal(sample_repo) as terminal:
+        terminal.wait_for("> ")
+        terminal.type("/turns\n")
+        terminal.wait_for("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+    with Terminal(sample_repo) as terminal:
+        terminal.wait_for("> ")
+        terminal.type("\x1b[A")
+        terminal.wait_for("/turns")
+        terminal.type("\n")
+        terminal.wait_for("> ")
+        terminal.type("/quit\n")
+        assert terminal.end() == 0

@@ -24,7 +24,7 @@ from rag.analysis import TermBags, count_terms
 
 MIN_PACKAGES = 4
 BUCKETS = 8192
-MAX_TERMS = 30_000
+MAX_TERMS = 26_000
 MIN_PAIRS = 12
 HELD_OUT = 0.06
 """Share of the packages that is never trained on, chosen by a hash of the name."""
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("pairs", type=Path)
     parser.add_argument("bags", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--limit", type=int, default=3000, help="pairs a package")
+    parser.add_argument("--limit", type=int, default=2000, help="pairs a package")
     parser.add_argument("--max-terms", type=int, default=MAX_TERMS)
     given = parser.parse_args()
     files = sorted(given.pairs.glob("*/*.jsonl.gz"))

@@ -1,4 +1,4 @@
-"""Train the table: `python train.py BAGS.npz MODEL.pt [--dim 128] [--steps 1500] [--seed 1]`.
+"""Train the table: `python train.py BAGS.npz MODEL.pt [--dim 128] [--steps 2000] [--seed 1]`.
 
 InfoNCE with a learned temperature. A step takes a few groups of pairs, each group from one package, so
 that the wrong answers are those of the same repository and the idf is the one that is used there. Adam,
@@ -29,16 +29,7 @@ class Groups:
     to the power `balance`: 1 leaves the languages as they were mined (most of it Python), 0 makes them equal.
     """
 
-    def __init__(
-        self,
-        bags: Bags,
-        size: int,
-        seed: int,
-        *,
-        share: float = 1.0,
-        balance: float = 1.0,
-        comments: float = 1.0,
-    ) -> None:
+    def __init__(self, bags: Bags, size: int, seed: int, *, share: float = 1.0, balance: float = 1.0) -> None:
         self.size, self.random = size, np.random.default_rng(seed)
         package, names = bags["package"], bags["names"]
         order = np.argsort(package, kind="stable")
@@ -50,11 +41,7 @@ class Groups:
         ]
         if share < 1:
             kept = list(self.random.permutation(kept)[: int(len(kept) * share)])
-        taken = (bags["sort"] != "comment") | (self.random.random(len(package)) < comments)
-        self.members = [
-            members[taken[members]] for members in (order[bounds[n] : bounds[n + 1]] for n in kept)
-        ]
-        self.members = [members for members in self.members if len(members) >= MIN_GROUP]
+        self.members = [order[bounds[n] : bounds[n + 1]] for n in kept]
         weight = np.asarray([len(m) ** 0.6 for m in self.members])
         languages, spoken = np.unique([_main_language(bags, m) for m in self.members], return_inverse=True)
         total = np.bincount(spoken, weights=weight, minlength=len(languages))
@@ -110,13 +97,14 @@ def train(bags: Bags, given: argparse.Namespace) -> Model:
     """Learn a model; progress goes to standard output."""
     torch.manual_seed(given.seed)
     torch.set_num_threads(given.threads)
-    groups = Groups(
-        bags, given.group, given.seed, share=given.share, balance=given.balance, comments=given.comments
-    )
+    groups = Groups(bags, given.group, given.seed, share=given.share, balance=given.balance)
     print(f"{groups.pairs} pairs of {len(groups.members)} packages to learn from", flush=True)
     model = Model(len(bags["vocabulary"]) + BUCKETS, given.dim)
     optimizer = torch.optim.AdamW(
-        [{"params": [model.table], "weight_decay": given.decay}, {"params": list(model.numbers()), "weight_decay": 0.0}],
+        [
+            {"params": [model.table], "weight_decay": given.decay},
+            {"params": list(model.numbers()), "weight_decay": 0.0},
+        ],
         lr=given.rate,
         betas=(0.9, 0.98),
         fused=True,
@@ -144,17 +132,16 @@ def main() -> None:
     parser.add_argument("bags", type=Path)
     parser.add_argument("model", type=Path)
     parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=1536)
     parser.add_argument("--group", type=int, default=384)
     parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--backward", type=float, default=0.3)
-    parser.add_argument("--decay", type=float, default=0.0, help="weight decay of the table")
-    parser.add_argument("--drop-query", type=float, default=0.0)
-    parser.add_argument("--drop-document", type=float, default=0.0)
+    parser.add_argument("--decay", type=float, default=0.01, help="weight decay of the table")
+    parser.add_argument("--drop-query", type=float, default=0.25)
+    parser.add_argument("--drop-document", type=float, default=0.4)
     parser.add_argument("--share", type=float, default=1.0, help="train on this share of the packages")
     parser.add_argument("--balance", type=float, default=0.6, help="1: languages as mined, 0: all alike")
-    parser.add_argument("--comments", type=float, default=1.0, help="share of the comment pairs that is used")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()

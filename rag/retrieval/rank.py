@@ -30,17 +30,17 @@ class Weights:
     """How much each signal is worth."""
 
     lexical: float = 1.0
-    dense: float = 0.9
-    symbol: float = 0.6
+    dense: float = 0.8
+    symbol: float = 0.7
     mention: float = 0.5
-    path: float = 0.2
+    path: float = 0.3
     file: float = 1.1
     test: float = 0.4
     doc: float = 0.35
     config: float = 0.4
     aside: float = 0.6
     asked: float = 1.6
-    class_: float = 0.8
+    class_: float = 0.75
     section: float = 0.6
     repeat: float = 0.95
 

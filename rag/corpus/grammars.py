@@ -40,8 +40,8 @@ _MODULES = {
     "markdown": "markdown",
 }
 
-_SECONDS = 0.5
-_SECONDS_A_MEGABYTE = 2.0
+_SECONDS = 0.3
+_SECONDS_A_MEGABYTE = 1.5
 """A parser needs a tenth of this; on text that is far from its language some need minutes."""
 
 _BLOCK_BYTES = 1 << 12

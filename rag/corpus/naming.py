@@ -107,13 +107,13 @@ def _js_value(symbol: str, value: Node | None, within: str = "") -> Named | None
         return Named(symbol, "function", value.child_by_field_name("body"), within)
     if kind in _JS_CLASSES:
         return Named(symbol, "class", value.child_by_field_name("body"), within)
+    arguments = value.child_by_field_name("arguments") if kind == "call_expression" else None
+    inner = child_of_type(arguments, *_JS_FUNCTIONS) if arguments is not None else None
+    if inner is not None:  # memo(() => …), create((set) => …)
+        return Named(symbol, "function", inner.child_by_field_name("body"), within)
     if not is_long(value):
         return None
-    if kind == "object":
-        return Named(symbol, "block", value, within)
-    if kind == "call_expression":
-        return Named(symbol, "block", value.child_by_field_name("arguments"), within)
-    return Named(symbol, "block", None, within)
+    return Named(symbol, "block", value if kind == "object" else arguments, within)
 
 
 def js_variables(node: Node) -> Named | None:

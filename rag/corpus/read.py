@@ -120,14 +120,13 @@ def _opened(root: Path, path: str) -> BinaryIO:
         raise
     finally:
         os.close(folder)
-    file = os.fdopen(descriptor, "rb")
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and status.st_size <= _LIMIT_BYTES:
-        return file
-    file.close()
-    raise _Unusable(
-        *((skip.TOO_LARGE, f"{status.st_size} bytes") if stat.S_ISREG(status.st_mode) else (skip.SPECIAL,))
-    )
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        raise _Unusable(skip.TOO_LARGE, f"{status.st_size} bytes")
+    raise _Unusable(skip.SPECIAL)
 
 
 def _refuse_data(head: bytes, *, whole: bool) -> None:

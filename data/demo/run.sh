@@ -17,13 +17,13 @@ if ! ls "$work"/werkzeug-* >/dev/null 2>&1; then
 fi
 repository=$(ls -d "$work"/werkzeug-*/ 2>/dev/null | head -n 1)
 if [ -n "$repository" ]; then
-    first="How is a password checked against its hash?"
-    second="And who calls it?"
+    first="Where is an uploaded form parsed?"
+    second="Is there a test for that?"
 else
     echo "demo: no package registry answers (see $work/download.log), so this checkout is asked" >&2
     repository=.
     first="How are old turns kept out of the prompt when the budget is spent?"
-    second="And who calls it?"
+    second="Is there a test for that?"
 fi
 
 printf '\n$ rag ask %s "%s"\n' "$repository" "$first"

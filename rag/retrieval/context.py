@@ -18,6 +18,10 @@ from dataclasses import dataclass, field
 from rag.analysis import terms
 from rag.retrieval.question import Question, last_part
 
+_RELATION_TERMS = frozenset(
+    terms("call calls called caller invoke invoked trigger triggered reference depend")
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -41,8 +45,9 @@ class Carry:
     """How much of the past weighs in a follow-up, against 1 for the question's own terms.
 
     `question` weighs the terms of the last question, `symbol` those of the names last shown, `near` the
-    files last shown, `user` what calls or tests the names last shown when that is asked; each exchange
-    further back counts `fade` times less. A question that could stand alone carries `alone` times as much.
+    files last shown, `user` what calls or tests the names last shown when that is asked (`user_alone`
+    times more when nothing else is); each exchange further back counts `fade` times less. A question that
+    could stand alone carries `alone` times as much.
     """
 
     question: float = 0.55
@@ -52,6 +57,7 @@ class Carry:
     exchanges: int = 3
     near: float = 0.1
     user: float = 0.7
+    user_alone: float = 3.0
     alone: float = 0.7
 
 
@@ -90,13 +96,17 @@ def in_context(question: Question, past: Sequence[Exchange], carry: Carry) -> So
             for term in terms(place.symbol):
                 carried[term] = max(carried.get(term, 0.0), carry.symbol * weight)
         weight *= carry.fade
-    combined = {term: w for term, w in carried.items() if term not in question.terms} | dict(question.terms)
     last = past[-1].places[: carry.places]
+    focus = _focus(last)
+    own = dict(question.terms)
+    if "callers" in question.asks and focus:
+        # "Who calls it?" is answered along the relation; the word itself would find `__call__`.
+        own = {term: weight for term, weight in own.items() if term not in _RELATION_TERMS}
     return Sought(
         question=question,
-        terms=combined,
+        terms={term: weight for term, weight in carried.items() if term not in own} | own,
         carried=carried,
-        focus=_focus(last),
+        focus=focus,
         near=tuple(dict.fromkeys(place.path for place in last)),
         share=share,
         standalone=_in_words(question, past[-1], last) if question.dependent else question.text.strip(),

@@ -18,6 +18,8 @@ from rag.retrieval.rank import TEST, Chunks, Signal
 _MOST_USERS = 250
 _MENTIONED = 0.4
 """What a mention is worth beside a call."""
+_COMMON = 8
+"""A name with so many users says half as much."""
 _DEFINED = 0.6
 """What a definition is worth where its users are asked for."""
 _RELATIONS = frozenset({"callers", "tests"})
@@ -45,14 +47,18 @@ def uses_signal(index: ChunkIndex, chunks: Chunks, sought: Sought, carry: Carry)
     values = np.zeros(len(chunks), np.float32)
     if not sought.question.asks & _RELATIONS:
         return values
+    # "Who calls it?" has no words of its own: then the relation is the whole question.
+    alone = not sought.terms.keys() - sought.carried.keys()
+    user = carry.user * sought.share * (carry.user_alone if alone else 1.0)
     position = {chunk: i for i, chunk in enumerate(chunks.tolist())}
     for name, weight in sought.focus.items():
         call = re.compile(rf"(?<![\w$]){re.escape(name)}\s*(?:\(|<|::|!\()")
-        for chunk in _users_of(index, name)[:_MOST_USERS]:
+        using = _users_of(index, name)[:_MOST_USERS]
+        weight /= 1 + len(using) / _COMMON
+        for chunk in using:
             if chunk in position:
                 is_call = call.search(index.hit(chunk, 0.0, {}).text) is not None
-                value = carry.user * sought.share * weight * (1.0 if is_call else _MENTIONED)
-                values[position[chunk]] += value
+                values[position[chunk]] += user * weight * (1.0 if is_call else _MENTIONED)
     if "tests" in sought.question.asks:
         values[index.kind[chunks] != TEST] *= np.float32(0.5)
     return values

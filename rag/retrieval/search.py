@@ -142,7 +142,8 @@ def _rank(gathered: _Gathered, sought: Sought, best_lexical: float, best_dense: 
 
 def _query_vector(searcher: Searcher, sought: Sought) -> Vectors:
     """The question's vector, with a share of the carried terms' in a follow-up."""
-    own = embed_question(searcher.embedder, searcher.index, sought.question.text, sought.question.terms)
+    terms = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
+    own = embed_question(searcher.embedder, searcher.index, sought.question.text, terms)
     if not sought.carried:
         return own
     about = " ".join((*sought.focus, *sought.carried))

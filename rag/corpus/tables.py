@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from rag.corpus import naming
+from rag.corpus import naming, naming_web
 from rag.corpus.naming import first_name, long_value, wrapped
 from rag.corpus.syntax import Rule, Table, by_field, fixed
 
@@ -43,15 +43,15 @@ def _javascript() -> Table:
             _CLASS, "class_declaration abstract_class_declaration interface_declaration enum_declaration"
         ),
         "type_alias_declaration": by_field("class", body="value"),
-        **_same(naming.js_variables, "lexical_declaration variable_declaration"),
-        "expression_statement": naming.js_statement,
-        "assignment_expression": naming.js_assignment,
-        **_same(naming.js_field, "public_field_definition field_definition"),
-        "pair": naming.js_pair,
-        **_same(naming.ts_namespace, "internal_module module"),
+        **_same(naming_web.js_variables, "lexical_declaration variable_declaration"),
+        "expression_statement": naming_web.js_statement,
+        "assignment_expression": naming_web.js_assignment,
+        **_same(naming_web.js_field, "public_field_definition field_definition"),
+        "pair": naming_web.js_pair,
+        **_same(naming_web.ts_namespace, "internal_module module"),
     }
     rules["ambient_declaration"] = wrapped(dict(rules))
-    rules["export_statement"] = naming.js_export(dict(rules))
+    rules["export_statement"] = naming_web.js_export(dict(rules))
     return _table(
         rules,
         "export_statement ambient_declaration expression_statement call_expression arguments "
@@ -224,29 +224,31 @@ def _bash() -> Table:
 
 
 def _sql() -> Table:
-    return _table({"statement": naming.sql_statement}, "transaction block")
+    return _table({"statement": naming_web.sql_statement}, "transaction block")
 
 
 def _html() -> Table:
-    return _table({"element": naming.html_element}, "element")
+    return _table({"element": naming_web.html_element}, "element")
 
 
 def _css() -> Table:
     kinds = "rule_set media_statement keyframes_statement supports_statement at_rule layer_statement"
-    return _table(_same(naming.css_rule, kinds), "")
+    return _table(_same(naming_web.css_rule, kinds), "")
 
 
 def _json() -> Table:
-    return _table({"pair": naming.data_pair}, "object array")
+    return _table({"pair": naming_web.data_pair}, "object array")
 
 
 def _yaml() -> Table:
     through = "document block_node block_mapping block_sequence block_sequence_item flow_node flow_mapping"
-    return _table(_same(naming.data_pair, "block_mapping_pair flow_pair"), through)
+    return _table(_same(naming_web.data_pair, "block_mapping_pair flow_pair"), through)
 
 
 def _toml() -> Table:
-    return _table({**_same(naming.toml_table, "table table_array_element"), "pair": naming.toml_table}, "")
+    return _table(
+        {**_same(naming_web.toml_table, "table table_array_element"), "pair": naming_web.toml_table}, ""
+    )
 
 
 _TABLES = {

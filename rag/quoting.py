@@ -21,8 +21,12 @@ def one_line(text: str) -> str:
     Line ends, control characters, and characters that change the direction of writing become visible
     escapes, backticks become apostrophes.
     """
-    visible = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), well_formed(text))
-    return visible.replace("`", "'")
+    return visible(text).replace("`", "'")
+
+
+def visible(text: str) -> str:
+    """`text` on one line: what does not print becomes a visible escape, such as `\\n`."""
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), well_formed(text))
 
 
 def without_markers(text: str) -> str:

@@ -22,6 +22,7 @@ from rag.cli.terminal import (
     settings_from,
 )
 from rag.errors import ConfigError, NotFound
+from rag.quoting import visible
 from rag.types import Answer, Conversation, Filters
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def _print_sources(answer: Answer, *, several: bool) -> None:
     if answer.citations:
         out()
     for citation in answer.citations:
-        place = f"{citation.repo}:{citation.place}" if several else citation.place
+        place = visible(f"{citation.repo}:{citation.place}" if several else citation.place)
         out(f"[{citation.n}] {place}{'  ' + citation.symbol if citation.symbol else ''}")
 
 

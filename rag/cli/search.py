@@ -22,6 +22,7 @@ from rag.cli.terminal import (
     settings_from,
 )
 from rag.errors import ConfigError
+from rag.quoting import visible
 from rag.types import Filters, Hit
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
 
 def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:
     for number, hit in enumerate(hits, 1):
-        place = f"{hit.repo}:{hit.place}" if several else hit.place
+        place = visible(f"{hit.repo}:{hit.place}" if several else hit.place)
         name = ".".join(part for part in (hit.scope, hit.symbol) if part)
         out(f"{number:2}. {place}  {name}  {hit.score:.3f}".replace("    ", "  "))
         lines = [line for line in hit.text.splitlines() if line.strip()]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rag.cli.ask import answer_question
 from rag.cli.terminal import out, say
 from rag.errors import RagError
+from rag.quoting import visible
 from rag.service import Dialog
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Session:
                 out(f"{(turn.order or 0) + 1}. {turn.question}")
         elif name == "/sources":
             for citation in turns[-1].citations if turns else ():
-                out(f"{citation}{'' if citation.used else '  (not cited)'}")
+                out(f"{visible(str(citation))}{'' if citation.used else '  (not cited)'}")
         elif name == "/new":
             self._dialog = Dialog(self._engine, self._dialog.repositories)
             say("rag: a new conversation")

@@ -11,6 +11,7 @@ import typer
 from rag.cli import options
 from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, settings_from, table
 from rag.errors import ConfigError, NotFound
+from rag.quoting import visible
 from rag.records import conversation_record, turn_record
 from rag.types import Conversation, DialogTurn
 
@@ -179,7 +180,7 @@ def _print_turn(turn: DialogTurn) -> None:
         if citation.used:
             commit = f"  at {citation.commit[:10]}" if citation.commit else ""
             changed = " + changes" if citation.dirty else ""
-            out(f"{citation}  {citation.symbol}{commit}{changed}".rstrip())
+            out(f"{visible(str(citation))}  {citation.symbol}{commit}{changed}".rstrip())
     out()
 
 

@@ -15,9 +15,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rag.service.loop import aconverse, converse
     from rag.service.dialog import Dialog
     from rag.service.engine import Engine, Repository, forget, index_texts, locate, read_sources
+    from rag.service.loop import aconverse, converse
 
 __all__ = [
     "Dialog",

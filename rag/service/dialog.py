@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rag.corpus.acquire import committed
-from rag.errors import ProviderError
+from rag.errors import ConfigError, ProviderError
 from rag.memory.window import window
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template, render_condense
@@ -84,7 +84,10 @@ class Dialog:
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be made.
+            ConfigError: the question is empty.
         """
+        if not question.strip():
+            raise ConfigError("the question is empty; ask, for instance, where something is done")
         began = time.perf_counter()
         settings = self.engine.settings
         turns = self.turns()
@@ -121,6 +124,8 @@ class Dialog:
 
     def condensing(self, question: str) -> str | None:
         """The prompt that asks a model for the standalone question; None when there is no history."""
+        if not question.strip():
+            return None
         turns = window(
             self.turns(),
             budget_tokens=int(self.engine.settings.context_tokens * _HISTORY_SHARE),

@@ -1,0 +1,441 @@
+"""Bad input, bad disks, bad services: a clear error, the right exit code, and nothing lost."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import pickle
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from command import Ran, command, rag, rag_process
+
+from rag import Engine, load_settings
+from rag.database import format as store_format
+from rag.testing.provider_server import ProviderServer
+
+SIGNED = "How are sessions signed?"
+EXPIRE = "And when do they expire?"
+
+
+def refused(done: Ran, told: str, *, code: int = 2) -> None:
+    """The command ended with this code, printed no result, and said this in its last words."""
+    assert (done.code, done.out) == (code, ""), done
+    assert "Traceback" not in done.err
+    assert told in done.err.splitlines()[-1], done.err
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "folder"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def rag_home(tmp_path: Path) -> Path:
+    return tmp_path / "rag-home"
+
+
+# ---------------------------------------------------------------- repositories
+
+
+@pytest.mark.parametrize("verb", ["ask", "search", "index", "chat"])
+def test_a_folder_that_is_not_there(tmp_path, verb):
+    question = [SIGNED] if verb in ("ask", "search") else []
+    refused(rag(verb, tmp_path / "nowhere", *question), "there is no folder")
+
+
+def test_what_is_no_repository(tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text("x = 1\n")
+    refused(rag("ask", file, SIGNED), "is a file, not a folder")
+    refused(rag("ask", f"file://{tmp_path}/nowhere.git", SIGNED), "no repository to be had")
+    refused(rag("ask", "gopher://example.org/x", SIGNED), "cannot be fetched")
+    refused(rag("ask", "owner/name", SIGNED, cwd=tmp_path), "https://github.com/owner/name")
+
+
+def test_an_empty_repository(folder, rag_home):
+    for prepare in (lambda: None, lambda: subprocess.run(["git", "init", "-q"], cwd=folder, check=True)):
+        prepare()
+        refused(rag("ask", folder, SIGNED), "0 files seen")
+    assert not list((rag_home / "stores").glob("*.pkl"))
+
+
+def test_only_binaries(folder):
+    (folder / "logo.png").write_bytes(b"\x89PNG")
+    (folder / "tool").write_bytes(bytes(range(256)) * 8)
+    refused(rag("ask", folder, SIGNED), "2 files seen, none usable (2 binary")
+
+
+def _modes_bind_root() -> None:
+    """Give up what lets root pass over file modes, from the next program on."""
+    if os.geteuid() == 0:
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            if prctl(24, capability, 0, 0, 0):  # PR_CAPBSET_DROP
+                raise OSError(ctypes.get_errno(), "root cannot give up its privileges here")
+
+
+@pytest.fixture(scope="module")
+def unprivileged() -> Callable[..., Ran]:
+    """Runs the command as somebody whom file modes bind."""
+    if sys.platform != "linux" and os.geteuid() == 0:
+        pytest.skip("root cannot give up its privileges on this system")
+    return functools.partial(rag_process, preexec_fn=_modes_bind_root)
+
+
+def test_no_permission_to_read(sample_repo, unprivileged):
+    secret = sample_repo / "snip" / "sessions.py"
+    secret.chmod(0)
+    (sample_repo / "docs").chmod(0)
+    done = unprivileged("index", sample_repo, "-v")
+    assert done.code == 0
+    assert "snip/sessions.py" in done.out
+    assert "docs" in done.out
+    assert "unreadable" in done.out or "cannot be read" in done.out
+    (sample_repo / "docs").chmod(0o755)
+    sample_repo.chmod(0)
+    refused(unprivileged("ask", sample_repo, SIGNED), "no permission to read")
+    sample_repo.chmod(0o755)
+
+
+def test_a_home_that_cannot_be_written(sample_repo, rag_home, unprivileged):
+    rag_home.mkdir(mode=0o500)
+    refused(unprivileged("ask", sample_repo, SIGNED), "point RAG_HOME at a folder that can be written")
+    done = unprivileged("doctor")
+    assert done.code == 2
+    assert "export RAG_HOME=" in done.out
+    rag_home.chmod(0o700)
+
+
+def test_a_200_mb_file_is_named_and_costs_nothing(sample_repo):
+    with (sample_repo / "dump.py").open("wb") as file:
+        file.truncate(200_000_000)
+    report = rag("index", sample_repo, "--json").json
+    assert [s["detail"] for s in report["skipped"] if s["path"] == "dump.py"] == ["200000000 bytes"]
+    assert rag("ask", sample_repo, SIGNED).code == 0
+
+
+def test_a_line_of_five_megabytes(sample_repo, monkeypatch):
+    (sample_repo / "bundle.js").write_text("var a=1;" * 625_000)
+    monkeypatch.setenv("RAG_MAX_FILE_BYTES", "10000000")
+    report = rag("index", sample_repo, "--json").json
+    assert "a line of more than" in next(s["detail"] for s in report["skipped"] if s["path"] == "bundle.js")
+    (sample_repo / "bundle.js").write_text("// " + "session " * 5_000 + "\n" + "x = 1\n" * 90_000)
+    found = rag("search", sample_repo, "session", "--json", "-k", 100).json["results"]
+    assert all(len(hit["text"]) < 20_000 for hit in found)
+
+
+def test_bytes_that_are_no_utf_8(sample_repo):
+    (sample_repo / "latin.py").write_bytes(b'def caf\xe9():\n    """Der K\xe4se \xff\xfe walrus."""\n')
+    found = rag("search", sample_repo, "walrus", "--json").json["results"]
+    assert found[0]["path"] == "latin.py"
+    assert "Käse" in found[0]["text"]
+
+
+def test_a_loop_of_links(sample_repo):
+    (sample_repo / "loop").symlink_to(sample_repo)
+    (sample_repo / "a").symlink_to(sample_repo / "b")
+    (sample_repo / "b").symlink_to(sample_repo / "a")
+    shutil.rmtree(sample_repo / ".git")
+    report = rag("index", sample_repo, "--json").json
+    assert {"loop", "a", "b"} <= {skip["path"] for skip in report["skipped"]}
+    refused(rag("ask", sample_repo / "a", SIGNED), "loop")
+
+
+@pytest.mark.parametrize("in_git", [False, True])
+def test_names_that_nobody_would_choose(folder, in_git):
+    names = [
+        "new\nline.py",
+        "quo'te\".py",
+        " space .py",
+        "-rf.py",
+        "back`tick.py",
+        "$(id).py",
+        "ünïcödé.py",
+        "%s{x}.py",
+    ]
+    for number, name in enumerate(names):
+        (folder / name).write_text(f"def walrus_{number}():\n    return 'tusk'\n")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff\xfe.py")).write_text("def walrus_9():\n    pass\n")
+    if in_git:
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+        subprocess.run(["git", "add", "--all"], cwd=folder, check=True)
+    report = rag("index", folder, "--json").json
+    assert report["files"] == len(names)
+    assert [skip["path"] for skip in report["skipped"]] == ["\\xff\\xfe.py"]
+    found = rag("search", folder, "walrus tusk", "--json", "-k", 20).json["results"]
+    assert {hit["path"] for hit in found} == set(names)
+    lines = rag("search", folder, "walrus tusk", "-k", 20).out.splitlines()
+    assert len([line for line in lines if "def walrus" in line]) == len(names)
+    assert [line for line in lines if line.startswith("line.py")] == []
+    for name in names:
+        done = rag("ask", folder, f"walrus_{names.index(name)}", "--json")
+        assert done.code == 0
+    assert rag("turns", "show").code == 0
+    assert rag("index", folder, "--json").json["action"] == "fresh"
+
+
+# ---------------------------------------------------------------- stores
+
+
+@pytest.fixture
+def store(sample_repo: Path) -> Path:
+    assert rag("ask", sample_repo, SIGNED).code == 0
+    return Path(rag("index", sample_repo, "--json").json["store"])
+
+
+class Hostile:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("touch hostile-code-ran",)
+
+
+def _newer(content: bytes) -> bytes:
+    return content.replace(b"\x8c\x06format\x94K\x01", b"\x8c\x06format\x94K\x63", 1)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda content: content[:1000], "cannot be read"),
+        (lambda content: content[:-100], "bytes instead of"),
+        (lambda content: b"", "the file is empty"),
+        (lambda content: pickle.dumps({"magic": store_format.MAGIC, "db": Hostile()}), "not plain data"),
+        (lambda content: pickle.dumps(["a", "list"]), "not written by rag"),
+        (_newer, "upgrade rag"),
+    ],
+    ids=["a header cut short", "cut short", "empty", "hostile", "foreign", "newer"],
+)
+def test_a_store_that_is_not_what_it_was(sample_repo, store, damage, told, tmp_path):
+    content = damage(store.read_bytes())
+    store.write_bytes(content)
+    for verb in ("ask", "search"):
+        done = rag(verb, sample_repo, SIGNED, cwd=tmp_path)
+        refused(done, told)
+        assert "--rebuild" in done.err
+    assert store.read_bytes() == content
+    assert "BAD\tstores" in rag("doctor", "--quick", cwd=tmp_path).out
+    assert rag("index", sample_repo, "--rebuild").code == 0
+    assert rag("ask", EXPIRE, "-c").code == 0
+    assert len(rag("turns", "show", "--json").json) == 2
+    assert not (tmp_path / "hostile-code-ran").exists()
+
+
+def test_a_file_of_turns_that_is_damaged_is_left_alone(sample_repo, rag_home):
+    rag_home.mkdir()
+    database = rag_home / "turns.db"
+    database.write_bytes(b"this is no database" * 100)
+    refused(rag("ask", sample_repo, SIGNED, "-c"), "nothing was changed")
+    assert database.read_bytes() == b"this is no database" * 100
+
+
+def _small_files(limit_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+
+
+def test_a_full_disk_while_indexing_leaves_the_store_that_was(sample_repo, store):
+    before = store.read_bytes()
+    for number in range(40):
+        (sample_repo / f"more_{number}.py").write_text(f"def walrus_{number}():\n    return {number}\n" * 20)
+    full = functools.partial(rag_process, preexec_fn=functools.partial(_small_files, 20_000))
+    refused(full("index", sample_repo), "no room is left")
+    refused(full("index", sample_repo, "--rebuild"), "no room is left")
+    assert store.read_bytes() == before
+    assert [file.name for file in store.parent.iterdir() if file.name.endswith(".tmp")] == []
+    assert rag("index", sample_repo, "--json").json["changed"] == 40
+
+
+def test_a_full_disk_while_saving_a_turn_loses_no_other(sample_repo, store):
+    done = rag_process("ask", EXPIRE, "-c", preexec_fn=functools.partial(_small_files, 8_192))
+    assert done.code == 2
+    assert "free some room" in done.err.splitlines()[-1]
+    assert [turn["question"] for turn in rag("turns", "show", "--json").json] == [SIGNED]
+    assert rag("ask", EXPIRE, "-c", "--json").json["number"] == 2
+
+
+def test_two_builders_at_once_both_succeed(sample_repo):
+    running = [
+        subprocess.Popen(
+            command("index", sample_repo, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    ended = [(process.communicate(timeout=60), process.returncode) for process in running]
+    assert [code for _, code in ended] == [0, 0], ended
+    assert len(rag("index", "--list", "--json").json) == 1
+    assert rag("index", sample_repo, "--json").json["action"] == "fresh"
+
+
+def test_killed_while_indexing_and_asked_again(sample_repo, rag_home):
+    for number in range(300):
+        (sample_repo / f"more_{number}.py").write_text(f"def walrus_{number}():\n    return {number}\n" * 40)
+    with subprocess.Popen(command("index", sample_repo), stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"reading" in process.stderr.readline()
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    done = rag("ask", sample_repo, SIGNED)
+    assert done.code == 0
+    assert "snip/sessions.py" in done.out
+    assert [f.name for f in (rag_home / "stores").iterdir() if f.name.endswith(".tmp")] == []
+
+
+def test_killed_while_saving_turns_every_saved_turn_is_whole(sample_repo):
+    code = textwrap.dedent(f"""
+        from rag import Dialog, Engine, load_settings
+        from rag.service import converse
+        engine = Engine(load_settings())
+        dialog = Dialog(engine, [engine.repository({str(sample_repo)!r})], name="long")
+        for number in range(10_000):
+            *_, answer = converse(dialog, f"How are sessions signed, time {{number}}?", engine.generator())
+            print(answer.turn_order, flush=True)
+    """)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for _ in range(5):
+            said = int(process.stdout.readline())
+        process.kill()
+    turns = rag("turns", "show", "--conversation", "long", "--json").json
+    assert len(turns) >= said + 1 == 5
+    assert [turn["order"] for turn in turns] == list(range(len(turns)))
+    assert all(turn["answer"] and turn["citations"] and turn["complete"] for turn in turns)
+    assert rag("ask", EXPIRE, "--conversation", "long", "--json").json["number"] == len(turns) + 1
+
+
+# ---------------------------------------------------------------- services
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for between two tries."""
+    from rag.backends import openai_client
+
+    retries = functools.partial(openai_client.Retries, sleep=lambda pause_s: None)
+    monkeypatch.setattr(openai_client, "Retries", retries)
+
+
+@pytest.fixture
+def server(impatient: None) -> Iterator[ProviderServer]:
+    with ProviderServer(answers=["Sessions are signed with HMAC of the payload [1]."]) as running:
+        yield running
+
+
+def test_nobody_answers_at_the_address(sample_repo, impatient):
+    for flags in (("--model", "m"), ()):
+        done = rag("ask", sample_repo, SIGNED, "--base-url", "http://127.0.0.1:9/v1", *flags)
+        refused(done, "nothing answers at 127.0.0.1:9", code=3)
+    assert rag("turns", "list", "--json").json == []
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "told"),
+    [
+        ("unauthorized", "to a valid key"),
+        ("rate_limited", "try again in"),
+        ("out_of_quota", "billing"),
+        ("fails", "try again later"),
+        ("not_json", "It usually ends in /v1"),
+        ("unknown_model", "--model"),
+        ("too_long", "--context-tokens"),
+        ("empty", "gave no answer"),
+    ],
+)
+def test_a_service_that_refuses_or_fails(sample_repo, server, behaviour, told):
+    server.behaviours = [behaviour]
+    done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--model", "test-model")
+    refused(done, told, code=3)
+    assert rag("turns", "list", "--json").json == []
+
+
+def test_an_answer_cut_in_the_middle_is_shown_and_not_kept_unless_asked(sample_repo, server):
+    server.behaviours = ["cut"]
+    flags = ("--base-url", server.base_url, "--model", "test-model")
+    done = rag("ask", sample_repo, SIGNED, *flags)
+    assert done.code == 3
+    assert done.out.startswith("Sessions are")
+    assert "broke off after" in done.err
+    assert rag("turns", "list", "--json").json == []
+    assert rag("ask", sample_repo, SIGNED, *flags, "--keep-broken").code == 3
+    assert "(broke off)" in rag("turns", "show").out
+
+
+def test_a_service_that_does_not_answer_in_time(sample_repo, server, monkeypatch):
+    server.behaviours = ["slow"]
+    monkeypatch.setenv("RAG_TIMEOUT", "0.2")
+    done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--model", "test-model")
+    refused(done, "RAG_TIMEOUT", code=3)
+
+
+@pytest.mark.parametrize("context_tokens", [20, 300])
+def test_a_context_too_small_for_one_line_of_a_source(sample_repo, server, context_tokens):
+    limits = ("--context-tokens", context_tokens, "--answer-tokens", 10)
+    done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--model", "test-model", *limits)
+    refused(done, "raise --context-tokens")
+    assert server.chats == []
+
+
+# ---------------------------------------------------------------- settings and questions
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("model = ", "mend or remove it"),
+        ('modle = "x"\n', "'modle', which is no setting"),
+        ('context_tokens = "many"\n', "context_tokens = 'many', which cannot be used"),
+        ("context_tokens = -5\n", "must be above zero"),
+        ('base_url = "not an address"\n', "it looks like http://"),
+        ("api_key = 12345678\n", "text is expected"),
+    ],
+)
+def test_a_settings_file_that_is_wrong(sample_repo, rag_home, text, told):
+    rag_home.mkdir()
+    (rag_home / "config.toml").write_text(text)
+    done = rag("ask", sample_repo, SIGNED)
+    refused(done, told)
+    assert "12345678" not in done.err
+
+
+def test_a_question_of_100_kilobytes(sample_repo):
+    long = "How are sessions signed? " * 4_000
+    refused(rag("ask", sample_repo, long), "ask a shorter question")
+    done = rag("ask", sample_repo, long, "--context-tokens", 100_000)
+    assert done.code == 0
+    assert "snip/sessions.py" in done.out
+    assert rag("search", sample_repo, long).code == 0
+
+
+@pytest.mark.parametrize("question", ["", "   ", "\n\t"])
+def test_an_empty_question(sample_repo, question):
+    for verb in ("ask", "search"):
+        refused(rag(verb, sample_repo, question), "the question is empty")
+
+
+@pytest.mark.parametrize("question", ["the of and is", "???", "🦄🦄", "\x00\x1b[31m", "--", "<|endoftext|>"])
+def test_a_question_of_nothing_to_search_for(sample_repo, question):
+    done = rag("ask", "--json", "--", sample_repo, question)
+    assert done.code in (0, 1)
+    assert done.json["found"] is (done.code == 0)
+    assert done.json["answer"]
+    assert rag("ask", "-c", EXPIRE).code in (0, 1)
+
+
+def test_python_refuses_an_empty_question_too(sample_repo):
+    from rag import RAG
+    from rag.errors import ConfigError
+
+    rag_component = RAG()
+    rag_component.prepare_retriever(str(sample_repo))
+    with pytest.raises(ConfigError, match="empty"):
+        rag_component("  ")
+    assert rag_component.memory() == {}
+    assert Engine(load_settings()).turns.conversations() == []

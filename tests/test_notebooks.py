@@ -1,0 +1,88 @@
+"""The notebooks run offline from top to bottom, and show what they promise.
+
+`python tests/test_notebooks.py` runs them and writes their outputs anew.
+"""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def executed(path: Path) -> Any:
+    """The notebook with the outputs of a run from top to bottom."""
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        record_timing=False,
+        resources={"metadata": {"path": str(FOLDER)}},
+    )
+    client.execute()
+    return tidied(notebook)
+
+
+def tidied(notebook: Any) -> Any:
+    """Leave out what differs from run to run: where something is drawn, its plain form is not kept."""
+    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if "text/html" in output.get("data", {}):
+                output.data = {"text/html": output.data["text/html"]}
+    return notebook
+
+
+def outputs(notebook: Any, kind: str) -> str:
+    """All outputs of one kind: `stdout`, `stderr`, or a MIME type."""
+    parts = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("name") == kind:
+                parts.append(output["text"])
+            elif kind in output.get("data", {}):
+                parts.append(output["data"][kind])
+    return "\n".join(parts)
+
+
+def shows_the_story(notebook: Any) -> None:
+    printed, drawn = outputs(notebook, "stdout"), outputs(notebook, "text/html")
+    assert outputs(notebook, "stderr") == ""
+    assert "left out: .env (likely secret)" in printed
+    assert "a-key-that-nobody-should-find" not in printed + drawn
+    assert re.search(r"^\[1\] snip/sessions\.py:\d+-\d+ SessionSigner", printed, re.MULTILINE)
+    assert "How are sessions signed?</div>" in drawn
+    assert "2. And when do they expire?</div>" in drawn
+    assert "snip/sessions.py" in drawn
+    assert re.search(r"updated: 1 of \d+ files read again", printed)
+    assert "5. And who verifies them?" in printed
+    assert "You know the repository snip by heart." in printed
+    assert "5 turns and" in printed
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs_from_top_to_bottom(path: Path) -> None:
+    shows_the_story(executed(path))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_outputs_kept_are_small_and_of_no_machine(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    shows_the_story(notebook)
+    text = path.read_text(encoding="utf-8")
+    assert len(text) < 100_000
+    assert not re.search(rf"{re.escape(tempfile.gettempdir())}/|/home/|/root/|/Users/", text)
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-", text)
+
+
+if __name__ == "__main__":
+    for notebook_path in NOTEBOOKS:
+        nbformat.write(executed(notebook_path), notebook_path)

@@ -17,7 +17,7 @@ if ! ls "$work"/werkzeug-* >/dev/null 2>&1; then
 fi
 repository=$(ls -d "$work"/werkzeug-*/ 2>/dev/null | head -n 1)
 if [ -n "$repository" ]; then
-    first="Where is an uploaded form parsed?"
+    first="How does the server restart when a file changes?"
     second="Is there a test for that?"
 else
     echo "demo: no package registry answers (see $work/download.log), so this checkout is asked" >&2

@@ -20,7 +20,7 @@ _MENTIONED = 0.4
 """What a mention is worth beside a call."""
 _COMMON = 8
 """A name with so many users says half as much."""
-_DEFINED = 0.6
+_DEFINED = 0.35
 """What a definition is worth where its users are asked for."""
 _RELATIONS = frozenset({"callers", "tests"})
 

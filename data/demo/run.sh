@@ -18,12 +18,12 @@ fi
 repository=$(ls -d "$work"/werkzeug-*/ 2>/dev/null | head -n 1)
 if [ -n "$repository" ]; then
     first="How does the server restart when a file changes?"
-    second="Is there a test for that?"
+    second="And who calls it?"
 else
     echo "demo: no package registry answers (see $work/download.log), so this checkout is asked" >&2
     repository=.
     first="How are old turns kept out of the prompt when the budget is spent?"
-    second="Is there a test for that?"
+    second="And who calls it?"
 fi
 
 printf '\n$ rag ask %s "%s"\n' "$repository" "$first"

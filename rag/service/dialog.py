@@ -173,4 +173,10 @@ class Dialog:
 
 def _exchange(turn: DialogTurn) -> Exchange:
     used = [c for c in turn.citations if c.used] or list(turn.citations)
-    return Exchange(turn.question, tuple(Place(c.path, c.symbol) for c in used))
+    return Exchange(turn.question, tuple(_place(c) for c in used))
+
+
+def _place(citation: Citation) -> Place:
+    """A citation names what it shows in full: `Outer.Inner.name`."""
+    scope, _, symbol = citation.symbol.rpartition(".")
+    return Place(citation.path, symbol, scope)

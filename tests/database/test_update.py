@@ -197,7 +197,7 @@ def test_skipped_by_content_is_remembered_and_reported(indexed, sample_repo):
     (sample_repo / "blob.py").write_bytes(b"x = 1\n\0\0\0binary\n" * 50)
     os.utime(sample_repo / "blob.py", (1_700_000_000, 1_700_000_000))
     _, first = indexed()
-    store, second = indexed()
+    _, second = indexed()
     assert second.action == "fresh"
     assert [s.path for s in second.skipped if s.path == "blob.py"] == ["blob.py"]
     assert first.skipped == second.skipped

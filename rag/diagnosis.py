@@ -108,7 +108,9 @@ def _memory(settings: Settings) -> Finding:
     except RagError as error:
         return Finding("memory", "bad", str(error), "rag … --memory sqlite:///ANOTHER/FILE")
     return Finding(
-        "memory", "ok", f"{count} conversations in {settings.memory or settings.home / 'turns.db'}"
+        "memory",
+        "ok",
+        f"{count} conversation{'' if count == 1 else 's'} in {settings.memory or settings.home / 'turns.db'}",
     )
 
 

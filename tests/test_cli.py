@@ -439,6 +439,13 @@ def test_turns_are_named_by_number_or_id(conversation):
     assert rag("turns", "show", "--conversation", "logout").code == 2
 
 
+def test_a_conversation_is_named_by_the_beginning_of_its_id_where_that_is_enough(conversation):
+    (login,) = [c for c in rag("turns", "list", "--json").json if c["name"] == "login"]
+    for name in (login["id"], login["id"][:8]):
+        assert len(rag("turns", "show", "--conversation", name, "--json").json) == 2
+    assert rag("turns", "show", "--conversation", login["id"][:7]).code == 2
+
+
 def test_an_export_is_every_turn_on_a_line_of_its_own(conversation, tmp_path):
     lines = [json.loads(line) for line in rag("turns", "export", "--conversation", "login").out.splitlines()]
     assert lines[0]["conversation"]["name"] == "login"
@@ -456,7 +463,7 @@ def test_deleting_asks_first_and_says_what_went(conversation):
     for refusal in ("n\n", ""):
         assert rag("turns", "delete", "--conversation", "login", stdin=refusal).code == 2
     assert rag("turns", "show", "--conversation", "login").code == 0
-    assert rag("turns", "delete", "--conversation", "login", "--yes").out == "deleted 1 turns of login\n"
+    assert rag("turns", "delete", "--conversation", "login", "--yes").out == "deleted 1 turn of login\n"
     assert rag("turns", "show", "--conversation", "login").code == 2
 
 

@@ -1,5 +1,6 @@
 """What README.md says is so: commands parse, Python runs, links lead somewhere."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -99,6 +100,25 @@ def test_python_in_the_readme_runs(code: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "snip/sessions.py" in done.stdout
+
+
+def test_batch_answers_as_the_readme_shows(sample_repo: Path) -> None:
+    (block,) = [block for block in blocks("text") if block.startswith("→")]
+    asked = re.findall(r"^→ (.*)$", block, re.MULTILINE)
+    shown = [json.loads(line.replace("…", "null")) for line in re.findall(r"^← (.*)$", block, re.MULTILINE)]
+    done = subprocess.run(
+        [sys.executable, "-m", "rag", "search", str(sample_repo), "--batch"],
+        input="\n".join(asked),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ready, *answers = map(json.loads, done.stdout.splitlines())
+    assert list(ready) == ["ready", "chunks", "history"]
+    for answer in answers:
+        for result in answer["results"]:
+            result["score"] = None
+    assert answers == shown
 
 
 def test_links_lead_somewhere() -> None:

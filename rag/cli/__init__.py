@@ -12,6 +12,7 @@ from rag.cli.ask import ask, chat
 from rag.cli.doctor import doctor
 from rag.cli.evaluate import evaluate
 from rag.cli.index import index
+from rag.cli.options import WordsCommand
 from rag.cli.search import search
 from rag.cli.turns import app as turns
 
@@ -22,9 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(ask)
+app.command(cls=WordsCommand)(ask)
 app.command()(chat)
-app.command()(search)
+app.command(cls=WordsCommand)(search)
 app.command()(index)
 app.add_typer(turns, name="turns")
 app.command("eval")(evaluate)

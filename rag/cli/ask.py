@@ -13,6 +13,7 @@ import typer
 from rag.cli import options
 from rag.cli.terminal import (
     NOTHING_FOUND,
+    counted,
     errors_as_exit_codes,
     opened_engine,
     out,
@@ -230,7 +231,9 @@ def _print_figures(engine: Engine, answer: Answer) -> None:
     for note in answer.notes:
         say(f"rag: {note}")
     if answer.invented:
-        say(f"rag: {answer.invented} references to sources that were never shown were removed")
+        say(f"rag: removed {counted(answer.invented, 'reference')} to sources that were never shown")
+    if answer.found and answer.sources and not answer.citations:
+        say(f"rag: the answer refers to none of the {counted(len(answer.sources), 'source')} it was shown")
     usage = answer.usage
     parts = [seconds(answer.seconds)]
     if engine.settings.has_model:

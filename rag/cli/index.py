@@ -10,6 +10,7 @@ import typer
 
 from rag.cli import options
 from rag.cli.terminal import (
+    counted,
     errors_as_exit_codes,
     megabytes,
     opened_engine,
@@ -140,4 +141,4 @@ def _remove(settings: Settings, text: str, ref: str | None, *, json: bool) -> No
     if json:
         out_json({"removed": removed, "freed_bytes": freed})
     else:
-        out(f"removed {removed} stores of {text}, {megabytes(freed)}")
+        out(f"removed {counted(removed, 'store')} of {text}, {megabytes(freed)}")

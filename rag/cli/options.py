@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 _MODEL = "Language model"
 _INDEX = "Index"
 _CONVERSATION = "Conversation"
+
+
+class WordsCommand(TyperCommand):
+    """A command of `[SOURCE] QUESTION`, whose usage line says so."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The pieces of the usage line after the command's name."""
+        return [self.options_metavar or "", "[SOURCE] QUESTION"]
+
 
 Model = Annotated[str | None, typer.Option("--model", help="The model that answers.", rich_help_panel=_MODEL)]
 BaseUrl = Annotated[

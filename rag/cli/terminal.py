@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 NOTHING_FOUND = 1
 INTERRUPTED = 130
 
+_NAME_WIDTH = 36  # an id
+
 _STAGES = {"scan": "looking for changes", "chunk": "reading", "embed": "embedding", "write": "saving"}
 
 
@@ -196,10 +198,20 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     from rich.markup import escape
     from rich.table import Table
 
-    drawn = Table(*columns, title=title or None, title_justify="left")
-    for row in rows:
-        drawn.add_row(*(escape(str(cell)) for cell in row))
+    drawn = Table(title=title or None, title_justify="left")
+    cells = [[str(cell) for cell in row] for row in rows]
+    for position, column in enumerate(columns):
+        # Nothing is cut off: a path may be copied from here. Names stay on one line where they can.
+        whole = all(len(row[position]) <= _NAME_WIDTH and " " not in row[position] for row in cells)
+        drawn.add_column(column, overflow="fold", no_wrap=whole)
+    for row in cells:
+        drawn.add_row(*map(escape, row))
     Console().print(drawn)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 turn`, `2 turns`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def megabytes(size_bytes: int) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, settings_from, table
+from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, settings_from, table
 from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
 from rag.records import conversation_record, turn_record
@@ -17,6 +18,8 @@ from rag.types import Conversation, DialogTurn
 
 if TYPE_CHECKING:
     from rag.service import Engine
+
+_SHOWN_OF_AN_ID = 8
 
 app = typer.Typer(help="List, show, export and delete the conversations kept.", no_args_is_help=False)
 
@@ -55,7 +58,9 @@ def list_conversations(json: options.Json = False, memory: options.Memory = None
             first = turns[0].question if turns else ""
             about = ", ".join(source.name for source in conversation.sources)
             when = conversation.updated.astimezone().strftime("%Y-%m-%d %H:%M")
-            rows.append((conversation.name or conversation.id, about, len(turns), when, first[:60]))
+            rows.append(
+                (conversation.name or _shown_id(conversation.id), about, len(turns), when, first[:60])
+            )
         table("", ("conversation", "about", "turns", "last", "first question"), rows)
 
 
@@ -137,7 +142,13 @@ def delete(
         title = chosen.name or chosen.id
         if not yes and not typer.confirm(f"delete the conversation {title} and all its turns?", err=True):
             raise ConfigError("nothing was deleted")
-        out(f"deleted {engine.turns.delete_conversation(chosen.id, namespace=namespace)} turns of {title}")
+        gone = engine.turns.delete_conversation(chosen.id, namespace=namespace)
+        out(f"deleted {counted(gone, 'turn')} of {title}")
+
+
+def _shown_id(conversation: str) -> str:
+    """The id; on a terminal its beginning, which names the conversation as well and leaves room."""
+    return conversation[:_SHOWN_OF_AN_ID] if sys.stdout.isatty() else conversation
 
 
 def _named(engine: Engine, name: str | None) -> Conversation:
@@ -178,9 +189,9 @@ def _print_turn(turn: DialogTurn) -> None:
     out()
     for citation in turn.citations:
         if citation.used:
-            commit = f"  at {citation.commit[:10]}" if citation.commit else ""
             changed = " + changes" if citation.dirty else ""
-            out(f"{visible(str(citation))}  {citation.symbol}{commit}{changed}".rstrip())
+            commit = f"at {citation.commit[:10]}{changed}" if citation.commit else ""
+            out("  ".join(part for part in (visible(str(citation)), citation.symbol, commit) if part))
     out()
 
 

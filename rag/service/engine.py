@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,9 @@ from rag.types import Checkout, Conversation, Filters, IndexReport, Source, Sour
 Progress = Callable[[str, int, int], None]
 Notice = Callable[[str], None]
 Confirm = Callable[[Sequence[str], Embedder], None]
+
+
+_ID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +178,21 @@ class Engine:
         return repository
 
     def find_conversation(self, name: str, asked: Sequence[Source] = ()) -> Conversation:
-        """The conversation of this id or name.
+        """The conversation of this id or name, or whose id alone begins like this.
 
         Raises:
             NotFound: there is none.
             ConversationMismatch: it is about other repositories than `asked` (none asked is fine).
         """
-        found = self.turns.conversation(name, namespace=self.settings.namespace)
+        namespace = self.settings.namespace
+        try:
+            found = self.turns.conversation(name, namespace=namespace)
+        except NotFound:
+            every = self.turns.conversations(namespace=namespace) if _ID_BEGINS.fullmatch(name) else []
+            alike = [conversation for conversation in every if conversation.id.startswith(name)]
+            if len(alike) != 1:
+                raise
+            found = alike[0]
         if asked and set(asked) != set(found.sources):
             raise ConversationMismatch(
                 conversation=name,

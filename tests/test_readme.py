@@ -102,6 +102,14 @@ def test_python_in_the_readme_runs(code: str) -> None:
     assert "snip/sessions.py" in done.stdout
 
 
+def test_the_demo_shown_is_the_demo_that_runs() -> None:
+    script = (ROOT / "data/demo/run.sh").read_text(encoding="utf-8")
+    shown = [block for block in blocks("text") if block.startswith("$ rag ask .demo/")]
+    questions = re.findall(r'^\$ rag ask .*"(.*)"', shown[0], re.MULTILINE)
+    assert len(questions) == 2
+    assert all(f'="{question}"' in script for question in questions)
+
+
 def test_batch_answers_as_the_readme_shows(sample_repo: Path) -> None:
     (block,) = [block for block in blocks("text") if block.startswith("→")]
     asked = re.findall(r"^→ (.*)$", block, re.MULTILINE)

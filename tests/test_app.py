@@ -15,7 +15,7 @@ from conftest import git
 from rag import RAG, Answer, Dialog, Engine, load_settings
 from rag.errors import ConversationMismatch, NotFound, ProviderBroke, TemplateError
 from rag.ports import TextGenerator
-from rag.service import converse
+from rag.service import aconverse, converse
 from rag.testing.local_model import LocalModel
 from rag.testing.provider_server import ProviderServer
 from rag.types import DialogTurn
@@ -112,6 +112,18 @@ def test_a_program_opened_again_goes_on_where_the_other_ended(opened, sample_rep
     answer = ask(dialog, EXPIRE)
     assert answer.citations[0].path == "snip/sessions.py"
     assert [turn.question for turn in dialog.turns()] == [SIGNED, EXPIRE]
+
+
+def test_a_name_that_two_programs_begin_at_once_is_one_conversation(opened, sample_repo):
+    one, two = (
+        Dialog(engine, [engine.repository(str(sample_repo))], name="login") for engine in (opened(), opened())
+    )
+    first = converse(one, SIGNED, one.engine.generator())
+    next(first)
+    ask(two, EXPIRE)
+    *_, answer = first
+    assert answer.turn_order == 1
+    assert one.conversation.id == two.conversation.id
 
 
 def test_several_repositories_are_asked_at_once_and_citations_say_which(opened, sample_repo, tmp_path):
@@ -260,6 +272,17 @@ def test_a_follow_up_that_cannot_be_rewritten_is_still_answered(sample_repo, ser
         server.behaviours = ["unauthorized", "good"]
         assert ask(dialog, EXPIRE).citations[0].path == "snip/sessions.py"
     assert [text for text in told if "was not rewritten" in text]
+
+
+async def test_an_event_loop_keeps_a_broken_answer_only_on_request(opened, sample_repo, server):
+    server.behaviours = ["cut"]
+    server.answers = ["It is signed by HMAC of the payload under the key."]
+    dialog = begun(opened(base_url=server.base_url), sample_repo)
+    generator = dialog.engine.generator()
+    for keep_broken in (False, True):
+        with pytest.raises(ProviderBroke):
+            [piece async for piece in aconverse(dialog, SIGNED, generator, keep_broken=keep_broken)]
+        assert [turn.complete for turn in dialog.turns()] == [False] * keep_broken
 
 
 def test_an_invented_citation_is_taken_out_and_counted(opened, sample_repo, server):

@@ -191,9 +191,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
     def _begin(self, sources: Sequence[Source]) -> Conversation:
         if self._named is not None and self.memory.conversation is None:
-            self.memory.conversation = self.engine.turns.create_conversation(
-                namespace=self.engine.settings.namespace, name=self._named, sources=sources
-            )
+            self.memory.conversation = self.engine.begin_conversation(self._named, sources)
         return self.memory.begin(sources)
 
     def _dialog(self, language: str | None = None) -> Dialog:

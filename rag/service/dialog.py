@@ -58,10 +58,7 @@ class Dialog:
         self._begin = begin or self._begin_stored
 
     def _begin_stored(self, sources: Sequence[Source]) -> Conversation:
-        engine = self.engine
-        return engine.turns.create_conversation(
-            namespace=engine.settings.namespace, name=self.name, sources=sources
-        )
+        return self.engine.begin_conversation(self.name, sources)
 
     def turns(self) -> list[DialogTurn]:
         """The turns so far, oldest first."""

@@ -201,6 +201,19 @@ class Engine:
             )
         return found
 
+    def begin_conversation(self, name: str, sources: Sequence[Source]) -> Conversation:
+        """A new conversation; the one of this name that another process began meanwhile, if it did.
+
+        Raises:
+            ConversationMismatch: that one is about other repositories.
+        """
+        try:
+            return self.turns.create_conversation(
+                namespace=self.settings.namespace, name=name, sources=sources
+            )
+        except ConversationMismatch:
+            return self.find_conversation(name, sources)
+
     def last_conversation(self) -> Conversation:
         """The conversation last written to. Raises NotFound when there is none."""
         for conversation in self.turns.conversations(namespace=self.settings.namespace):

@@ -33,7 +33,9 @@ def _prose(text: str) -> str:
     parts, position = [], 0
     for block in _BLOCK.finditer(text):
         parts.append(_paragraphs(text[position : block.start()]))
-        parts.append(f"<pre style='{_PRE}'><code style='background:none'>{escape(block['code'])}</code></pre>")
+        parts.append(
+            f"<pre style='{_PRE}'><code style='background:none'>{escape(block['code'])}</code></pre>"
+        )
         position = block.end()
     return "".join([*parts, _paragraphs(text[position:])])
 

@@ -21,7 +21,10 @@ MAY = {
     "service": GROUND | PORTS | ROOMS | {"backends", "service"},
     "diagnosis": GROUND | PORTS | {"service", "database", "backends"},
     "component": GROUND | PORTS | {"service", "component", "database", "backends", "adal"},
-    **dict.fromkeys(DOORS, GROUND | PORTS | DOORS | {"component", "service", "diagnosis", "database", "retrieval", "testing"}),
+    **dict.fromkeys(
+        DOORS,
+        GROUND | PORTS | DOORS | {"component", "service", "diagnosis", "database", "retrieval", "testing"},
+    ),
     "__init__": GROUND | PORTS | {"component", "service"},
 }
 MAY["database"] |= {"corpus"}

@@ -58,7 +58,7 @@ class Carry:
     near: float = 0.1
     user: float = 0.7
     user_alone: float = 3.0
-    alone: float = 0.7
+    alone: float = 0.25
 
 
 CARRY = Carry()

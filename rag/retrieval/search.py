@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors
+from rag.ports import BagEmbedder, ChunkIndex, Embedder, VectorIndex, Vectors
 from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
@@ -98,8 +98,11 @@ def search_in_turn(
 def _gather(searcher: Searcher, sought: Sought) -> _Gathered:
     """What each leg proposes, and both legs' numbers for all of it."""
     index = searcher.index
-    query = _query_vector(searcher, sought)
     lexical = bm25(index, sought.terms)
+    query = _query_vector(searcher, sought)
+    if isinstance(searcher.embedder, BagEmbedder) and not lexical.any():
+        # Not one word of the question stands anywhere: what such an embedder finds near is chance.
+        query = np.zeros_like(query)
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     best = rank.top(lexical, CANDIDATES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from asyncio import to_thread
 from collections.abc import AsyncGenerator as AsyncPieces
@@ -106,10 +107,14 @@ async def _aclosed_in_the_end(pieces: AsyncIterator[str]) -> AsyncIterator[Async
             await aclose()
 
 
+_LABEL = re.compile(r"^(?:\W*(?:the |a )?(?:standalone |rewritten )?question\b[^:?\n]*:)\s*", re.IGNORECASE)
+"""Small models repeat what they were asked for before they say it."""
+
+
 def _first_line(text: str) -> str | None:
     """A model's rewritten question: what it says on its first line; None when it says nothing."""
-    lines = text.strip().splitlines()
-    return lines[0].strip() if lines else None
+    lines = _LABEL.sub("", text.strip()).splitlines()
+    return lines[0].strip() or None if lines else None
 
 
 class _Writing:

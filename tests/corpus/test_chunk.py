@@ -72,7 +72,7 @@ def test_chunks_joined_give_back_mutated_code(path: Path, seed: int, edits: int,
     luck = random.Random(seed)
     text = path.read_text() * 2
     for _ in range(edits):
-        start = luck.randrange(len(text))
+        start = luck.randrange(len(text) + 1)
         stop = start + luck.randrange(80)
         text = text[:start] + luck.choice(["", text[start:stop] * 3, luck.choice(_PARTS)]) + text[stop:]
     check_laws(text, language_of_path(path.stem) or "text", max_chars)

@@ -14,7 +14,13 @@ from hypothesis.extra import numpy as hnp
 from rag.database import format as store_format
 from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
 
-HEADER = {"name": "app", "languages": ["python", "go"], "commit": None, "scanned_ns": 12, "nested": {"a": [1, 2.5]}}
+HEADER = {
+    "name": "app",
+    "languages": ["python", "go"],
+    "commit": None,
+    "scanned_ns": 12,
+    "nested": {"a": [1, 2.5]},
+}
 COLUMNS = {
     "numbers": np.arange(10, dtype=np.int32),
     "vectors": np.ones((3, 4), np.float32),
@@ -152,5 +158,3 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreUnwritable, match="RAG_HOME"):
         store_format.write(tmp_path / "file" / "x.pkl", HEADER, COLUMNS)
-
-

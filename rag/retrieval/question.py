@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rag.analysis import terms, words
 
@@ -54,13 +55,15 @@ _SHORT = 3
 class Question:
     """A question, read.
 
-    `terms` have the weight 1 each (more when repeated counts once); `names` are identifiers mentioned, as
+    `terms` have the weight 1 each; `compounds` are neighbours written as one ("backed up" → backup), terms
+    only where the repository has them; `names` are identifiers mentioned, as
     written; `paths` file names mentioned; `asks` which of callers, tests, config, docs, example it is
     after; `dependent` whether it leans on what was said before, `fresh` whether it says that it does not.
     """
 
     text: str
     terms: dict[str, float] = field(default_factory=dict)
+    compounds: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     asks: frozenset[str] = frozenset()
@@ -78,12 +81,22 @@ def understand(text: str) -> Question:
     return Question(
         text=text,
         terms=dict.fromkeys(terms(text), 1.0),
+        compounds=_compounds(text),
         names=tuple(dict.fromkeys(name.removesuffix("()") for name in names)),
         paths=paths,
         asks=asks,
         dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _SHORT,
         fresh=bool(_FRESH.search(text)),
     )
+
+
+def _compounds(text: str) -> tuple[str, ...]:
+    found = []
+    for first, second in pairwise(words(text)):
+        if first.isalpha() and second.isalpha() and len(first) > 2:
+            stem = (terms(first) or [first.lower()])[-1]
+            found += terms(stem + second.lower())[-1:]
+    return tuple(dict.fromkeys(found))
 
 
 def last_part(name: str) -> str:

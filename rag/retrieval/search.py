@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,10 @@ JUDGED = 250
 """How many of them, the best by both legs, are looked at closely; three times what is asked for if more."""
 SHOWN = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""
+
+
+COMPOUND = 0.7
+"""What two words of the question written as one weigh, where the repository writes them so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,10 @@ def search(
         k: at least 1.
     """
     carry = searchers[0].carry if searchers else CARRY
-    sought = in_context(understand(question), past, carry)
+    read = understand(question)
+    known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]
+    read = replace(read, terms=dict.fromkeys(known, COMPOUND) | read.terms)
+    sought = in_context(read, past, carry)
     gathered = [_gather(searcher, sought) for searcher in searchers]
     best_lexical = max((float(g.lexical.max(initial=0.0)) for g in gathered), default=0.0)
     best_dense = max((float(g.dense.max(initial=0.0)) for g in gathered), default=0.0)

@@ -207,7 +207,7 @@ def test_a_ref_is_asked_as_it_was(sample_repo):
     git(sample_repo, "commit", "--quiet", "--message", "Add a walrus")
     now = rag("search", sample_repo, "walrus tusk", "--json", "-k", 1).json["results"]
     assert now[0]["path"] == "snip/walrus.py"
-    then = rag("search", sample_repo, "walrus tusk", "--json", "--ref", "v1").json["results"]
+    then = rag("search", sample_repo, "walrus tusk session", "--json", "--ref", "v1").json["results"]
     assert "snip/walrus.py" not in {hit["path"] for hit in then}
     assert {hit["commit"] for hit in then} == {git(sample_repo, "rev-parse", "v1")}
     missing = rag("ask", sample_repo, SIGNED, "--ref", "v9")
@@ -256,8 +256,8 @@ def test_hits_as_json_say_where_and_why(sample_repo):
 
 
 def test_finding_nothing_is_an_exit_code_of_its_own(sample_repo):
-    for verb in ("search", "ask"):
-        done = rag(verb, sample_repo, "??? 🦄", "--json")
+    for verb, question in (("search", "??? 🦄"), ("ask", "??? 🦄"), ("ask", "zzyzx qwghlm")):
+        done = rag(verb, sample_repo, question, "--json")
         assert done.code == 1
         assert not done.json.get("results")
         assert not done.json.get("citations")

@@ -7,12 +7,13 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import git
 
-from rag import RAG, Answer, Dialog, Engine, load_settings
+from rag import RAG, Answer, Dialog, Engine, Settings, load_settings
 from rag.errors import ConversationMismatch, NotFound, ProviderBroke, TemplateError
 from rag.ports import TextGenerator
 from rag.service import aconverse, converse
@@ -422,3 +423,14 @@ def test_a_template_that_cannot_serve_is_an_error_that_says_why(sample_repo, tem
     with pytest.raises(TemplateError, match=told):
         rag(SIGNED)
     assert rag.memory() == {}
+
+
+def test_where_text_goes_is_said_once(tmp_path):
+    """Nothing is sent here: only naming the receiver is looked at."""
+    told: list[str] = []
+    settings = Settings(home=tmp_path, model="m", base_url="https://llm.example.org/v1", api_key="k")
+    for _ in range(2):
+        Engine(settings, notice=told.append).generator()
+    assert told == ["questions and excerpts of the code are sent to llm.example.org; this is said once"]
+    Engine(replace(settings, base_url="http://127.0.0.1:1/v1"), notice=told.append).generator()
+    assert len(told) == 1

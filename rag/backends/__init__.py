@@ -73,6 +73,27 @@ def open_generator(settings: Settings) -> AdalGenerator:
     return AdalGenerator.from_settings(settings)
 
 
+def remote_model_host(settings: Settings) -> str | None:
+    """The host that a configured model's prompts go to; None for this machine, or no model."""
+    if not settings.has_model:
+        return None
+    return _remote(settings.base_url) if settings.client == "openai" else f"the service of {settings.client}"
+
+
+def remote_embedder_host(settings: Settings) -> str | None:
+    """The host that texts go to for embedding; None when they stay on this machine."""
+    if not settings.embedder.startswith("openai:"):
+        return None
+    return _remote(settings.embedding_base_url or settings.base_url)
+
+
+def _remote(base_url: str | None) -> str | None:
+    from rag.backends.openai_endpoint import checked_url, host_of, is_local
+
+    url = checked_url(base_url)
+    return None if is_local(url) else host_of(url)
+
+
 def open_vector_index(blocks: Sequence[Vectors]) -> VectorIndex:
     """faiss over the blocks of a store."""
     from rag.backends.faiss_index import FaissIndex

@@ -47,7 +47,8 @@ def model_client(
         AuthenticationFailed: it finds no key.
     """
     if name == "openai":
-        return OpenAICompatibleClient(base_url, api_key, timeout_s)
+        variable = "RAG_API_KEY (or OPENAI_API_KEY)" if base_url else "OPENAI_API_KEY"
+        return OpenAICompatibleClient(base_url, api_key, timeout_s, key_variable=variable)
     path = CLIENTS.get(name, name)
     module, dot, attribute = path.rpartition(".")
     known = f"; the clients are openai, {', '.join(CLIENTS)}, or a path such as package.module.Client"

@@ -16,6 +16,7 @@ from rag.cli.terminal import (
     opened_engine,
     out,
     out_json,
+    say,
     settings_from,
     table,
 )
@@ -129,6 +130,9 @@ def _list(settings: Settings, *, json: bool) -> None:
         else (row["source"], row["built"], megabytes(row["size_bytes"]), (row["commit"] or "")[:10])
         for row in found
     ]
+    if not rows:
+        say("rag: no stores yet; make one with `rag index SOURCE`")
+        return
     table("", ("source", "built", "size", "commit"), rows)
 
 

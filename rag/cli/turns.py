@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, settings_from, table
+from rag.cli.terminal import (
+    counted,
+    errors_as_exit_codes,
+    opened_engine,
+    out,
+    out_json,
+    say,
+    settings_from,
+    table,
+)
 from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
 from rag.records import conversation_record, turn_record
@@ -61,6 +70,9 @@ def list_conversations(json: options.Json = False, memory: options.Memory = None
             rows.append(
                 (conversation.name or _shown_id(conversation.id), about, len(turns), when, first[:60])
             )
+        if not rows:
+            say('rag: no conversations yet; begin one with `rag ask SOURCE "question"`')
+            return
         table("", ("conversation", "about", "turns", "last", "first question"), rows)
 
 

@@ -67,6 +67,7 @@ class Engine:
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder that the settings name."""
+        self._name_receiver(backends.remote_embedder_host(self.settings), "questions and the code")
         return backends.open_embedder(self.settings)
 
     @cached_property
@@ -85,7 +86,24 @@ class Engine:
             from rag.answer.extract import ExtractiveGenerator
 
             return ExtractiveGenerator()
+        self._name_receiver(backends.remote_model_host(self.settings), "questions and excerpts of the code")
         return backends.open_generator(self.settings)
+
+    def _name_receiver(self, host: str | None, what: str) -> None:
+        """Say where text goes, the first time it goes there; None stays on this machine."""
+        told = self.settings.home / "told_hosts"
+        try:
+            known = told.read_text(encoding="utf-8").splitlines()
+        except OSError:
+            known = []
+        if host is None or host in known:
+            return
+        self.notice(f"{what} are sent to {host}; this is said once")
+        try:
+            told.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            told.write_text("".join(f"{name}\n" for name in [*known, host]), encoding="utf-8")
+        except OSError as error:
+            self.notice(f"it will be said again: {told} cannot be written ({error.strerror})")
 
     def with_settings(self, **changes: Any) -> Engine:
         """An engine with other settings, which tells the same listeners; it opens everything anew.

@@ -11,8 +11,15 @@ Importing this package is cheap: a name is loaded when it is first used.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from rag.resources import shipped
+
+# AdalFlow builds a tokenizer while it is imported, which would download its encoding; ours lies here. Set
+# this early, so that AdalFlow can be imported after us, offline too.
+os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(shipped("data/encodings")))
 
 if TYPE_CHECKING:
     from rag.component.database_manager import (

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent / "rag"
 ROOMS = {"corpus", "database", "retrieval", "memory", "prompt", "answer"}
-GROUND = {"types", "errors", "analysis", "resources", "records", "quoting", "markup"}
+GROUND = {"types", "errors", "analysis", "resources", "records", "quoting", "messages", "markup"}
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters"}
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import re
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -42,12 +41,11 @@ from rag.backends.openai_errors import (
 from rag.backends.openai_replies import checked_completion, checked_embeddings, embedding_row
 from rag.backends.openai_streams import AsyncTextStream, Request, TextStream
 from rag.errors import AuthenticationFailed, ProviderError, ProviderRejected
+from rag.messages import split_messages
 
-__all__ = ["OpenAICompatibleClient", "Retries", "list_models", "messages"]
+__all__ = ["OpenAICompatibleClient", "Retries", "list_models"]
 
 _ModelType = adalflow.core.types.ModelType
-_SYSTEM = re.compile(r"\s*<START_OF_SYS(?:TEM)?_PROMPT>(.*?)<END_OF_SYS(?:TEM)?_PROMPT>", re.DOTALL)
-_USER = re.compile(r"\s*<START_OF_USER_PROMPT>(.*)<END_OF_USER_PROMPT>\s*", re.DOTALL)
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
@@ -119,7 +117,9 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             }
         if model_type not in (_ModelType.LLM, _ModelType.LLM_REASONING):
             raise ValueError(f"{type(self).__name__} does chat and embeddings, not {model_type}")
-        return kwargs | {"messages": messages(_sendable(input)) if isinstance(input, str) else list(input)}
+        return kwargs | {
+            "messages": split_messages(_sendable(input)) if isinstance(input, str) else list(input)
+        }
 
     def call(
         self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = _ModelType.UNDEFINED
@@ -336,17 +336,3 @@ def _sendable(text: str) -> str:
 def _endpoint(connection: Any, request: Request) -> Any:
     embeds = request.model_type == _ModelType.EMBEDDER
     return connection.embeddings.create if embeds else connection.chat.completions.create
-
-
-def messages(prompt: str) -> list[dict[str, str]]:
-    """Split a rendered prompt by AdalFlow's markers into a system and a user message.
-
-    Only a system part at the very beginning counts, up to its first end marker; what follows is the user's,
-    up to the last end marker of the prompt. Markers anywhere else (in a repository's text) are text.
-    Without a system part there is one user message.
-    """
-    system = _SYSTEM.match(prompt)
-    rest = prompt[system.end() :] if system else prompt
-    user = _USER.fullmatch(rest)
-    said = [{"role": "user", "content": (user[1] if user else rest).strip()}]
-    return [{"role": "system", "content": system[1].strip()}, *said] if system else said

@@ -22,7 +22,6 @@ variable that does not exist is an error even where the branch is never taken. V
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,9 +45,6 @@ _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "input_str",
     "standalone_question",
 }
-
-_SYSTEM = re.compile(r"<START_OF_SYS(TEM)?_PROMPT>\s*(.*?)\s*<END_OF_SYS(?(1)TEM)_PROMPT>", re.DOTALL)
-_USER_MARKER = re.compile(r"<(?:START|END)_OF_USER_PROMPT>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +143,6 @@ def parse_template(text: str, *, origin: str = "the given text", system: bool = 
             f"the template {origin} never shows the question; put {{{{ input_str }}}} into it"
         )
     return Template(origin, variables, compiled)
-
-
-def split_messages(text: str) -> list[dict[str, str]]:
-    """A rendered prompt as chat messages: `[{"role": "system" | "user", "content": …}]`.
-
-    What stands between the system markers is the system message, all the rest, in order and without
-    the user markers, is the user's. Without markers everything is one user message. `compose` sees to
-    it that nothing but the template itself holds markers.
-    """
-    system = _SYSTEM.search(text)
-    rest = text[: system.start()] + text[system.end() :] if system else text
-    user = {"role": "user", "content": _USER_MARKER.sub("", rest).strip()}
-    if system is None or not system[2]:
-        return [user]
-    return [{"role": "system", "content": system[2]}, user]
 
 
 def _chosen(wanted: str, home: Path) -> Template:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rag.adal import adalflow
 from rag.backends.adal_clients import CallableClient, model_client
 from rag.backends.adal_generator import AdalGenerator
-from rag.backends.openai_client import OpenAICompatibleClient, messages
+from rag.backends.openai_client import OpenAICompatibleClient
 from rag.backends.openai_endpoint import Retries, is_local, list_models, only_model
 from rag.backends.openai_errors import KINDS
 from rag.errors import (
@@ -32,6 +32,7 @@ from rag.errors import (
     RateLimited,
     SettingsError,
 )
+from rag.messages import split_messages
 from rag.settings import Settings
 from rag.testing.provider_server import Behaviour, ProviderServer
 from rag.types import Conversation, Prepared, Prompt
@@ -167,21 +168,19 @@ def test_markers_inside_the_users_part_are_text(system: str, user: str) -> None:
         f"<START_OF_SYSTEM_PROMPT>{system}<END_OF_SYSTEM_PROMPT>\n"
         f"<START_OF_USER_PROMPT>{hostile}<END_OF_USER_PROMPT>"
     )
-    assert messages(prompt) == [
-        {"role": "system", "content": system.strip()},
-        {"role": "user", "content": hostile.strip()},
-    ]
+    told = [{"role": "system", "content": system.strip()}] if system.strip() else []
+    assert split_messages(prompt) == [*told, {"role": "user", "content": hostile.strip()}]
 
 
 def test_deepwikis_markers_are_known_and_text_without_markers_is_one_message() -> None:
     deepwiki = "<START_OF_SYS_PROMPT>\nS\n<END_OF_SYS_PROMPT>\n<START_OF_CONTEXT>C<END_OF_CONTEXT>\n"
-    assert messages(deepwiki) == [
+    assert split_messages(deepwiki) == [
         {"role": "system", "content": "S"},
         {"role": "user", "content": "<START_OF_CONTEXT>C<END_OF_CONTEXT>"},
     ]
-    assert messages("plain") == [{"role": "user", "content": "plain"}]
+    assert split_messages("plain") == [{"role": "user", "content": "plain"}]
     late = "x <START_OF_SYSTEM_PROMPT>S<END_OF_SYSTEM_PROMPT>"
-    assert messages(late) == [{"role": "user", "content": late}]
+    assert split_messages(late) == [{"role": "user", "content": late}]
 
 
 @pytest.mark.parametrize(

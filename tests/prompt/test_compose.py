@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from rag.backends.tiktoken_counter import EstimateCounter, TiktokenCounter
 from rag.errors import ContextTooSmall
+from rag.messages import split_messages
 from rag.ports import TokenCounter
 from rag.prompt.compose import compose
 from rag.prompt.merge import merge
-from rag.prompt.templates import load_template, parse_template, split_messages
+from rag.prompt.templates import load_template, parse_template
 from rag.types import AssistantResponse, Citation, DialogTurn, Hit, Prompt, UserQuery
 
 GOLDEN = Path(__file__).parent.parent / "golden"

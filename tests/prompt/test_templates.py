@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from rag.errors import TemplateError
-from rag.prompt.templates import load_template, parse_template, render_condense, split_messages
+from rag.messages import split_messages
+from rag.prompt.templates import load_template, parse_template, render_condense
 from rag.types import AssistantResponse, DialogTurn, UserQuery
 
 

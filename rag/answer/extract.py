@@ -184,5 +184,9 @@ def _short(line: str) -> str:
 def _matched(question: str, quoted: str) -> list[str]:
     """The words of the question that stand in the quote, in any form, each once, as they were typed."""
     held = set(terms(quoted))
-    found = {word.lower(): one_line(word) for word in words(question) if held.intersection(terms(word))}
+    found: dict[str, str] = {}
+    for word in words(question):
+        whole = terms(word)[-1:]  # of an identifier the identifier itself: a part of it is not the word
+        if held.issuperset(whole) and whole:
+            found.setdefault(word.lower(), one_line(word))
     return list(found.values())[:6]

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from rag.cli.ask import ask, chat
+from rag.cli.ask import ask
 from rag.cli.doctor import doctor
 from rag.cli.evaluate import evaluate
 from rag.cli.index import index
 from rag.cli.options import WordsCommand
 from rag.cli.search import search
+from rag.cli.session import chat
 from rag.cli.turns import app as turns
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""`rag ask` and `rag chat`: answers with citations, in a conversation."""
+"""`rag ask`: an answer with citations, in a conversation."""
 
 from __future__ import annotations
 
@@ -92,58 +92,6 @@ def ask(
                 out_json(answer_json(answer, dialog))
     if not answer.found:
         raise typer.Exit(NOTHING_FOUND)
-
-
-def chat(
-    source: Annotated[
-        str, typer.Argument(help="A path or git URL; the current directory when left out.")
-    ] = "",
-    repo: options.Repositories = None,
-    ref: options.Ref = None,
-    go_on: options.Continue = False,
-    conversation: options.Named = None,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    client: options.Client = None,
-    template: options.Template = None,
-    context_tokens: options.ContextTokens = None,
-    answer_tokens: options.AnswerTokens = None,
-    memory: options.Memory = None,
-    embedder: options.Embedder = None,
-    include: options.Include = None,
-    exclude: options.Exclude = None,
-    yes: options.Yes = False,
-) -> None:
-    """Ask and go on asking, in one session. Ctrl-C stops an answer, Ctrl-D ends the session.
-
-    rag chat .
-
-    rag chat -c
-    """
-    with errors_as_exit_codes():
-        settings = settings_from(
-            model=model,
-            base_url=base_url,
-            client=client,
-            template=template,
-            context_tokens=context_tokens,
-            answer_tokens=answer_tokens,
-            memory=memory,
-            embedder=embedder,
-        )
-        sources = [*(repo or []), *([source] if source else [])]
-        with opened_engine(settings, yes=yes) as engine:
-            dialog = open_dialog(
-                engine,
-                sources,
-                ref=ref,
-                go_on=go_on,
-                name=conversation,
-                filters=Filters(tuple(include or ()), tuple(exclude or ())),
-            )
-            from rag.cli.session import Session
-
-            Session(engine, dialog).run()
 
 
 def split_words(words: Sequence[str], repositories: Sequence[str]) -> tuple[list[str], str]:

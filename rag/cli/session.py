@@ -1,24 +1,77 @@
-"""An interactive session: questions typed one after another."""
+"""`rag chat`: questions typed one after another, in one session."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from rag.cli.ask import answer_question
-from rag.cli.terminal import out, say
+import typer
+
+from rag.cli import options
+from rag.cli.ask import answer_question, open_dialog
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say, settings_from
 from rag.errors import RagError
 from rag.quoting import visible
-from rag.service import Dialog
+from rag.types import Filters
 
 if TYPE_CHECKING:
-    from rag.service import Engine
+    from rag.service import Dialog, Engine
 
 _HELP = """/turns    what was asked so far
 /sources  the sources of the last answer, shown and cited
 /new      begin a new conversation
 /help     this
 /quit     end the session (also Ctrl-D)"""
+
+
+def chat(
+    source: Annotated[
+        str, typer.Argument(help="A path or git URL; the current directory when left out.")
+    ] = "",
+    repo: options.Repositories = None,
+    ref: options.Ref = None,
+    go_on: options.Continue = False,
+    conversation: options.Named = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    client: options.Client = None,
+    template: options.Template = None,
+    context_tokens: options.ContextTokens = None,
+    answer_tokens: options.AnswerTokens = None,
+    memory: options.Memory = None,
+    embedder: options.Embedder = None,
+    include: options.Include = None,
+    exclude: options.Exclude = None,
+    yes: options.Yes = False,
+) -> None:
+    """Ask and go on asking, in one session. Ctrl-C stops an answer, Ctrl-D ends the session.
+
+    rag chat .
+
+    rag chat -c
+    """
+    with errors_as_exit_codes():
+        settings = settings_from(
+            model=model,
+            base_url=base_url,
+            client=client,
+            template=template,
+            context_tokens=context_tokens,
+            answer_tokens=answer_tokens,
+            memory=memory,
+            embedder=embedder,
+        )
+        sources = [*(repo or []), *([source] if source else [])]
+        with opened_engine(settings, yes=yes) as engine:
+            dialog = open_dialog(
+                engine,
+                sources,
+                ref=ref,
+                go_on=go_on,
+                name=conversation,
+                filters=Filters(tuple(include or ()), tuple(exclude or ())),
+            )
+            Session(engine, dialog).run()
 
 
 class Session:
@@ -79,6 +132,8 @@ class Session:
             for citation in turns[-1].citations if turns else ():
                 out(f"{visible(str(citation))}{'' if citation.used else '  (not cited)'}")
         elif name == "/new":
+            from rag.service import Dialog
+
             self._dialog = Dialog(self._engine, self._dialog.repositories)
             say("rag: a new conversation")
         else:

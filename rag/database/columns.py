@@ -53,9 +53,10 @@ def merge_bags(bags: Sequence[TermBags]) -> TermBags:
     for part in bags:
         mapping = np.asarray([vocabulary.setdefault(t, len(vocabulary)) for t in part.vocabulary], np.int32)
         terms.append(mapping[part.terms] if len(mapping) else part.terms)
-    indptr = [np.zeros(1, np.int64)]
+    indptr, total = [np.zeros(1, np.int64)], 0
     for part in bags:
-        indptr.append(part.indptr[1:] + indptr[-1][-1])
+        indptr.append(part.indptr[1:] + total)
+        total += len(part.terms)
     return TermBags(
         vocabulary=list(vocabulary),
         indptr=np.concatenate(indptr),

@@ -286,6 +286,14 @@ def test_workers_digest_as_one_process_does(indexed, sample_repo, monkeypatch):
     np.testing.assert_allclose(alone.vectors[0], together.vectors[0])
 
 
+def test_a_batch_of_files_without_text_is_passed_over(indexed, sample_repo, monkeypatch):
+    (sample_repo / "aaa.py").write_text("")
+    (sample_repo / "aab.py").write_bytes(b"x = 1\n\0\0\0binary\n" * 50)
+    monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 1)
+    store, report = indexed()
+    assert report.chunks == len(everything(store)) > 10
+
+
 def test_filters_are_part_of_the_key(tmp_path):
     plain = Source("/a/b")
     narrowed = replace(plain, filters=Filters(include=("*.py",)))

@@ -76,6 +76,8 @@ def understand(text: str) -> Question:
     spans = _CODE_SPAN.findall(text)
     names = [name for span in spans for name in _IDENTIFIER.findall(span)]
     names += [name for name in _IDENTIFIER.findall(text) if _NAMED_LIKE_CODE.search(name)]
+    if len(words(text)) == 1:
+        names += _IDENTIFIER.findall(text)  # one word alone is a name that is looked up
     paths = tuple(dict.fromkeys(_PATH.findall(text)))
     asks = frozenset(ask for ask, pattern in _ASKS.items() if pattern.search(text))
     return Question(

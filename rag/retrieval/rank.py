@@ -32,7 +32,7 @@ class Weights:
     lexical: float = 1.0
     dense: float = 0.8
     symbol: float = 0.7
-    mention: float = 0.5
+    mention: float = 0.8
     path: float = 0.3
     file: float = 1.1
     test: float = 0.4

@@ -229,7 +229,7 @@ def test_without_refreshing_the_files_behind_are_counted(sample_repo):
     sessions.write_text(sessions.read_text() + "\nmore = 1\n")
     for verb in ("ask", "search"):
         done = rag(verb, sample_repo, "walrus", "--no-refresh")
-        assert "2 files of sample_repo differ" in done.err
+        assert "rag: sample_repo: 2 files differ" in done.err
         assert "walrus.py" not in done.out
     assert "walrus.py" in rag("search", sample_repo, "walrus").out
     assert "differ" not in rag("search", sample_repo, "walrus", "--no-refresh").err

@@ -89,7 +89,7 @@ def opened_engine(settings: Settings, *, yes: bool = False) -> Iterator[Engine]:
     engine = Engine(
         settings,
         progress=progress.tell,
-        notice=progress.interrupted_by(say),
+        notice=progress.interrupted_by(lambda text: say(f"rag: {text}")),
         confirm=progress.interrupted_by(_Confirmation(yes)),
     )
     try:

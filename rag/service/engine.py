@@ -145,7 +145,8 @@ class Engine:
         checkout = self._acquire(located, path, refreshing=refreshing or rebuild)
         if not refreshing and not rebuild and (store := open_usable(path, located, self.embedder, options)):
             if behind := count_behind(store, checkout, options):
-                self.notice(f"{behind} files of {located.name} differ from the index; leave out --no-refresh")
+                files = "1 file differs" if behind == 1 else f"{behind} files differ"
+                self.notice(f"{located.name}: {files} from the index; leave out --no-refresh to take them up")
             return self._opened(located, checkout, store.at(checkout), None)
         store, report = refresh(
             checkout,

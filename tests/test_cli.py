@@ -588,6 +588,18 @@ class Terminal:
         before, _, self.seen = self.seen.partition(text)
         return before + text
 
+    def press_until(self, key: str, text: str) -> None:
+        """Press a key, again each second, until `text` appears, as a person would.
+
+        Python may lose a Ctrl-C that comes between its printing a prompt and its waiting for input.
+        """
+        for _ in range(30):
+            self.type(key)
+            with suppress(AssertionError):
+                self.wait_for(text, timeout_s=1)
+                return
+        raise AssertionError(f"{text!r} never came after {self.seen!r}")
+
     def end(self) -> int:
         """Wait for the end; the exit code."""
         while True:
@@ -615,8 +627,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
         terminal.wait_for("stopped; the turn was not kept")
         assert server.client_left.wait(10)
         terminal.wait_for("> ")
-        terminal.type("\x03")
-        terminal.wait_for("/quit ends the session")
+        terminal.press_until("\x03", "/quit ends the session")
         terminal.wait_for("> ")
         terminal.type(SIGNED + "\n")
         terminal.wait_for("Sessions are signed with HMAC [1].")

@@ -133,6 +133,7 @@ def delete(
     which: Which = None,
     conversation: Of = None,
     yes: options.Yes = False,
+    json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
     """Delete one turn, or a whole conversation.
@@ -146,7 +147,10 @@ def delete(
         if which is not None:
             (turn,) = _chosen(engine, which, conversation)
             engine.turns.delete_turn(turn.id, namespace=namespace)
-            out(f"deleted turn {_number(turn)}: {turn.question}")
+            if json:
+                out_json({"conversation": turn.conversation_id, "turn": turn.id, "deleted": 1})
+            else:
+                out(f"deleted turn {_number(turn)}: {turn.question}")
             return
         if conversation is None:
             raise ConfigError("say which: a turn by its number or id, or --conversation NAME for all of it")
@@ -155,7 +159,10 @@ def delete(
         if not yes and not typer.confirm(f"delete the conversation {title} and all its turns?", err=True):
             raise ConfigError("nothing was deleted")
         gone = engine.turns.delete_conversation(chosen.id, namespace=namespace)
-        out(f"deleted {counted(gone, 'turn')} of {title}")
+        if json:
+            out_json({"conversation": chosen.id, "turn": None, "deleted": gone})
+        else:
+            out(f"deleted {counted(gone, 'turn')} of {title}")
 
 
 def _shown_id(conversation: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags
-from rag.types import Conversation, DialogTurn, Hit, Prepared, Source, Usage
+from rag.types import Conversation, DialogTurn, Hit, Message, Prepared, Source, Usage
 
 Vectors = npt.NDArray[np.float32]
 Role = Literal["query", "passage"]
@@ -160,16 +160,57 @@ class ChunkIndex(Protocol):
         ...
 
 
-class TurnStore(Protocol):
-    """Conversations and their turns, the same from every backend.
+Marks = str | Sequence[str]
+"""One mark, or several of which any will do. No mark at all (an empty sequence) matches nothing."""
 
-    A namespace never sees another's conversations. Turns are ordered by `order`, which the store gives
-    from 0 and never uses twice; never by clock. Every call is atomic, and may come from several threads
-    and processes at once.
+
+class Holder(NamedTuple):
+    """A turn or message that holds words sought; `counts` go with the words as they were given."""
+
+    id: str
+    kind: Literal["turn", "message"]
+    conversation: str
+    order: int
+    length: int
+    counts: tuple[int, ...]
+
+
+class Matches(NamedTuple):
+    """What a store knows of the words sought: enough to rank by BM25, the same from every backend.
+
+    `items` and `length` are the turns and messages searched and their terms in all; `holders` in how many
+    each word stands.
     """
 
+    items: int
+    length: int
+    holders: tuple[int, ...]
+    found: tuple[Holder, ...]
+
+
+class TurnStore(Protocol):
+    """Conversations with their turns and messages, the same from every backend.
+
+    A namespace never sees another's conversations. Turns and messages of a conversation share one
+    `order`, which the store gives from 0 and never uses twice; never by clock. Whatever filter is used,
+    they come in that order. Every call is atomic, and may come from several threads and processes at once.
+
+    A fork goes on from a turn of another conversation: what came before stands in both (the same turns,
+    under the same ids: edited, marked or deleted in one they are so in the other), what comes after in one.
+    A conversation with `ttl_s` is gone (NotFound) that many seconds after it was last written to; one with
+    `keep_last` deletes its oldest turns, and its oldest messages, beyond that many of each.
+    """
+
+    # ---- conversations
+
     def create_conversation(
-        self, *, namespace: str = "", name: str = "", sources: Sequence[Source] = ()
+        self,
+        *,
+        namespace: str = "",
+        name: str = "",
+        sources: Sequence[Source] = (),
+        ttl_s: float | None = None,
+        keep_last: int | None = None,
     ) -> Conversation:
         """Begin a conversation. With a name that is taken in this namespace: ConversationMismatch."""
         ...
@@ -182,18 +223,82 @@ class TurnStore(Protocol):
         """All conversations, the one last written to first."""
         ...
 
+    def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
+        """Give a conversation (by id) another name, "" for none. Raises NotFound, ConversationMismatch."""
+        ...
+
+    def fork(
+        self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
+    ) -> Conversation:
+        """A conversation that goes on from another's turn or message of order `at`; None is its end.
+
+        Takes the same time however long the other is. The fork has its sources, ttl and keep_last;
+        `parent` and `forked_at` say where it comes from; its next order is `at` + 1 or later. `at` -1
+        inherits nothing.
+
+        Raises:
+            NotFound: there is no such conversation, or nothing of order `at` in it.
+        """
+        ...
+
+    def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
+        """Take back everything after order `to` (-1: everything); return how many turns went.
+
+        What a fork of it has inherited stays there. Orders are not used again. Raises NotFound for the
+        conversation.
+        """
+        ...
+
+    def clear(self, conversation: str, *, namespace: str = "") -> int:
+        """Take back all turns and messages; the conversation stays. Return how many of both went."""
+        ...
+
+    def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
+        """Delete a conversation (by id) with its turns and messages; return how many turns went.
+
+        What a fork of it has inherited stays there. Raises NotFound.
+        """
+        ...
+
+    # ---- turns
+
     def append(self, turn: DialogTurn, *, conversation: str, namespace: str = "") -> DialogTurn:
         """Store a turn at the end of a conversation (by id); return it with `order` and ids filled in.
 
-        An id that is already stored is not stored again: the stored turn is returned.
+        An id that is already stored in the namespace is not stored again: the stored turn is returned.
 
         Raises:
             NotFound: there is no such conversation in this namespace.
         """
         ...
 
-    def turns(self, conversation: str, *, namespace: str = "", last: int | None = None) -> list[DialogTurn]:
-        """Turns of a conversation, oldest first; with `last`, only the newest that many, still oldest first.
+    def extend(
+        self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
+    ) -> list[DialogTurn]:
+        """Store turns at the end, in one transaction and one round trip; as `append` does with each."""
+        ...
+
+    def turns(
+        self,
+        conversation: str,
+        *,
+        namespace: str = "",
+        last: int | None = None,
+        before: int | None = None,
+        after: int | None = None,
+        mark: Marks | None = None,
+        exclude_mark: Marks | None = None,
+    ) -> list[DialogTurn]:
+        """Turns of a conversation, oldest first.
+
+        Args:
+            conversation: by id; what a fork inherited comes first.
+            namespace: whose it is.
+            last: only the newest that many of those that the other filters leave.
+            before: only orders below this one.
+            after: only orders above this one.
+            mark: only turns with one of these marks.
+            exclude_mark: only turns with none of these.
 
         Raises:
             NotFound: there is no such conversation in this namespace.
@@ -204,17 +309,152 @@ class TurnStore(Protocol):
         """Return one turn. Raises NotFound."""
         ...
 
-    def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
-        """Delete one turn; False when there was none. Orders of the others stay."""
+    def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
+        """Store a new version of the turn of this id; return it, with `version` one higher.
+
+        Order, conversation and marks stay. The old version is kept, see `versions`. Raises NotFound.
+        """
         ...
 
-    def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
-        """Delete a conversation and its turns; return how many turns went. Raises NotFound."""
+    def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
+        """All versions of a turn, the first one first and the present one last. Raises NotFound."""
+        ...
+
+    def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
+        """Delete one turn with its versions; False when there was none. Orders of the others stay."""
+        ...
+
+    def citing(
+        self, *, namespace: str = "", location: str | None = None, path: str | None = None, blob: str = ""
+    ) -> list[str]:
+        """Ids of turns with a citation (shown or used) of this file, of any version of theirs; ascending.
+
+        `location` None is any repository, `path` None any file; `blob` "" any content.
+        """
+        ...
+
+    # ---- messages
+
+    def add_messages(
+        self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
+    ) -> list[Message]:
+        """Store messages at the end, in one transaction; return those that were stored, with their order.
+
+        An id that is stored in the namespace already, or twice in one call, is stored once; its marks are
+        those it came with first.
+        """
+        ...
+
+    def messages(
+        self,
+        conversation: str,
+        *,
+        namespace: str = "",
+        last: int | None = None,
+        mark: Marks | None = None,
+        exclude_mark: Marks | None = None,
+    ) -> list[Message]:
+        """Messages of a conversation, oldest first; filters as in `turns`. Raises NotFound."""
+        ...
+
+    def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
+        """Delete messages; return how many were there. Any number of ids."""
+        ...
+
+    # ---- marks, on turns and messages alike
+
+    def update_marks(
+        self,
+        conversation: str,
+        new: str | None,
+        *,
+        old: str | None = None,
+        ids: Sequence[str] | None = None,
+        namespace: str = "",
+    ) -> int:
+        """Add, replace or remove a mark; return how many turns and messages changed.
+
+        `new` alone is added, `old` alone removed, both: `old` is replaced by `new` where it stands.
+        With neither: ValueError. `ids` None means all of the conversation.
+        """
+        ...
+
+    def delete_by_mark(self, conversation: str, mark: Marks, *, namespace: str = "") -> int:
+        """Delete turns and messages with one of these marks; return how many, each counted once."""
+        ...
+
+    # ---- search
+
+    def matching(
+        self, terms: Sequence[str], *, namespace: str = "", conversation: str | None = None, limit: int = 1000
+    ) -> Matches:
+        """Turns and messages that hold one of the terms, as `rag.analysis.terms` gives them.
+
+        For each term the newest `limit` of its holders (highest order first, then by id) are found;
+        `found` is in the order of (conversation, order). Text is what `rag.records.searchable` gives.
+
+        Args:
+            terms: distinct, any number.
+            namespace: whose conversations.
+            conversation: only this one (with what it inherited); None is all of the namespace.
+            limit: at least 1.
+        """
         ...
 
     def close(self) -> None:
         """Release what is held. Closing twice is fine."""
         ...
+
+
+class RecordStore(Protocol):
+    """Small records by namespace, shelf and key: facts, summaries, cached answers, kept files.
+
+    Every turn store is one too. Keys are text, values bytes. A record with `ttl_s` is as good as deleted
+    that many seconds after it was put; putting again begins anew. Every call is atomic within a shelf.
+    """
+
+    def put_records(
+        self, records: Mapping[str, bytes], *, shelf: str, namespace: str = "", ttl_s: float | None = None
+    ) -> None:
+        """Store records, in the place of those of the same keys."""
+        ...
+
+    def records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> dict[str, bytes]:
+        """The records that are there, in the order asked."""
+        ...
+
+    def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
+        """All records whose key begins with `prefix`, ascending by key (by code points)."""
+        ...
+
+    def count_records(self, *, shelf: str, namespace: str = "") -> int:
+        """How many there are."""
+        ...
+
+    def swap_record(
+        self, key: str, old: bytes | None, new: bytes | None, *, shelf: str, namespace: str = ""
+    ) -> bool:
+        """Put `new` in the place of `old` if that is what stands there; None is no record. False if not.
+
+        An expiry that the record had goes on.
+        """
+        ...
+
+    def append_record(self, key: str, more: bytes, *, shelf: str, namespace: str = "") -> int:
+        """Write at the end of a record, which begins empty; return its length in bytes."""
+        ...
+
+    def increment_record(self, key: str, by: int = 1, *, shelf: str, namespace: str = "") -> int:
+        """Add to a record that is a number in decimal, which begins at 0; return the sum."""
+        ...
+
+    def delete_records(self, keys: Sequence[str] | None = None, *, shelf: str, namespace: str = "") -> int:
+        """Delete records, all of the shelf for None; return how many were there."""
+        ...
+
+
+class MemoryStore(TurnStore, RecordStore, Protocol):
+    """What a memory backend is: turns and records in one place."""
 
 
 class TokenCounter(Protocol):

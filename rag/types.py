@@ -268,7 +268,8 @@ class DialogTurn:
 
     Attribute-compatible with AdalFlow's and DeepWiki's class of the same name. `order` is given by the
     store, from 0, never reused; `standalone_question` is the question as it was searched;
-    `complete` is False only for an answer that broke off and was kept on request.
+    `complete` is False only for an answer that broke off and was kept on request. `marks` are given and
+    taken through the store; `version` counts its edits, from 1.
     """
 
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -288,6 +289,8 @@ class DialogTurn:
     assistant_response_timestamp: datetime | None = field(default_factory=now_utc)
     user_id: str | None = None
     metadata: dict[str, Any] | None = None
+    marks: tuple[str, ...] = ()
+    version: int = 1
 
     @property
     def question(self) -> str:
@@ -307,8 +310,34 @@ class DialogTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class Message:
+    """Something that was said, by whom, of any kind: what systems store that know no turns.
+
+    `content` is text, bytes, or JSON (a list of content blocks, a dict); `mime` says what it means.
+    `turn_id` names the turn it belongs to, if it does; `order` is given by the store.
+    """
+
+    content: Any
+    role: str = "user"
+    name: str = ""
+    mime: str = "text/plain"
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    order: int | None = None
+    conversation_id: str | None = None
+    namespace: str = ""
+    turn_id: str | None = None
+    marks: tuple[str, ...] = ()
+    metadata: dict[str, Any] | None = None
+    created: datetime = field(default_factory=now_utc)
+
+
+@dataclass(frozen=True, slots=True)
 class Conversation:
-    """A list of turns about one or more repositories. `sources` are canonical, in the order asked."""
+    """A list of turns about one or more repositories. `sources` are canonical, in the order asked.
+
+    `parent` and `forked_at` say which conversation it is a fork of, and after which order. `turn_count`
+    counts what was inherited too.
+    """
 
     id: str
     namespace: str = ""
@@ -317,6 +346,11 @@ class Conversation:
     created: datetime = field(default_factory=now_utc)
     updated: datetime = field(default_factory=now_utc)
     turn_count: int = 0
+    message_count: int = 0
+    ttl_s: float | None = None
+    keep_last: int | None = None
+    parent: str | None = None
+    forked_at: int | None = None
 
 
 # ---------------------------------------------------------------- prompt and answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,12 @@ from rag.errors import NotFound, StoreError
 from rag.settings import Settings
 from rag.types import Filters, IndexReport, Source
 
+if TYPE_CHECKING:
+    from rag.service.watch import Update
+
+NAMED = 3
+"""Paths that a line names."""
+
 
 def index(
     source: Annotated[
@@ -35,6 +41,9 @@ def index(
     remove: Annotated[
         str | None, typer.Option("--remove", metavar="SOURCE", help="Remove the stores of this source.")
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Then go on: take up what changes, until Ctrl-C.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Name every skipped file.")] = False,
     json: options.Json = False,
     embedder: options.Embedder = None,
@@ -48,6 +57,8 @@ def index(
 
     rag index https://example.org/team/app.git --ref v2.1
 
+    rag index . --watch
+
     rag index --list
     """
     with errors_as_exit_codes():
@@ -60,6 +71,9 @@ def index(
             from rag.service import locate
 
             wanted = locate(source, ref, Filters(tuple(include or ()), tuple(exclude or ())))
+            if watch:
+                _watch(settings, wanted, rebuild=rebuild, verbose=verbose, json=json, yes=yes)
+                return
             with opened_engine(settings, yes=yes) as engine:
                 report = engine.repository(wanted, rebuild=rebuild).report
             assert report is not None
@@ -97,6 +111,51 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
         rows.append((f"skipped: {reason}", f"{count:,}", ", ".join(examples if verbose else examples[:3])))
     rows.append(("store", megabytes(report.size_bytes), str(report.path)))
     table("", ("what", "how many", ""), rows)
+
+
+def _watch(
+    settings: Settings, source: Source, *, rebuild: bool, verbose: bool, json: bool, yes: bool
+) -> None:
+    """Report the first indexing as `rag index` does, then a line on stderr (JSON: on stdout) per update."""
+    from rag.service.watch import updates
+
+    with opened_engine(settings, yes=yes) as engine:
+        if rebuild:
+            engine.repository(source, rebuild=True)
+        every = updates(engine, source)
+        report = next(every).report
+        assert report is not None
+        out_json(report_json(report)) if json else _print_report(report, verbose=verbose)
+        say(f"rag: watching {source}; Ctrl-C ends it")
+        engine.progress = lambda stage, done, total: None  # from here on a line for each update
+        for update in every:
+            if update.error:
+                say(f"rag: not updated: {update.error}; tried again with the next change")
+            elif json:
+                out_json(_update_json(update))
+            else:
+                say(f"rag: {_update_line(update)}")
+
+
+def _update_json(update: Update) -> dict[str, Any]:
+    return {
+        "added": update.added,
+        "changed": update.changed,
+        "removed": update.removed,
+        "chunks": update.chunks,
+        "seconds": round(update.seconds, 3),
+    }
+
+
+def _update_line(update: Update) -> str:
+    """`2 changed (a.py, b.py), 1 added (c.py); 214 chunks, 41 ms`; of many paths the first three."""
+    parts = []
+    for what in ("added", "changed", "removed"):
+        paths = getattr(update, what)
+        if paths:
+            named = ", ".join(paths[:NAMED]) + (", …" if len(paths) > NAMED else "")
+            parts.append(f"{len(paths):,} {what} ({named})")
+    return f"{', '.join(parts)}; {counted(update.chunks, 'chunk')}, {update.seconds * 1000:.0f} ms"
 
 
 def _list(settings: Settings, *, json: bool) -> None:

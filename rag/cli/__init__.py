@@ -14,6 +14,7 @@ from rag.cli.evaluate import evaluate
 from rag.cli.index import index
 from rag.cli.options import WordsCommand
 from rag.cli.search import search
+from rag.cli.serve import serve
 from rag.cli.session import chat
 from rag.cli.turns import app as turns
 
@@ -30,6 +31,7 @@ app.command(cls=WordsCommand)(search)
 app.command()(index)
 app.add_typer(turns, name="turns")
 app.command("eval")(evaluate)
+app.command()(serve)
 app.command()(doctor)
 
 

@@ -161,6 +161,20 @@ class Engine:
             self.notice(f"the index of {located.name} was made anew: {report.reason}")
         return self._opened(located, checkout, store, report)
 
+    def as_indexed(self, checkout: Checkout) -> Repository:
+        """Open the store of a checkout as it lies, without a look at the files.
+
+        Raises:
+            NotFound: there is none that these settings can use.
+            StoreCorrupt, StoreTooNew: it cannot be read.
+        """
+        path = self.store_file(checkout.source)
+        options = Options(max_file_bytes=self.settings.max_file_bytes)
+        store = open_usable(path, checkout.source, self.embedder, options)
+        if store is None:
+            raise NotFound(f"there is no index of {checkout.source} yet; make one with `rag index`")
+        return self._opened(checkout.source, checkout, store.at(checkout), None)
+
     def store_file(self, source: Source) -> Path:
         """Where the store of a source lies, or would lie."""
         return store_path(self.settings.home, source, embedder=self.settings.embedder)

@@ -1,0 +1,146 @@
+"""`rag serve`: one engine behind HTTP."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import errors_as_exit_codes, out, say, settings_from
+from rag.errors import BackendMissing, ConfigError
+
+if TYPE_CHECKING:
+    from rag.types import Source
+
+_SERVED = "What is served"
+_WHO = "To whom"
+_MUCH = "How much"
+
+
+def serve(
+    repo: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--repo",
+            "-r",
+            metavar="[NAME=]SOURCE",
+            help="A repository to serve, a path or git URL, by its own or this name. Repeatable; the current "
+            "directory when left out.",
+            rich_help_panel=_SERVED,
+        ),
+    ] = None,
+    allow_urls: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-urls",
+            metavar="HOST",
+            help="Serve any https URL on this host too. Repeatable.",
+            rich_help_panel=_SERVED,
+        ),
+    ] = None,
+    deepwiki: Annotated[
+        bool,
+        typer.Option(
+            "--deepwiki", help="Add the routes of deepwiki-open's backend.", rich_help_panel=_SERVED
+        ),
+    ] = False,
+    host: Annotated[str, typer.Option("--host", help="Where to listen; elsewhere than here needs a key.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535)] = 8000,
+    add_key: Annotated[
+        str | None,
+        typer.Option(
+            "--add-key", metavar="NAME", help="Make a key, print it once, and end.", rich_help_panel=_WHO
+        ),
+    ] = None,
+    key_namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            metavar="NAME",
+            help="Whose conversations the new key sees; its own when left out.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None,
+    public_host: Annotated[
+        list[str] | None,
+        typer.Option("--public-host", metavar="HOST", help="A name it is called by.", rich_help_panel=_WHO),
+    ] = None,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option("--origin", metavar="URL", help="A web page that may call it.", rich_help_panel=_WHO),
+    ] = None,
+    rate: Annotated[
+        str,
+        typer.Option("--rate", help="Requests of one caller, such as 60/minute.", rich_help_panel=_MUCH),
+    ] = "",
+    concurrent: Annotated[
+        int, typer.Option("--concurrent", min=1, help="Questions at once.", rich_help_panel=_MUCH)
+    ] = 256,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    client: options.Client = None,
+    memory: options.Memory = None,
+    embedder: options.Embedder = None,
+) -> None:
+    """Serve repositories over HTTP: OpenAI-compatible, native, and more, on 127.0.0.1 unless told otherwise.
+
+    rag serve
+
+    rag serve --repo api=../api --repo web=https://example.org/team/web.git
+
+    Keys also come from RAG_SERVER_KEYS, separated by spaces.
+    """
+    with errors_as_exit_codes():
+        settings = settings_from(
+            model=model, base_url=base_url, client=client, memory=memory, embedder=embedder
+        )
+        try:
+            from rag.serve.keys import add_key as new_key
+            from rag.serve.run import log_json, make_server
+            from rag.serve.settings import ServerSettings
+        except ImportError as error:
+            raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
+        keys_file = settings.home / "keys.toml"
+        if add_key is not None:
+            out(new_key(keys_file, add_key, key_namespace))
+            say(f"rag: only its hash is kept, in {keys_file}; send it as `Authorization: Bearer KEY`")
+            return
+        if key_namespace is not None:
+            raise ConfigError("--namespace goes with --add-key")
+        server = make_server(
+            ServerSettings(
+                engine=settings,
+                repositories=tuple(_named(text) for text in repo or ([] if allow_urls else ["."])),
+                allow_urls=tuple(allow_urls or ()),
+                host=host,
+                port=port,
+                keys_file=keys_file,
+                keys=tuple(os.environ.get("RAG_SERVER_KEYS", "").split()),
+                public_hosts=tuple(public_host or ()),
+                origins=tuple(origin or (["http://localhost:3000"] if deepwiki else [])),
+                deepwiki=deepwiki,
+                rate=rate,
+                concurrent=concurrent,
+            )
+        )
+        log_json()
+        say(f"rag: serving on http://{host}:{port} (Ctrl-C to stop)")
+        server.run()
+        if not server.started:
+            raise ConfigError(f"the server could not listen on {host}:{port}; is the port taken? Try --port")
+
+
+def _named(text: str) -> tuple[str, Source]:
+    """`NAME=SOURCE`, or a source under its own name. A folder that has `=` in its path is itself."""
+    from rag.service import locate
+
+    name, equals, place = text.partition("=")
+    if equals and "://" not in name and not name.startswith((".", "/", "~")) and not Path(text).is_dir():
+        return name, locate(place)
+    source = locate(text)
+    return source.name, source

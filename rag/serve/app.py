@@ -1,0 +1,127 @@
+"""The app: a gate, one service behind it, and doors.
+
+How to add a door
+    Write `rag/serve/DOOR.py` with `install(app, service)`, which adds routes to the app (or mounts one), and
+    name it in `_DOORS` below. A module may also hold `PUBLIC`, the paths that need no key ("/static/" stands
+    for all below it). In a route:
+
+        caller = caller_of(request)                          who asks; `caller.namespace` is whose turns
+        dialog = await service.dialog(caller, ["NAME"], conversation="id or name")
+        answer = await service.answered(dialog, question)    whole, stored as a turn
+        async with aclosing(service.answer(dialog, question)) as pieces: …      str pieces, then the Answer
+        repository = await service.library.repository("NAME", ref)              open store, checkout
+        found = await to_thread(dialog.search, question, k=10, turns=[])        retrieval alone
+        engine = service.engine_for(caller)                                     the caller's conversations:
+        turns = await to_thread(engine.turns.turns, id, namespace=caller.namespace)
+
+    Errors: raise a `RagError` (those of `rag.serve.errors` carry a status); the handlers here give it its
+    status and shape. Something that runs with the server: `service.lifespans.append(context_manager)`.
+    Streams: `rag.serve.streams.EventStream` ends with its client and with the server. The engine is
+    synchronous: nothing of it is called in the event loop itself, but `Service` and `Library`.
+    Nothing from a request is opened but through `service.library`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from rag.errors import RagError
+from rag.serve.errors import headers_of, shape, shape_of, status_of
+from rag.serve.gate import Gate
+from rag.serve.keys import Caller
+from rag.serve.service import Service
+from rag.serve.settings import ServerSettings
+
+_DOORS = ("health",)
+"""Modules of `rag.serve` with an `install`, in the order in which their routes are tried."""
+
+_SUMMARY = "Ask any code repository, and go on asking, with a memory that knows the code."
+
+
+def create_app(settings: ServerSettings) -> FastAPI:
+    """The app of a server. `app.state.service` is its Service.
+
+    Raises:
+        SettingsError: the settings would serve strangers, or cannot be used.
+    """
+    service = Service(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    app = FastAPI(
+        title="rag",
+        summary=_SUMMARY,
+        version=version("rag-turns"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.service = service
+    for kind, handler in _HANDLERS:
+        app.add_exception_handler(kind, handler)
+    public: frozenset[str] = frozenset()
+    for name in doors(settings):
+        door = import_module(f"rag.serve.{name}")
+        door.install(app, service)
+        public |= getattr(door, "PUBLIC", frozenset())
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["X-Rag-Conversation", "X-Request-Id", "Retry-After"],
+        )
+    app.add_middleware(Gate, service=service, public=public)
+    return app
+
+
+def doors(settings: ServerSettings) -> tuple[str, ...]:
+    """The doors that the settings open."""
+    return (*_DOORS, *(("deepwiki",) if settings.deepwiki else ()))
+
+
+def caller_of(request: Request) -> Caller:
+    """Who sends a request; usable as a dependency."""
+    caller: Caller = request.state.caller
+    return caller
+
+
+async def _ours(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RagError)
+    return JSONResponse(shape_of(error), status_of(error)[0], headers=headers_of(error))
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return JSONResponse(
+        shape(error.status_code, str(error.detail)), error.status_code, headers=dict(error.headers or {})
+    )
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {"msg": "invalid", "loc": ()}
+    param = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
+    message = f"{first['msg']} ({param})" if param else str(first["msg"])
+    return JSONResponse(shape(422, message, code="invalid", param=param or None), 422)
+
+
+_HANDLERS: tuple[tuple[type[Exception], Any], ...] = (
+    (RagError, _ours),
+    (HTTPException, _http),
+    (RequestValidationError, _invalid),
+)

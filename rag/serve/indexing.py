@@ -1,0 +1,226 @@
+"""Indexing in a child process: the server answers as quickly while it goes on, and can end it at any moment.
+
+A child reads one job a line from its standard input and answers in lines on its standard output: progress
+and notices, then one `done` or `error`. It ends when its input does, so it never outlives the server. A
+store is written beside its place and renamed, and the kernel frees the lock of a process that is gone:
+ending a child in the middle leaves the store as it was.
+
+    {"settings": {…}, "source": {…}, "rebuild": false}
+    {"progress": ["chunk", 120, 6800]}
+    {"done": {"checkout": {…}, "report": {…}}}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import threading
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rag.errors import RagError
+from rag.serve.errors import IndexingFailed
+from rag.settings import Settings
+from rag.types import Checkout, Filters, IndexReport, Source
+
+Tell = Callable[[str, int, int], None]
+
+_MAX_LINE = 1 << 20
+_NICENESS = 5
+"""Questions that are asked meanwhile come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What a job came to: the source on disk, and the report as JSON values (skipped files by reason)."""
+
+    checkout: Checkout
+    report: dict[str, Any]
+
+
+class Indexers:
+    """Children that index, at most `most` at once; an idle one waits for the next job.
+
+    Args:
+        settings: what they index with.
+        notice: told in a sentence what the operator ought to know.
+        most: jobs at once; one more waits.
+    """
+
+    def __init__(self, settings: Settings, *, notice: Callable[[str], None], most: int = 2) -> None:
+        self._settings, self._notice = settings, notice
+        self._turn = asyncio.Semaphore(most)
+        self._idle: list[Process] = []
+
+    async def index(self, source: Source, *, rebuild: bool, strict: bool, tell: Tell) -> Indexed:
+        """Index a source, or bring its store up to date. Cancelling ends the child.
+
+        Args:
+            source: what to index.
+            rebuild: make it anew, whatever there is.
+            strict: follow no redirect when fetching.
+            tell: told stage, done and total, in the event loop.
+
+        Raises:
+            IndexingFailed: with the error's message, or because the child died.
+        """
+        job = {
+            "settings": _plain(self._settings),
+            "source": asdict(source),
+            "rebuild": rebuild,
+            "strict": strict,
+        }
+        async with self._turn:
+            child = self._idle.pop() if self._idle else await _start()
+            try:
+                result = await self._run(child, job, tell)
+            except BaseException:
+                await _end(child)
+                raise
+            self._idle.append(child)
+        if error := result.get("error"):
+            raise IndexingFailed(error["message"], kind=error["kind"])
+        done = result["done"]
+        return Indexed(_checkout(done["checkout"], source), done["report"])
+
+    async def close(self) -> None:
+        """End the idle children."""
+        while self._idle:
+            await _end(self._idle.pop())
+
+    async def _run(self, child: Process, job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+        assert child.stdin is not None and child.stdout is not None
+        try:
+            child.stdin.write(json.dumps(job).encode() + b"\n")
+            await child.stdin.drain()
+            while line := await child.stdout.readline():
+                said: dict[str, Any] = json.loads(line)
+                if progress := said.get("progress"):
+                    tell(*progress)
+                elif notice := said.get("notice"):
+                    self._notice(notice)
+                else:
+                    return said
+        except (ConnectionError, ValueError) as error:
+            raise IndexingFailed(
+                f"the indexing process broke off ({error}); try again", kind="Died"
+            ) from error
+        code = await child.wait()
+        raise IndexingFailed(
+            f"the indexing process ended with {code} before it was done; its last words are in the server's "
+            "log; is there enough memory?",
+            kind="Died",
+        )
+
+
+async def _start() -> Process:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "rag.serve.indexing", stdin=PIPE, stdout=PIPE, env=environment, limit=_MAX_LINE
+    )
+
+
+async def _end(child: Process) -> None:
+    """End a child and what it started; the input's end reaches its own children."""
+    with suppress(ProcessLookupError):
+        child.terminate()
+    await child.wait()
+    if child.stdin is not None:
+        child.stdin.close()
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    return {**asdict(settings), "home": str(settings.home)}
+
+
+def _checkout(record: Mapping[str, Any], source: Source) -> Checkout:
+    return Checkout(source, Path(record["root"]), record["commit"], record["dirty"], record["remote"])
+
+
+def report_record(report: IndexReport) -> dict[str, Any]:
+    """A report as JSON values; skipped files are counted by reason."""
+    skipped: dict[str, int] = {}
+    for skip in report.skipped:
+        skipped[skip.reason] = skipped.get(skip.reason, 0) + 1
+    names = ("action", "reason", "seen", "files", "chunks", "changed", "removed", "size_bytes", "commit")
+    return {name: getattr(report, name) for name in names} | {
+        "seconds": round(report.seconds, 3),
+        "skipped": skipped,
+    }
+
+
+# ---------------------------------------------------------------- in the child
+
+
+def main() -> None:
+    """Do jobs until the input ends."""
+    os.nice(_NICENESS)
+    jobs: list[str] = []
+    there = threading.Semaphore(0)
+
+    def read() -> None:
+        for line in sys.stdin:
+            jobs.append(line)
+            there.release()
+        os._exit(0)  # the server is gone, whatever is being done
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        there.acquire()
+        _say(_done(json.loads(jobs.pop(0))))
+
+
+def _say(value: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def _done(job: dict[str, Any]) -> dict[str, Any]:
+    from rag.service import Engine
+
+    settings = Settings(**{**job["settings"], "home": Path(job["settings"]["home"])})
+    given = job["source"]
+    source = Source(given["location"], given["ref"], Filters(*map(tuple, given["filters"].values())))
+    engine = Engine(
+        settings,
+        progress=lambda stage, done, total: _say({"progress": [stage, done, total]}),
+        notice=lambda text: _say({"notice": text}),
+    )
+    if job["strict"]:
+        _follow_no_redirect(settings.home)
+    try:
+        repository = engine.repository(source, rebuild=job["rebuild"])
+    except RagError as error:
+        return {"error": {"kind": type(error).__name__, "message": str(error)}}
+    finally:
+        os.environ.pop("GIT_CONFIG_GLOBAL", None)
+    checkout, report = repository.checkout, repository.report
+    assert report is not None
+    place = {"root": str(checkout.root), **{n: getattr(checkout, n) for n in ("commit", "dirty", "remote")}}
+    return {"done": {"checkout": place, "report": report_record(report)}}
+
+
+def _follow_no_redirect(home: Path) -> None:
+    """Have git refuse to be sent elsewhere: the host that was allowed is the one that is asked.
+
+    The user's own configuration is included, for proxies and certificates.
+    """
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    own = Path.home() / ".gitconfig"
+    text = f'[include]\n\tpath = "{own}"\n[http]\n\tfollowRedirects = false\n'
+    with tempfile.NamedTemporaryFile("w", dir=home, prefix=".gitconfig-", delete=False) as file:
+        file.write(text)
+    place = home / "gitconfig-strict"
+    Path(file.name).replace(place)
+    os.environ["GIT_CONFIG_GLOBAL"] = str(place)
+
+
+if __name__ == "__main__":
+    main()

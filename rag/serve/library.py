@@ -1,0 +1,334 @@
+"""The repositories that are served: an allow-list, kept indexed in the background.
+
+A shelf is one repository at one ref. Its store is built or refreshed by a child process, one at a time;
+meanwhile the state before it goes on answering. Nothing that a request says is opened unless it is the
+name of a repository of the list, such a name at a ref, or an https URL on a host that is allowed.
+
+Everything here runs in the server's event loop; only opening a store is done in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import time
+from asyncio import to_thread
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from rag.errors import RagError, SourceError
+from rag.serve.errors import (
+    Forbidden,
+    IndexingFailed,
+    ServeError,
+    StillIndexing,
+    TooMany,
+    UnknownRepository,
+)
+from rag.serve.indexing import Indexed, Indexers
+from rag.serve.settings import ServerSettings
+from rag.service import Engine, Repository, locate
+from rag.types import Source
+
+State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
+
+_MOST_UNLISTED = 50
+"""Refs and URLs that requests may add to the list."""
+_SPARING = 20.0
+"""Looking for changes takes at most one part in this many of the time."""
+_NOT_PUBLIC = "is_private is_loopback is_link_local is_multicast is_reserved is_unspecified".split()
+
+
+@dataclass(slots=True, eq=False)
+class Shelf:
+    """One repository that is served, and how far its index is.
+
+    `state` is "ready" as soon as questions can be answered, also while a later job runs (`running`).
+    """
+
+    name: str
+    source: Source
+    is_listed: bool = True
+    state: State = "waiting"
+    running: bool = False
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+    error: ServeError | None = None
+    repository: Repository | None = None
+    report: dict[str, Any] | None = None
+    jobs: int = 0
+    indexed: float | None = None
+    """When the last job ended, seconds since 1970."""
+    checked: float = 0.0
+    took_s: float = 0.0
+    _task: asyncio.Task[None] | None = None
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """Progress of the job."""
+        self.stage, self.done, self.total = stage, done, total
+        self.changed()
+
+    def changed(self) -> None:
+        """Wake those who watch."""
+        event, self._changed = self._changed, asyncio.Event()
+        event.set()
+
+    async def change(self) -> None:
+        """Wait until something about the shelf is different."""
+        await self._changed.wait()
+
+
+class Library:
+    """The shelves, by name.
+
+    Args:
+        settings: what is on the list, and how often it is looked at.
+        engine: opens the stores.
+        notice: told in a sentence what the operator ought to know.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, engine: Engine, *, notice: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._settings, self._engine, self._notice = settings, engine, notice
+        self._shelves = {name: Shelf(name, source) for name, source in settings.repositories}
+        self._indexers: Indexers | None = None
+
+    # ------------------------------------------------------------ what there is
+
+    def names(self) -> list[str]:
+        """Names of the list, in its order, then those that requests added."""
+        return list(self._shelves)
+
+    def shelves(self) -> list[Shelf]:
+        """All shelves, in the order of their names here."""
+        return list(self._shelves.values())
+
+    def shelf(self, name: str, ref: str | None = None) -> Shelf:
+        """The shelf that a request names: `NAME`, `NAME@REF`, or an allowed URL (`@REF` too).
+
+        Raises:
+            UnknownRepository: no such name is served.
+            Forbidden: a path, or a URL that is not allowed.
+            TooMany: requests have added too many refs and URLs.
+        """
+        full = f"{name}@{ref}" if ref else name
+        if known := self._shelves.get(full):
+            return known
+        base, named_ref = (name, ref) if ref else _split_ref(name)
+        listed = self._shelves.get(base)
+        if listed is not None and listed.is_listed and named_ref:
+            source = _at(listed.source, named_ref)
+        elif "://" in base:
+            base = self._allowed_url(base)
+            source = locate(base, named_ref)
+        else:
+            raise self._unknown(base)
+        full = f"{base}@{named_ref}" if named_ref else base
+        return self._shelves.get(full) or self._added(full, source)
+
+    def of_source(self, source: Source) -> Shelf | None:
+        """The shelf of a source, as a conversation remembers it; None when it is not served."""
+        return next((s for s in self._shelves.values() if s.source == source), None)
+
+    async def repository(self, name: str, ref: str | None = None) -> Repository:
+        """The repository a request names, open; begins to index it, and to look for changes.
+
+        Raises:
+            StillIndexing: its first index takes longer than a request should wait.
+            IndexingFailed: it could not be indexed.
+            ServeError: as `shelf`.
+        """
+        return await self.opened(self.shelf(name, ref))
+
+    async def opened(self, shelf: Shelf) -> Repository:
+        """The repository of a shelf, see `repository`."""
+        self._look_again(shelf)
+        if shelf.repository is not None:
+            return shelf.repository
+        deadline = time.monotonic() + self._settings.wait_for_index_s
+        while shelf.repository is None and shelf.running:
+            left = deadline - time.monotonic()
+            try:
+                await asyncio.wait_for(shelf.change(), left)
+            except TimeoutError:
+                raise _still_indexing(shelf) from None
+        if shelf.repository is None:
+            raise shelf.error or _still_indexing(shelf)
+        return shelf.repository
+
+    # ------------------------------------------------------------ indexing
+
+    async def start(self) -> None:
+        """Begin to index the list."""
+        self._indexers = Indexers(self._engine.settings, notice=self._notice)
+        for shelf in self.shelves():
+            self.index(shelf)
+
+    async def close(self) -> None:
+        """End what is being indexed. What was indexed stays."""
+        for shelf in self.shelves():
+            await self.cancel(shelf)
+        if self._indexers is not None:
+            await self._indexers.close()
+
+    def index(self, shelf: Shelf, *, rebuild: bool = False) -> bool:
+        """Begin to index, unless that is going on; returns whether it began."""
+        if shelf.running:
+            return False
+        shelf.running, shelf.jobs, shelf.error = True, shelf.jobs + 1, None
+        if shelf.repository is None:
+            shelf.state = "waiting"
+        shelf.tell("waiting", 0, 0)
+        shelf._task = asyncio.create_task(self._job(shelf, rebuild=rebuild))
+        return True
+
+    async def cancel(self, shelf: Shelf) -> bool:
+        """End the job of a shelf; returns whether there was one. The index before it stays."""
+        task = shelf._task
+        if task is None or task.done():
+            return False
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        return True
+
+    async def events(self, shelf: Shelf) -> AsyncIterator[Shelf]:
+        """The shelf, now and at each change, until its job has ended. Changes that come at once are one."""
+        yield shelf
+        while shelf.running:
+            await shelf.change()
+            yield shelf
+
+    async def _job(self, shelf: Shelf, *, rebuild: bool) -> None:
+        assert self._indexers is not None, "the library is started with the server"
+        began = time.monotonic()
+
+        def tell(stage: str, done: int, total: int) -> None:
+            if shelf.repository is None:
+                shelf.state = "indexing"
+            shelf.tell(stage, done, total)
+
+        try:
+            if not shelf.is_listed and shelf.source.is_url:
+                await check_public(shelf.source.location)
+            indexed = await self._indexers.index(
+                shelf.source, rebuild=rebuild, strict=not shelf.is_listed, tell=tell
+            )
+            await self._put_up(shelf, indexed)
+        except RagError as error:
+            shelf.error = error if isinstance(error, ServeError) else _failed(error)
+            shelf.state = "failed" if shelf.repository is None else "ready"
+            self._notice(f"{shelf.name} could not be indexed: {error}")
+        except asyncio.CancelledError:
+            shelf.state = "cancelled" if shelf.repository is None else "ready"
+            shelf.error = IndexingFailed(f"the indexing of {shelf.name} was cancelled", kind="Cancelled")
+            raise
+        finally:
+            shelf.running, shelf.checked = False, time.monotonic()
+            shelf.took_s, shelf.indexed = shelf.checked - began, time.time()
+            shelf.tell("", 0, 0)
+
+    async def _put_up(self, shelf: Shelf, indexed: Indexed) -> None:
+        """Take the store that was written; the one before it is let go when its last question is answered."""
+        if shelf.repository is None or indexed.report["action"] != "fresh":
+            shelf.repository = await to_thread(self._engine.as_indexed, indexed.checkout)
+        elif shelf.repository.checkout != indexed.checkout:
+            shelf.repository = replace(shelf.repository, checkout=indexed.checkout)
+        shelf.report, shelf.state, shelf.error = indexed.report, "ready", None
+
+    def _look_again(self, shelf: Shelf) -> None:
+        """Look for changes in the background, when that was not done for a while."""
+        pause = self._settings.fetch_s if shelf.source.is_url else self._settings.refresh_s
+        if shelf.state == "cancelled" or (shelf.state == "failed" and shelf.jobs):
+            pause = max(pause, 30.0)  # a question does not begin again what has just failed
+        age = time.monotonic() - shelf.checked
+        if not shelf.jobs or (pause > 0 and age > max(pause, _SPARING * shelf.took_s)):
+            self.index(shelf)
+
+    # ------------------------------------------------------------ what is not on the list
+
+    def _added(self, name: str, source: Source) -> Shelf:
+        if sum(not shelf.is_listed for shelf in self._shelves.values()) >= _MOST_UNLISTED:
+            raise TooMany(
+                f"{_MOST_UNLISTED} refs and URLs beyond the list are served already; ask for one of those, "
+                "or have the server list more with --repo",
+                retry_after_s=600,
+            )
+        shelf = self._shelves[name] = Shelf(name, source, is_listed=False)
+        return shelf
+
+    def _allowed_url(self, url: str) -> str:
+        """The URL, in the one spelling, if it is allowed.
+
+        Raises:
+            Forbidden: it is not https on an allowed host, carries a credential, or the host is no public one.
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise Forbidden(f"that URL cannot be read: {error}") from error
+        host = (parts.hostname or "").lower()
+        shown = f"{host}:{port}" if port not in (None, 443) else host
+        if parts.scheme.lower() != "https" or shown not in {h.lower() for h in self._settings.allow_urls}:
+            raise Forbidden(
+                "this URL is not served; the operator allows hosts with --allow-urls HOST, over https"
+            )
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise Forbidden("a URL of a repository has no user, password, query or fragment here")
+        if any(part in (".", "..") for part in parts.path.split("/")) or "%" in parts.path:
+            raise Forbidden("that is no path of a repository")
+        return locate(url).location
+
+    def _unknown(self, name: str) -> ServeError:
+        listed = [shelf.name for shelf in self.shelves() if shelf.is_listed]
+        there = ", ".join(listed[:20]) or "none"
+        return UnknownRepository(f"no repository of that name is served ({name[:80]!r}); there are: {there}")
+
+
+async def check_public(url: str) -> None:
+    """Refuse a URL whose host leads into a network that is not public.
+
+    Raises:
+        Forbidden: one of its addresses is not public.
+        SourceError: the name leads nowhere.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, parts.port or 443)
+    except OSError as error:
+        raise SourceError(f"{host} cannot be found ({error.strerror or error})") from error
+    for *_, address in found:
+        ip = ipaddress.ip_address(str(address[0]).partition("%")[0])
+        if any(getattr(ip, kind) for kind in _NOT_PUBLIC):
+            raise Forbidden(f"{host} leads to an address that is not public, which is not served")
+
+
+def _split_ref(name: str) -> tuple[str, str | None]:
+    """`NAME@REF`; a URL has its ref behind the last `@` of its path."""
+    head, at, ref = name.rpartition("@")
+    if not at or ("://" in name and not re.fullmatch(r"[a-z+]+://[^/@]+/.+", head, re.IGNORECASE)):
+        return name, None
+    return head, ref
+
+
+def _at(source: Source, ref: str) -> Source:
+    """The same source at another ref; the ref is checked."""
+    return replace(locate(source.location, ref), filters=source.filters)
+
+
+def _still_indexing(shelf: Shelf) -> StillIndexing:
+    how_far = f" ({shelf.stage} {shelf.done:,} of {shelf.total:,})" if shelf.total else ""
+    return StillIndexing(f"{shelf.name} is being indexed{how_far}; ask again in a moment", retry_after_s=2)
+
+
+def _failed(error: RagError) -> IndexingFailed:
+    return IndexingFailed(str(error), kind=type(error).__name__)

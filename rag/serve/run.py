@@ -1,0 +1,72 @@
+"""Running the app: uvicorn, told to let streams end, with log lines as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from types import FrameType
+
+import uvicorn
+
+from rag.serve.app import create_app
+from rag.serve.service import Service
+from rag.serve.settings import ServerSettings
+from rag.serve.telemetry import JsonLines
+
+_CLOSING_S = 3
+
+
+class Server(uvicorn.Server):
+    """uvicorn, whose signal to stop reaches the service before connections are closed."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self._running: asyncio.AbstractEventLoop | None = None
+
+    async def _serve(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        self._running = asyncio.get_running_loop()
+        await super()._serve(sockets)  # type: ignore[arg-type]
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal: stop, gently the first time."""
+        self.stop()
+        super().handle_exit(sig, frame)
+
+    def stop(self) -> None:
+        """Stop, from any thread: no more questions, and streams end within the time of grace."""
+        if self._running is not None and not self._running.is_closed():
+            self._running.call_soon_threadsafe(self._service.stop)
+
+
+def make_server(settings: ServerSettings) -> Server:
+    """A server that is ready to run. Port 0 takes a free one.
+
+    Raises:
+        SettingsError: as `create_app`.
+    """
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app,
+        host=settings.host.strip("[]"),
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        timeout_graceful_shutdown=int(settings.grace_s) + _CLOSING_S,
+        h11_max_incomplete_event_size=32_768,
+        ws_max_size=settings.max_body_bytes,
+    )
+    return Server(config, app.state.service)
+
+
+def log_json(level: int = logging.INFO) -> None:
+    """Have the server's log lines written to stderr as JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("rag.serve", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level if name == "rag.serve" else logging.WARNING)

@@ -1,0 +1,179 @@
+"""The one object behind every door: what is served, to whom, and the way a question takes."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import to_thread
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+
+from rag.errors import NotFound
+from rag.ports import TextGenerator
+from rag.serve.errors import BadRequest, Forbidden
+from rag.serve.keys import Caller, Keyring, named_keys, read_keys
+from rag.serve.library import Library, Shelf
+from rag.serve.limits import Limiter
+from rag.serve.settings import ServerSettings, check_settings
+from rag.serve.streams import Streams
+from rag.serve.telemetry import Telemetry, log
+from rag.service import Dialog, Engine, aconverse
+from rag.types import Answer, Conversation
+
+Lifespan = Callable[[], AbstractAsyncContextManager[object]]
+MOST_REPOSITORIES = 10
+
+
+class Service:
+    """What is served. One for each app; made before the event loop runs, started in it.
+
+    Attributes:
+        settings: what the server was told.
+        library: the repositories, by name.
+        keyring: who may ask.
+        limiter: how much at once.
+        telemetry: what the operator sees.
+        streams: those under way.
+        lifespans: a door that needs something to run while the server does adds it here.
+
+    Raises:
+        SettingsError: the settings would serve strangers, or cannot be used.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        keys = named_keys(settings.keys, settings.engine.namespace)
+        keys += read_keys(settings.keys_file) if settings.keys_file else ()
+        check_settings(settings, has_keys=bool(keys))
+        self.settings = settings
+        self.engine = Engine(settings.engine, notice=lambda text: log.warning("%s", text))
+        self.keyring = Keyring(keys, anyone=Caller(namespace=settings.engine.namespace))
+        self.library = Library(settings, self.engine, notice=lambda text: log.warning("%s", text))
+        self.limiter = Limiter(settings)
+        self.telemetry = Telemetry()
+        self.telemetry.watch(self.library, self.limiter)
+        self.streams = Streams()
+        self.lifespans: list[Lifespan] = []
+        self._engines: dict[str, Engine] = {settings.engine.namespace: self.engine}
+        self._generators: list[TextGenerator] = []
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Everything the server needs while it runs."""
+        pool = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="rag")
+        asyncio.get_running_loop().set_default_executor(pool)
+        async with AsyncExitStack() as stack:
+            stack.callback(self.engine.close)
+            await self.library.start()
+            stack.push_async_callback(self.library.close)
+            for lifespan in self.lifespans:
+                await stack.enter_async_context(lifespan())
+            yield
+
+    def engine_for(self, caller: Caller) -> Engine:
+        """The engine as a caller sees it: their conversations, everybody's stores."""
+        known = self._engines.get(caller.namespace)
+        if known is None:
+            known = self.engine.with_settings(namespace=caller.namespace)
+            for shared in ("embedder", "counter"):
+                known.__dict__[shared] = getattr(self.engine, shared)
+            self._engines[caller.namespace] = known
+        return known
+
+    def stop(self) -> None:
+        """Take no more questions; end the streams that still go on after the time of grace."""
+        self.limiter.stopping = True
+        asyncio.get_running_loop().call_later(self.settings.grace_s, self.streams.end)
+
+    # ------------------------------------------------------------ conversations
+
+    async def dialog(
+        self,
+        caller: Caller,
+        repositories: Sequence[str | Shelf],
+        *,
+        conversation: str | None = None,
+        named: bool = True,
+    ) -> Dialog:
+        """A conversation about repositories, ready to be asked.
+
+        Args:
+            caller: whose it is.
+            repositories: by name, at most 10; none takes those of the conversation.
+            conversation: its id or name; None begins one with its first turn.
+            named: begin one of this name when there is none; else that is NotFound.
+
+        Raises:
+            NotFound, ConversationMismatch: the conversation, see `Engine.find_conversation`.
+            Forbidden: the conversation is about a repository that is not served.
+            BadRequest: no repository, or too many.
+            ServeError: as `Library.repository`.
+        """
+        if len(repositories) > MOST_REPOSITORIES:
+            raise BadRequest(
+                f"{len(repositories)} repositories were named; at most {MOST_REPOSITORIES} are asked"
+            )
+        shelves = [self.library.shelf(one) if isinstance(one, str) else one for one in repositories]
+        shelves = list(dict.fromkeys(shelves))
+        engine = self.engine_for(caller)
+        found: Conversation | None = None
+        if conversation:
+            sources = [shelf.source for shelf in shelves]
+            try:
+                found = await to_thread(engine.find_conversation, conversation, sources)
+            except NotFound:
+                if not named or not shelves:
+                    raise
+        if found is not None and not shelves:
+            shelves = [self._served(found, number) for number in range(len(found.sources))]
+        if not shelves:
+            raise BadRequest("no repository is named; /api/repositories lists those there are")
+        opened = [await self.library.opened(shelf) for shelf in shelves]
+        return Dialog(engine, opened, found, name=conversation or "" if found is None else "")
+
+    def _served(self, conversation: Conversation, number: int) -> Shelf:
+        shelf = self.library.of_source(conversation.sources[number])
+        if shelf is None:
+            raise Forbidden("the conversation is about a repository that this server does not serve")
+        return shelf
+
+    # ------------------------------------------------------------ asking
+
+    async def answer(self, dialog: Dialog, question: str) -> AsyncGenerator[str | Answer, None]:
+        """Ask: pieces of text as they come, then the Answer, which is stored as a turn.
+
+        Close it (`contextlib.aclosing`): an answer that is given up stores no turn and stops the model.
+
+        Raises:
+            TooLarge, TooMany, ShuttingDown: see `Limiter`.
+            ProviderError, ConfigError: as `rag.service.aconverse`.
+        """
+        self.limiter.check_question(question)
+        async with self.limiter.seat(), self.generator() as generator:
+            conversation = dialog.conversation.id if dialog.conversation else ""
+            names = [repository.source.name for repository in dialog.repositories]
+            with self.telemetry.question(
+                model=generator.model, conversation=conversation, repositories=names
+            ) as asking:
+                async with aclosing(aconverse(dialog, question, generator)) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, Answer):
+                            asking.answer = piece
+                        asking.piece()
+                        yield piece
+
+    async def answered(self, dialog: Dialog, question: str) -> Answer:
+        """The same as `answer`, whole."""
+        async with aclosing(self.answer(dialog, question)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Answer):
+                    return piece
+        raise AssertionError("a conversation ends with its answer")
+
+    @asynccontextmanager
+    async def generator(self) -> AsyncIterator[TextGenerator]:
+        """What writes answers, for one question at a time: it says afterwards how many tokens it took."""
+        generator = self._generators.pop() if self._generators else await to_thread(self.engine.generator)
+        try:
+            yield generator
+        finally:
+            self._generators.append(generator)

@@ -1,0 +1,108 @@
+"""What a server is told when it starts: what it serves, to whom, and how much of it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rag.errors import SettingsError
+from rag.settings import Settings
+from rag.types import Source
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
+_MAX_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """All settings of one server. `engine` says how repositories are indexed, searched and answered on.
+
+    `repositories` is the allow-list: nothing else is ever opened, but https URLs on a host of
+    `allow_urls` ("host" or "host:port"). `keys_file` holds hashed keys; without one, and without `keys`
+    (keys in the clear, from the environment), everyone who can connect is served, which is allowed on
+    loopback only. `origins` are web origins beside the server's own that may call it; `public_hosts` the
+    names it may be called by, beside those of loopback. `rate` is read by `limits`: "60/minute"; "" is
+    no limit.
+    """
+
+    engine: Settings = field(default_factory=Settings)
+    repositories: tuple[tuple[str, Source], ...] = ()
+    allow_urls: tuple[str, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8000
+    keys_file: Path | None = None
+    keys: tuple[str, ...] = field(default=(), repr=False)
+    public_hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    deepwiki: bool = False
+    metrics: bool = True
+
+    max_body_bytes: int = 4_000_000
+    max_question_chars: int = 16_000
+    max_messages: int = 2_000
+    rate: str = ""
+    concurrent: int = 256
+    """Questions answered at once, streams included."""
+    waiting: int = 256
+    """Questions that may wait for their turn; one more is refused with 429."""
+    threads: int = 4
+    """Threads that search, render and store; more than a few cost more than they bring."""
+    body_timeout_s: float = 30.0
+    wait_for_index_s: float = 5.0
+    refresh_s: float = 5.0
+    """A repository is looked at again for changes when it is asked, at most this often."""
+    fetch_s: float = 300.0
+    """A URL is fetched again when it is asked, at most this often."""
+    grace_s: float = 10.0
+    """How long streams may go on when the server is told to stop."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs on this machine can connect."""
+        return is_loopback(self.host)
+
+
+def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
+    """Refuse settings that would serve strangers, or name things badly.
+
+    Raises:
+        SettingsError: another host than loopback without a key, a name or host that cannot be used.
+    """
+    if not settings.is_loopback and not has_keys:
+        raise SettingsError(
+            f"the server will not listen on {settings.host} without a key: anyone there could ask and read "
+            "everything; make one with `rag serve --add-key NAME`, or listen on 127.0.0.1"
+        )
+    for name, _ in settings.repositories:
+        check_name(name)
+    for host in (*settings.allow_urls, *settings.public_hosts):
+        if not _HOST.fullmatch(host):
+            raise SettingsError(f"{host!r} is no host; write it as example.org or example.org:8443")
+    for origin in settings.origins:
+        if not re.fullmatch(rf"https?://{_HOST.pattern}", origin):
+            raise SettingsError(f"{origin!r} is no web origin; write it as https://example.org")
+    names = [name for name, _ in settings.repositories]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise SettingsError(f"two repositories are called {min(twice)}; give each --repo a name of its own")
+
+
+def check_name(name: str) -> None:
+    """Refuse a repository name that would be ambiguous in a URL or a model's id. Raises SettingsError."""
+    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+        raise SettingsError(
+            f"{name!r} cannot name a repository: letters, digits, '.', '_', '-' and single slashes between "
+            f"them can, up to {_MAX_NAME}; write --repo NAME=PATH"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host to listen on is this machine alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

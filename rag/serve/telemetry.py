@@ -1,0 +1,211 @@
+"""What an operator sees: Prometheus metrics, OpenTelemetry spans and metrics, log lines.
+
+Nothing here holds a question, an answer, a key or a header. Spans and metrics of OpenTelemetry follow its
+GenAI conventions and go where the program that set up its SDK says; without the package there are none.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+if TYPE_CHECKING:
+    from rag.serve.library import Library
+    from rag.serve.limits import Limiter
+    from rag.types import Answer
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_NAME = "rag.serve"
+
+log = logging.getLogger(_NAME)
+
+
+class Telemetry:
+    """The instruments of one server."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "rag_http_requests", "HTTP requests.", ("method", "route", "status"), registry=self.registry
+        )
+        self._seconds = Histogram(
+            "rag_http_request_seconds",
+            "Until the response ended.",
+            ("method", "route"),
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self._asked = Counter("rag_questions", "Questions, by outcome.", ("outcome",), registry=self.registry)
+        self._answered = Histogram(
+            "rag_answer_seconds", "Until an answer was whole.", registry=self.registry, buckets=_SECONDS
+        )
+        self._first = Histogram(
+            "rag_first_piece_seconds", "Until its first piece.", registry=self.registry, buckets=_SECONDS
+        )
+        self._tokens = Counter("rag_tokens", "Tokens, by direction.", ("direction",), registry=self.registry)
+        self._otel = _OpenTelemetry.found()
+
+    def watch(self, library: Library, limiter: Limiter) -> None:
+        """Have the state of the server read whenever the metrics are."""
+
+        def gauge(name: str, what: str, read: Any) -> None:
+            Gauge(name, what, registry=self.registry).set_function(read)
+
+        gauge("rag_questions_asking", "Questions being answered.", lambda: limiter.asking)
+        gauge("rag_questions_waiting", "Questions that wait for a seat.", lambda: limiter.waiting)
+        gauge(
+            "rag_repositories_ready",
+            "Repositories that can be asked.",
+            lambda: sum(shelf.repository is not None for shelf in library.shelves()),
+        )
+        gauge(
+            "rag_index_jobs_running",
+            "Repositories being indexed.",
+            lambda: sum(shelf.running for shelf in library.shelves()),
+        )
+
+    def text(self) -> bytes:
+        """All metrics as Prometheus reads them."""
+        return generate_latest(self.registry)
+
+    def request(self, *, method: str, route: str, status: int, seconds: float, **more: Any) -> None:
+        """An HTTP request has ended."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(method, route).observe(seconds)
+        log.info(
+            "request",
+            extra={
+                "fields": {
+                    "method": method,
+                    "route": route,
+                    "status": status,
+                    "seconds": round(seconds, 4),
+                    **more,
+                }
+            },
+        )
+
+    @contextmanager
+    def question(self, *, model: str, conversation: str, repositories: list[str]) -> Iterator[Asking]:
+        """A question is being answered."""
+        asking = Asking(time.perf_counter())
+        outcome = "failed"
+        with self._otel.span(model, conversation, repositories) as span:
+            try:
+                yield asking
+                outcome = "answered" if asking.answer else "given_up"
+            except GeneratorExit:
+                outcome = "given_up"
+                raise
+            finally:
+                took = time.perf_counter() - asking.began
+                self._asked.labels(outcome).inc()
+                if asking.first_s is not None:
+                    self._first.observe(asking.first_s)
+                if asking.answer is not None:
+                    self._answered.observe(took)
+                    usage = asking.answer.usage
+                    self._tokens.labels("input").inc(usage.prompt_tokens)
+                    self._tokens.labels("output").inc(usage.answer_tokens)
+                self._otel.end(span, asking, took, model)
+
+
+@dataclass(slots=True)
+class Asking:
+    """One question under way."""
+
+    began: float
+    first_s: float | None = None
+    answer: Answer | None = None
+
+    def piece(self) -> None:
+        """A piece of the answer came."""
+        if self.first_s is None:
+            self.first_s = time.perf_counter() - self.began
+
+
+class _OpenTelemetry:
+    """Spans and metrics of OpenTelemetry's GenAI conventions; nothing at all without the package."""
+
+    def __init__(self, trace: Any = None, metrics: Any = None) -> None:
+        self._tracer = trace and trace.get_tracer(_NAME)
+        self._kind = trace and trace.SpanKind.SERVER
+        if metrics is not None:
+            meter = metrics.get_meter(_NAME)
+            self._duration = meter.create_histogram("gen_ai.client.operation.duration", "s")
+            self._usage = meter.create_histogram("gen_ai.client.token.usage", "{token}")
+
+    @classmethod
+    def found(cls) -> _OpenTelemetry:
+        try:
+            from opentelemetry import metrics, trace
+        except ImportError:
+            return cls()
+        return cls(trace, metrics)
+
+    @contextmanager
+    def span(self, model: str, conversation: str, repositories: list[str]) -> Iterator[Any]:
+        if self._tracer is None:
+            yield None
+            return
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "rag",
+            "gen_ai.request.model": model,
+            "gen_ai.data_source.id": ",".join(repositories),
+        }
+        if conversation:
+            attributes["gen_ai.conversation.id"] = conversation
+        # Not made the current span: an answer is written in steps that run in different contexts.
+        span = self._tracer.start_span(f"chat {model}", kind=self._kind, attributes=attributes)
+        try:
+            yield span
+        except Exception as error:
+            span.set_attribute("error.type", type(error).__name__)
+            raise
+        finally:
+            span.end()
+
+    def end(self, span: Any, asking: Asking, took_s: float, model: str) -> None:
+        if span is None:
+            return
+        same = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "rag",
+            "gen_ai.request.model": model,
+        }
+        self._duration.record(took_s, same)
+        if asking.first_s is not None:
+            span.set_attribute("gen_ai.response.time_to_first_chunk", asking.first_s)
+        if asking.answer is None:
+            return
+        usage = asking.answer.usage
+        span.set_attribute("gen_ai.response.model", asking.answer.model)
+        span.set_attribute("gen_ai.conversation.id", asking.answer.conversation_id)
+        for name, tokens in (("input", usage.prompt_tokens), ("output", usage.answer_tokens)):
+            span.set_attribute(f"gen_ai.usage.{name}_tokens", tokens)
+            self._usage.record(tokens, {**same, "gen_ai.token.type": name})
+
+
+class JsonLines(logging.Formatter):
+    """Log records as one JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record; `fields` given with it stand beside the message."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)

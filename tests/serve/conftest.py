@@ -1,0 +1,154 @@
+"""A real server on loopback, one for a module, over a small real repository."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag.serve.run import Server, make_server
+from rag.serve.settings import ServerSettings
+from rag.settings import Settings
+from rag.types import Source
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
+DEADLINE_S = 30
+
+
+@dataclass
+class Reply:
+    """A response, read whole."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def events(self) -> list[Any]:
+        """The data of the server-sent events, in order; JSON where it is."""
+        found = []
+        for block in self.body.decode().split("\n\n"):
+            lines = [line[6:] for line in block.splitlines() if line.startswith("data: ")]
+            if lines:
+                found.append(json.loads(lines[0]) if lines[0] != "[DONE]" else "[DONE]")
+        return found
+
+
+@dataclass
+class Served:
+    """A server that runs in a thread of the test."""
+
+    server: Server
+    settings: ServerSettings
+    home: Path
+    port: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def service(self) -> Any:
+        return self.server.config.app.state.service
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = DEADLINE_S,
+    ) -> Reply:
+        sent = {**self.headers, **(headers or {})}
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            sent.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        try:
+            connection.request(method, path, body, sent)
+            response = connection.getresponse()
+            return Reply(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **more: Any) -> Reply:
+        return self.request("GET", path, **more)
+
+    def post(self, path: str, body: Any = None, **more: Any) -> Reply:
+        return self.request("POST", path, body, **more)
+
+    def wait_until(self, condition: Callable[[], Any]) -> Any:
+        """Wait for something that is bound to come; fails when it does not."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (found := condition()):
+            assert time.monotonic() < deadline, "it did not come"
+            threading.Event().wait(0.01)
+        return found
+
+    def ready(self) -> Served:
+        self.wait_until(lambda: self.get("/ready").status == 200)
+        return self
+
+
+@contextmanager
+def serving(home: Path, **settings: Any) -> Iterator[Served]:
+    """Run a server until the block ends."""
+    engine = Settings(home=home / "rag-home", **settings.pop("engine", {}))
+    given = ServerSettings(engine=engine, port=0, **{"grace_s": 1.0, **settings})
+    server = make_server(given)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    served = Served(server, given, home)
+    try:
+        served.wait_until(lambda: server.started or not thread.is_alive())
+        assert thread.is_alive(), "the server did not start"
+        served.port = server.servers[0].sockets[0].getsockname()[1]
+        yield served
+    finally:
+        server.stop()
+        server.should_exit = True
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive(), "the server did not stop"
+
+
+def sample_copy(folder: Path) -> Source:
+    """A copy of the sample repository, without git."""
+    root = folder / "sample"
+    shutil.copytree(SAMPLE, root, ignore=shutil.ignore_patterns("__pycache__"))
+    return Source(str(root.resolve()))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server without keys that has the sample repository ready."""
+    home = tmp_path_factory.mktemp("served")
+    with serving(home, repositories=(("sample", sample_copy(home)),)) as running:
+        yield running.ready()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    """Start servers of one's own: `serve(keys=(…))`; of the sample repository unless told otherwise."""
+    with ExitStack() as stack:
+
+        def start(**settings: Any) -> Served:
+            home = tmp_path / f"server-{len(list(tmp_path.glob('server-*')))}"
+            home.mkdir()
+            settings.setdefault("repositories", (("sample", sample_copy(home)),))
+            return stack.enter_context(serving(home, **settings))
+
+        yield start

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -55,21 +55,49 @@ class BagEmbedder(Embedder, Protocol):
         ...
 
 
+class Lists(NamedTuple):
+    """Rows gathered around centroids, so that a search need only look into the lists nearest to its query.
+
+    List i holds `rows[indptr[i]:indptr[i + 1]]`, ascending; every row is in one list. `centroids` is float32,
+    shape (lists, dim); looking into `probes` lists finds nearly all neighbours.
+    """
+
+    centroids: Vectors
+    indptr: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int32]
+    probes: int
+
+
+class Rows(NamedTuple):
+    """Unit vectors in 8 bits a number: row i is `codes[i] * scale[i]`, or zero where the scale is.
+
+    `codes` is int8, shape (n, dim), `scale` float32, shape (n,). A large block has `lists`.
+    """
+
+    codes: npt.NDArray[np.int8]
+    scale: npt.NDArray[np.float32]
+    lists: Lists | None = None
+
+
 class VectorIndex(Protocol):
     """Rows of unit vectors, searched by cosine."""
 
     def __len__(self) -> int: ...
 
-    def search(self, queries: Vectors, k: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    def search(
+        self, queries: Vectors, k: int, *, dead: npt.NDArray[np.bool_] | None = None
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """Find the k nearest rows of each query, best first.
 
         Args:
             queries: float32, shape (q, dim), rows of length 1.
             k: at least 1.
+            dead: rows that are never found, shape (len,).
 
         Returns:
-            Cosines and row numbers, both shape (q, min(k, len)). Rows with the same cosine stand in the
-            order of their numbers; which of several equal rows fall off the end is the backend's choice.
+            Cosines and row numbers, both shape (q, min(k, living rows)). Rows with the same cosine stand in
+            the order of their numbers; which of several equal rows fall off the end is the backend's choice.
+            In a block with lists a few of the nearest may be missing.
 
         Raises:
             DimensionMismatch: the queries are not as wide as the rows.
@@ -131,7 +159,12 @@ class ChunkIndex(Protocol):
         ...
 
     @property
-    def vectors(self) -> list[Vectors]:
+    def mean_lengths(self) -> tuple[float, float]:
+        """Terms in the body and in the head of a chunk, on average; at least 1 each."""
+        ...
+
+    @property
+    def vectors(self) -> list[Rows]:
         """Unit rows, in chunk order, in one or more blocks."""
         ...
 
@@ -197,8 +230,14 @@ class TurnStore(Protocol):
 
     A fork goes on from a turn of another conversation: what came before stands in both (the same turns,
     under the same ids: edited, marked or deleted in one they are so in the other), what comes after in one.
-    A conversation with `ttl_s` is gone (NotFound) that many seconds after it was last written to; one with
-    `keep_last` deletes its oldest turns, and its oldest messages, beyond that many of each.
+    `conversation_id` of a turn or message names where it was said, also when that is gone. What no
+    conversation shows any more is gone, and its id free.
+
+    A conversation is written to when a turn or message is added to it, by nothing else. One with `ttl_s`
+    is gone (NotFound), as if deleted, when that many seconds have passed since; one with `keep_last` takes
+    back its oldest turns, and its oldest messages, beyond that many of each, at the end of a call that adds.
+
+    Text may be anything, also "", NUL and lone surrogates. Marks are ascending (by code points), each once.
     """
 
     # ---- conversations
@@ -212,11 +251,14 @@ class TurnStore(Protocol):
         ttl_s: float | None = None,
         keep_last: int | None = None,
     ) -> Conversation:
-        """Begin a conversation. With a name that is taken in this namespace: ConversationMismatch."""
+        """Begin a conversation. With a name that is taken in this namespace: ConversationMismatch.
+
+        `ttl_s` above 0 and `keep_last` of at least 1; anything else is a ValueError.
+        """
         ...
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
-        """Return a conversation by its id, else by its name. Raises NotFound."""
+        """Return a conversation by its id, else by its name, with its counts. Raises NotFound."""
         ...
 
     def conversations(self, *, namespace: str = "") -> list[Conversation]:
@@ -232,25 +274,31 @@ class TurnStore(Protocol):
     ) -> Conversation:
         """A conversation that goes on from another's turn or message of order `at`; None is its end.
 
-        Takes the same time however long the other is. The fork has its sources, ttl and keep_last;
-        `parent` and `forked_at` say where it comes from; its next order is `at` + 1 or later. `at` -1
-        inherits nothing.
+        Takes the same time however long the other is. The fork has its sources, ttl and keep_last, and
+        shows what the other shows up to `at`; `parent` and `forked_at` say where it comes from (also when
+        the parent is gone); its next order is `at` + 1. The end is the last order shown, -1 when nothing
+        is. `at` -1 inherits nothing.
 
         Raises:
             NotFound: there is no such conversation, or nothing of order `at` in it.
+            ConversationMismatch: the name is taken.
         """
         ...
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
         """Take back everything after order `to` (-1: everything); return how many turns went.
 
-        What a fork of it has inherited stays there. Orders are not used again. Raises NotFound for the
-        conversation.
+        Takes back what it inherited, too. What a fork of it has inherited stays there. Orders are not used
+        again.
+
+        Raises:
+            NotFound: there is no such conversation.
+            ValueError: `to` is below -1.
         """
         ...
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
-        """Take back all turns and messages; the conversation stays. Return how many of both went."""
+        """Take back all turns and messages, as `rewind` to -1 does; return how many of both went."""
         ...
 
     def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
@@ -266,6 +314,7 @@ class TurnStore(Protocol):
         """Store a turn at the end of a conversation (by id); return it with `order` and ids filled in.
 
         An id that is already stored in the namespace is not stored again: the stored turn is returned.
+        `version` is 1, `order` and `conversation_id` are the store's, whatever the turn says.
 
         Raises:
             NotFound: there is no such conversation in this namespace.
@@ -312,12 +361,16 @@ class TurnStore(Protocol):
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Store a new version of the turn of this id; return it, with `version` one higher.
 
-        Order, conversation and marks stay. The old version is kept, see `versions`. Raises NotFound.
+        Order, conversation and marks stay, whatever the turn says. The old version is kept, see `versions`.
+        Raises NotFound.
         """
         ...
 
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
-        """All versions of a turn, the first one first and the present one last. Raises NotFound."""
+        """All versions of a turn, the first one first and the present one last, with its present marks.
+
+        Raises NotFound.
+        """
         ...
 
     def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
@@ -340,8 +393,8 @@ class TurnStore(Protocol):
     ) -> list[Message]:
         """Store messages at the end, in one transaction; return those that were stored, with their order.
 
-        An id that is stored in the namespace already, or twice in one call, is stored once; its marks are
-        those it came with first.
+        An id that a message in the namespace has already, or that comes twice in one call, is stored once,
+        as it came first. Raises NotFound for the conversation.
         """
         ...
 
@@ -358,7 +411,7 @@ class TurnStore(Protocol):
         ...
 
     def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
-        """Delete messages; return how many were there. Any number of ids."""
+        """Delete messages that the conversation shows; return how many. Raises NotFound."""
         ...
 
     # ---- marks, on turns and messages alike
@@ -375,12 +428,16 @@ class TurnStore(Protocol):
         """Add, replace or remove a mark; return how many turns and messages changed.
 
         `new` alone is added, `old` alone removed, both: `old` is replaced by `new` where it stands.
-        With neither: ValueError. `ids` None means all of the conversation.
+        With neither: ValueError. `ids` None means all that the conversation shows; an id may be that of a
+        turn and of a message. Raises NotFound.
         """
         ...
 
     def delete_by_mark(self, conversation: str, mark: Marks, *, namespace: str = "") -> int:
-        """Delete turns and messages with one of these marks; return how many, each counted once."""
+        """Delete turns and messages with one of these marks; return how many, each counted once.
+
+        Raises NotFound.
+        """
         ...
 
     # ---- search
@@ -391,7 +448,8 @@ class TurnStore(Protocol):
         """Turns and messages that hold one of the terms, as `rag.analysis.terms` gives them.
 
         For each term the newest `limit` of its holders (highest order first, then by id) are found;
-        `found` is in the order of (conversation, order). Text is what `rag.records.searchable` gives.
+        `found` is in the order of (conversation, order), where `conversation` is where it was said. Text is
+        what `rag.records.searchable` gives, of the present version; length is the sum of `term_counts`.
 
         Args:
             terms: distinct, any number.
@@ -409,8 +467,9 @@ class TurnStore(Protocol):
 class RecordStore(Protocol):
     """Small records by namespace, shelf and key: facts, summaries, cached answers, kept files.
 
-    Every turn store is one too. Keys are text, values bytes. A record with `ttl_s` is as good as deleted
-    that many seconds after it was put; putting again begins anew. Every call is atomic within a shelf.
+    Every turn store is one too. Keys are text, values bytes. A record with `ttl_s` (above 0, else
+    ValueError) is as good as deleted when that many seconds have passed since it was put; putting again
+    begins anew. Every call is atomic within a shelf.
     """
 
     def put_records(
@@ -441,11 +500,17 @@ class RecordStore(Protocol):
         ...
 
     def append_record(self, key: str, more: bytes, *, shelf: str, namespace: str = "") -> int:
-        """Write at the end of a record, which begins empty; return its length in bytes."""
+        """Write at the end of a record, which begins empty; return its length in bytes.
+
+        An expiry that the record had goes on, here and in `increment_record`.
+        """
         ...
 
     def increment_record(self, key: str, by: int = 1, *, shelf: str, namespace: str = "") -> int:
-        """Add to a record that is a number in decimal, which begins at 0; return the sum."""
+        """Add to a record that is a number in decimal, which begins at 0; return the sum.
+
+        ValueError when the record is something else, or the sum needs more than 64 bits; it then stays.
+        """
         ...
 
     def delete_records(self, keys: Sequence[str] | None = None, *, shelf: str, namespace: str = "") -> int:
@@ -454,7 +519,49 @@ class RecordStore(Protocol):
 
 
 class MemoryStore(TurnStore, RecordStore, Protocol):
-    """What a memory backend is: turns and records in one place."""
+    """What a memory backend is: turns and records in one place, which can be moved to another backend.
+
+    A dump is a sequence of JSON values ("lines"), first the conversations, the one last written to last,
+    then turns and messages, then records:
+
+        {"conversation": conversation_record, "next_order": int, "first": {"turn": int, "message": int},
+         "spans": [[conversation id, first order, last order or null for no end], …]}
+        {"turn": turn_record, "versions": [turn_record of an earlier version, …]}
+        {"message": message_record}
+        {"record": {"shelf": str, "key": str, "value": base64, "expires": ISO 8601 or null}}
+
+    A conversation shows what was said in the conversations of its spans between these orders, both ends
+    included, but no turn below `first["turn"]` and no message below `first["message"]` (what `keep_last`
+    took back). Spans are ascending; the last one is its own, with no end.
+    """
+
+    def namespaces(self) -> list[str]:
+        """All namespaces that hold a conversation or a record, ascending."""
+        ...
+
+    def dump(
+        self, *, namespace: str = "", conversations: Sequence[str] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Everything of a namespace as JSON values, or these conversations (by id) with what they show.
+
+        With `conversations` no records are given: they belong to the namespace. What is written during the
+        iteration may be missing. Raises NotFound.
+        """
+        ...
+
+    def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
+        """Store what `dump` gave into this namespace; return how many conversations are new.
+
+        Everything is as it was: ids, orders, times, versions, marks, forks, what is left of a time to live.
+        A conversation, turn or message whose id (or order in its conversation) is there already is left as
+        it is there; a record takes the place of one of the same key; what has expired, or what no
+        conversation shows, is left out. All lines or, on an error, none are stored.
+
+        Raises:
+            ConversationMismatch: a name belongs to a conversation of another id here.
+            ValueError: a line is none that `dump` gives.
+        """
+        ...
 
 
 class TokenCounter(Protocol):

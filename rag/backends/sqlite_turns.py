@@ -264,7 +264,7 @@ def _insert_source(db: sqlite3.Connection, conversation: str, position: int, sou
 
 
 def _insert_turn(db: sqlite3.Connection, record: Record) -> None:
-    row = dict(record)
+    row = {key: value for key, value in record.items() if key not in ("marks", "version")}
     citations, row["number"] = row.pop("citations"), row.pop("order")
     for name in _JSON:
         row[name] = None if row[name] is None else json.dumps(row[name])

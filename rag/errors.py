@@ -9,6 +9,7 @@
     │   ├── StoreError           the store on disk
     │   │   ├── StoreCorrupt     truncated, foreign or hostile; `rag index --rebuild` mends it
     │   │   ├── StoreTooNew      written by a newer version of rag
+    │   │   ├── StoreOutdated    written by an older version of rag; it is made anew by itself
     │   │   ├── StoreBusy        another process is building or writing it
     │   │   └── StoreUnwritable  no permission or no room on the disk
     │   ├── DimensionMismatch    vectors and index disagree on their width
@@ -99,6 +100,16 @@ class StoreTooNew(StoreError):
 
 class StoreBusy(StoreError):
     """Another process builds or writes the same store."""
+
+class StoreOutdated(StoreError):
+    """The file was written by an older version of rag, in a format that is no longer read."""
+
+    def __init__(self, *, path: str, found: int, supported: int) -> None:
+        super().__init__(
+            f"the store {path} has format {found}, this version of rag reads {supported}; {_REBUILD}"
+        )
+        self.path, self.found, self.supported = path, found, supported
+
 
     def __init__(self, *, path: str, waited_s: float, doing: str = "building") -> None:
         super().__init__(

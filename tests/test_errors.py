@@ -18,6 +18,7 @@ SAID = {
     errors.NothingToIndex: ({"source": "/x", "seen": 7, "reasons": {"binary": 7}}, "check the path"),
     errors.StoreCorrupt: ({"path": "/x.pkl", "why": "the file is empty"}, "rag index SOURCE --rebuild"),
     errors.StoreTooNew: ({"path": "/x.pkl", "found": 9, "supported": 1}, "upgrade rag"),
+    errors.StoreOutdated: ({"path": "/x.pkl", "found": 1, "supported": 2}, "rag index SOURCE --rebuild"),
     errors.StoreBusy: ({"path": "/x.pkl", "waited_s": 30}, "wait for it to end"),
     errors.StoreUnwritable: ({"path": "/x.pkl", "why": "no room"}, "RAG_HOME"),
     errors.DimensionMismatch: ({"expected": 128, "got": 256}, "rag index SOURCE --rebuild"),

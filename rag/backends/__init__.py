@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.errors import SettingsError
-from rag.ports import Embedder, TokenCounter, TurnStore, VectorIndex, Vectors
+from rag.ports import Embedder, Rows, TokenCounter, TurnStore, VectorIndex
 from rag.settings import Settings
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def _remote(base_url: str | None) -> str | None:
     return None if is_local(url) else host_of(url)
 
 
-def open_vector_index(blocks: Sequence[Vectors]) -> VectorIndex:
-    """faiss over the blocks of a store."""
+def open_vector_index(blocks: Sequence[Rows]) -> VectorIndex:
+    """Cosine search over the blocks of a store."""
     from rag.backends.faiss_index import FaissIndex
 
     return FaissIndex(blocks)

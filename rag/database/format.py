@@ -33,7 +33,8 @@ import numpy.typing as npt
 
 from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
 
-FORMAT = 1
+FORMAT = 2
+"""2: vectors in 8 bits. An older store is made anew."""
 MAGIC = "rag-store"
 
 Array = npt.NDArray[Any]
@@ -41,7 +42,7 @@ Array = npt.NDArray[Any]
 _PAGE = 4096
 _ALIGN = 64
 _MAX_HEADER_BYTES = 1 << 20
-_DTYPES = frozenset({"|u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f4", "<f8"})
+_DTYPES = frozenset({"|i1", "|u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f4", "<f8"})
 _OPCODES = frozenset(
     """PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT
     SHORT_BINUNICODE BINUNICODE SHORT_BINBYTES BINBYTES EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_LIST

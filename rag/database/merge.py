@@ -33,7 +33,7 @@ def merge(segments: Sequence[tuple[Columns, Mask]]) -> Columns:
         **_merge_chunks(segments, kept_chunks),
         **_merge_names(segments, kept_chunks),
         **_merge_postings(segments, kept_chunks),
-        "vectors": np.concatenate([c["vectors"][k] for (c, _), k in zip(segments, kept_chunks, strict=True)]),
+        **_merge_vectors(segments, kept_chunks),
     }
 
 
@@ -59,6 +59,13 @@ def _merge_chunks(segments: Sequence[tuple[Columns, Mask]], kept: Sequence[Mask]
         key = f"chunk_{name}"
         merged[key] = np.concatenate([c[key][k] for (c, _), k in zip(segments, kept, strict=True)])
     return merged
+
+
+def _merge_vectors(segments: Sequence[tuple[Columns, Mask]], kept: Sequence[Mask]) -> Columns:
+    return {
+        name: np.concatenate([c[name][k] for (c, _), k in zip(segments, kept, strict=True)])
+        for name in ("vector_codes", "vector_scale")
+    }
 
 
 def _merge_names(segments: Sequence[tuple[Columns, Mask]], kept: Sequence[Mask]) -> Columns:

@@ -20,14 +20,17 @@ import numpy.typing as npt
 from rag.database import format as store_format
 from rag.database.codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import Columns, unpack_strings
-from rag.errors import StoreCorrupt
-from rag.ports import Postings, Vectors
+from rag.database.quantise import restored
+from rag.errors import StoreCorrupt, StoreOutdated
+from rag.ports import Lists, Postings, Rows, Vectors
 from rag.types import Checkout, Hit, Skipped
 
 Array = npt.NDArray[Any]
 
 
 _KEPT_TEXTS = 32
+_KEPT_NAMES = 100_000
+_KEPT_POSTINGS = 64
 
 
 class Segment:
@@ -39,15 +42,37 @@ class Segment:
         self.file_count = len(columns["file_size"])
         self.chunk_count = len(columns["chunk_file"])
         self._texts: dict[int, bytes] = {}
+        self._views: dict[str, memoryview] = {}
+        self._names: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
+
+    def view(self, column: str) -> memoryview:
+        """A column whose single numbers are wanted: a memoryview gives them in a tenth of numpy's time."""
+        found = self._views.get(column)
+        if found is None:
+            found = self._views[column] = self.columns[column].data
+        return found
 
     def string(self, name: str, number: int) -> bytes:
         """String `number` of the packed column `name`."""
-        offsets = self.columns[f"{name}_offsets"]
-        return self.columns[f"{name}_bytes"][int(offsets[number]) : int(offsets[number + 1])].tobytes()
+        offsets = self.view(f"{name}_offsets")
+        return self.view(f"{name}_bytes")[offsets[number] : offsets[number + 1]].tobytes()
 
     def path(self, file: int) -> str:
         """The path of a file."""
-        return self.string("file_path", file).decode("utf-8", "surrogateescape")
+        found = self._paths.get(file)
+        if found is None:
+            found = self._paths[file] = self.string("file_path", file).decode("utf-8", "surrogateescape")
+        return found
+
+    def word(self, number: int) -> str:
+        """String `number` of the string table. Names are kept: their number is bounded."""
+        found = self._names.get(number)
+        if found is None:
+            if len(self._names) >= _KEPT_NAMES:
+                self._names.clear()
+            found = self._names[number] = self.string("string", number).decode("utf-8", "replace")
+        return found
 
     def text(self, file: int) -> bytes:
         """The text of a file as UTF-8. The last ones are kept: hits of one file come together."""
@@ -81,6 +106,7 @@ class Store:
         self.path = path
         self.segments = tuple(segments)
         self.commit, self.dirty = commit, dirty
+        self._postings: dict[str, Postings] = {}
         self._first = [0, *np.cumsum([s.chunk_count for s in self.segments]).tolist()]
 
     @classmethod
@@ -89,13 +115,14 @@ class Store:
 
         Raises:
             FileNotFoundError, StoreTooNew, StoreCorrupt: as `format.read`.
+            StoreOutdated: an older version of rag wrote it.
         """
         segments = [_open_segment(path)]
         try:
             delta = _open_segment(delta_path(path))
             if delta.header.get("base_id") == segments[0].header["id"]:
                 segments.append(delta)
-        except FileNotFoundError:
+        except (FileNotFoundError, StoreOutdated):
             pass
         return cls(path, segments, commit=segments[-1].header.get("commit"))
 
@@ -147,12 +174,15 @@ class Store:
     @property
     def dim(self) -> int:
         """Numbers a vector has."""
-        return int(self.segments[0].columns["vectors"].shape[1])
+        return int(self.segments[0].columns["vector_codes"].shape[1])
 
-    @property
-    def vectors(self) -> list[Vectors]:
+    @cached_property
+    def vectors(self) -> list[Rows]:
         """The unit rows of each segment, in chunk order, dead ones too."""
-        return [s.columns["vectors"] for s in self.segments]
+        return [
+            Rows(s.columns["vector_codes"], s.columns["vector_scale"], _lists(s.header, s.columns))
+            for s in self.segments
+        ]
 
     def _across(self, name: str) -> Array:
         parts = [s.columns[name] for s in self.segments]
@@ -167,6 +197,13 @@ class Store:
     def length_head(self) -> npt.NDArray[np.int32]:
         """Terms in the head (path and names) of each chunk."""
         return self._across("chunk_length_head")
+
+    @cached_property
+    def mean_lengths(self) -> tuple[float, float]:
+        """Terms in the body and in the head of a chunk, on average over dead ones too; at least 1 each."""
+        if not len(self):
+            return 1.0, 1.0
+        return max(float(self.length_body.mean()), 1.0), max(float(self.length_head.mean()), 1.0)
 
     @cached_property
     def kind(self) -> npt.NDArray[np.uint8]:
@@ -197,20 +234,34 @@ class Store:
         return base.path(file) if file < base.file_count else self.segments[1].path(file - base.file_count)
 
     def postings(self, term: str) -> Postings:
-        """Which live chunks hold `term`, ascending, and how often in body and head."""
-        key = term_hash(term)
+        """Which live chunks hold `term`, ascending, and how often in body and head.
+
+        The last ones are kept: a search asks for each of its terms several times.
+        """
+        found = self._postings.get(term)
+        if found is None:
+            if len(self._postings) >= _KEPT_POSTINGS:
+                self._postings.clear()
+            found = self._postings[term] = self._read_postings(term_hash(term))
+        return found
+
+    def _read_postings(self, key: int) -> Postings:
         chunks, body, head = [], [], []
         for first, segment in zip(self._first, self.segments, strict=False):
             row, end = segment.find("term_hash", key)
             if row == end:
                 continue
             a, b = (int(n) for n in segment.columns["term_indptr"][row : row + 2])
-            chunks.append(segment.columns["posting_chunk"][a:b] + first)
+            numbers = segment.columns["posting_chunk"][a:b]
+            chunks.append(numbers + first if first else numbers)
             body.append(segment.columns["posting_body"][a:b])
             head.append(segment.columns["posting_head"][a:b])
         if not chunks:
             return Postings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.uint8))
-        found = Postings(np.concatenate(chunks), np.concatenate(body), np.concatenate(head))
+        if len(chunks) == 1:
+            found = Postings(chunks[0], body[0], head[0])
+        else:
+            found = Postings(np.concatenate(chunks), np.concatenate(body), np.concatenate(head))
         if self.dead is None:
             return found
         live = ~self.dead[found.chunks]
@@ -277,6 +328,8 @@ class Store:
         return sorted(c for c in found if self.dead is None or not self.dead[c])
 
     def _locate(self, chunk: int) -> tuple[Segment, int]:
+        if 0 <= chunk < self._first[1]:
+            return self.segments[0], chunk
         for first, segment in zip(reversed(self._first[:-1]), reversed(self.segments), strict=True):
             if chunk >= first:
                 return segment, chunk - first
@@ -285,21 +338,19 @@ class Store:
     def name(self, chunk: int) -> tuple[str, str]:
         """(symbol, scope) of a chunk, "" where there is none."""
         segment, row = self._locate(chunk)
-        symbol, scope = (int(segment.columns[f"chunk_{n}"][row]) for n in ("symbol", "scope"))
-        return (
-            segment.string("string", symbol).decode("utf-8", "replace"),
-            segment.string("string", scope).decode("utf-8", "replace"),
-        )
+        symbol, scope = segment.view("chunk_symbol")[row], segment.view("chunk_scope")[row]
+        return segment.word(symbol), segment.word(scope)
 
     def lines(self, chunk: int) -> tuple[int, int]:
         """First and last line of a chunk."""
         segment, row = self._locate(chunk)
-        return int(segment.columns["chunk_start"][row]), int(segment.columns["chunk_end"][row])
+        return segment.view("chunk_start")[row], segment.view("chunk_end")[row]
 
     def vector(self, chunk: int) -> Vectors:
         """The unit row of a chunk, shape (dim,)."""
         segment, row = self._locate(chunk)
-        return np.asarray(segment.columns["vectors"][row])
+        codes, scale = (segment.columns[f"vector_{name}"][row : row + 1] for name in ("codes", "scale"))
+        return np.asarray(restored(codes, scale)[0])
 
     def hit(self, chunk: int, score: float, legs: Mapping[str, float]) -> Hit:
         """The chunk as a hit: with its text, lines and names."""
@@ -341,16 +392,46 @@ _SEGMENT_COLUMNS = frozenset(
     """file_path_bytes file_path_offsets file_text_bytes file_text_offsets file_blob file_mtime_ns file_size
     file_language file_kind chunk_file chunk_start chunk_end chunk_from chunk_to chunk_unit chunk_kind
     chunk_symbol chunk_scope chunk_length_body chunk_length_head string_bytes string_offsets term_hash
-    term_indptr posting_chunk posting_body posting_head symbol_hash symbol_chunk vectors
-    skip_bytes skip_offsets skip_stat""".split()
+    term_indptr posting_chunk posting_body posting_head symbol_hash symbol_chunk
+    vector_codes vector_scale skip_bytes skip_offsets skip_stat""".split()
 )
 _DELTA_COLUMNS = frozenset({"replaced", "touched_bytes", "touched_offsets", "touched_stat"})
 
 
+_LIST_COLUMNS = ("list_centroids", "list_indptr", "list_rows")
+
+
 def _open_segment(path: Path) -> Segment:
     header, columns = store_format.read(path)
+    if header["format"] < store_format.FORMAT:
+        raise StoreOutdated(path=str(path), found=header["format"], supported=store_format.FORMAT)
     wanted = _SEGMENT_COLUMNS | (_DELTA_COLUMNS if "base_id" in header else frozenset())
     missing = sorted(wanted - columns.keys())
     if missing or not {"id", "name", "location", "languages", "scanned_ns"} <= header.keys():
         raise StoreCorrupt(path=str(path), why=f"it lacks {', '.join(missing) or 'its description'}")
+    if not _vectors_fit(header, columns):
+        raise StoreCorrupt(path=str(path), why="its vectors do not fit its chunks")
     return Segment(header, columns)
+
+
+def _vectors_fit(header: Mapping[str, Any], columns: Columns) -> bool:
+    """Whether the columns of the vectors have the types and shapes that a search relies on."""
+    codes, scale, count = columns["vector_codes"], columns["vector_scale"], len(columns["chunk_file"])
+    fits = codes.dtype == np.int8 and codes.ndim == 2 and len(codes) == count
+    fits = fits and scale.dtype == np.float32 and scale.shape == (count,)
+    if not fits or "approximate" not in header:
+        return fits
+    probes = header["approximate"].get("probes") if isinstance(header["approximate"], dict) else None
+    if not isinstance(probes, int) or probes < 1 or not all(name in columns for name in _LIST_COLUMNS):
+        return False
+    centroids, indptr, rows = (columns[name] for name in _LIST_COLUMNS)
+    fits = centroids.dtype == np.float32 and centroids.ndim == 2 and centroids.shape[1] == codes.shape[1]
+    fits = fits and indptr.dtype == np.int64 and indptr.shape == (len(centroids) + 1,) and len(centroids) > 0
+    return bool(fits and rows.dtype == np.int32 and rows.shape == (count,) and indptr[-1] == count)
+
+
+def _lists(header: Mapping[str, Any], columns: Columns) -> Lists | None:
+    if "approximate" not in header:
+        return None
+    centroids, indptr, rows = (columns[name] for name in _LIST_COLUMNS)
+    return Lists(centroids, indptr, rows, header["approximate"]["probes"])

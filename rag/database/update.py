@@ -29,7 +29,7 @@ from rag.database.columns import Columns, assemble, merge_bags, pack_strings, un
 from rag.database.lock import building
 from rag.database.merge import merge
 from rag.database.store import Store, delta_path
-from rag.errors import NothingToIndex
+from rag.errors import NothingToIndex, StoreOutdated
 from rag.ports import Embedder
 from rag.types import Checkout, FileEntry, IndexReport, Skipped, Source, SourceFile
 
@@ -185,6 +185,8 @@ def _usable(path: Path, wanted: Mapping[str, Any]) -> tuple[Store | None, str]:
         store = Store.open(path)
     except FileNotFoundError:
         return None, ""
+    except StoreOutdated:
+        return None, "an older version of rag wrote it"
     found = store.header.get("fingerprint")
     if found == wanted:
         return store, ""

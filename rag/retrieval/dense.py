@@ -35,11 +35,8 @@ def nearest(vectors: VectorIndex, index: ChunkIndex, query: Vectors, k: int) -> 
     """The live chunks nearest to the query, best first; none for a zero query."""
     if not len(vectors) or not query.any():
         return np.zeros(0, np.int64)
-    dead = index.dead
-    more = 0 if dead is None else int(dead.sum())
-    _, rows = vectors.search(query[None, :], min(k + more, len(vectors)))
-    found = rows[0]
-    return np.asarray(found if dead is None else found[~dead[found]])[:k]
+    _, rows = vectors.search(query[None, :], k, dead=index.dead)
+    return np.asarray(rows[0])
 
 
 def cosines(index: ChunkIndex, chunks: npt.NDArray[np.int64], query: Vectors) -> npt.NDArray[np.float32]:
@@ -47,9 +44,10 @@ def cosines(index: ChunkIndex, chunks: npt.NDArray[np.int64], query: Vectors) ->
     result = np.zeros(len(chunks), np.float32)
     first = 0
     for block in index.vectors:
-        inside = (chunks >= first) & (chunks < first + len(block))
-        result[inside] = block[chunks[inside] - first] @ query
-        first += len(block)
+        inside = (chunks >= first) & (chunks < first + len(block.codes))
+        rows = chunks[inside] - first
+        result[inside] = (block.codes[rows].astype(np.float32) @ query) * block.scale[rows]
+        first += len(block.codes)
     return result
 
 

@@ -19,6 +19,7 @@ from rag.markup import framed
 Kind = Literal["code", "test", "doc", "config"]
 Unit = Literal["function", "class", "section", "block"]
 FinishReason = Literal["stop", "length", "interrupted"]
+FreshnessState = Literal["fresh", "moved", "unknown", "changed", "gone"]
 
 
 def now_utc() -> datetime:
@@ -234,6 +235,53 @@ class Citation:
         return f"[{self.n}] {self.place}"
 
 
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What became of cited lines in a later state of their repository.
+
+    - fresh: the same bytes stand at the same lines of the same file.
+    - moved: they stand at `path`, `start` to `end`. With a `reason` that place is a guess among several.
+    - changed: they do not; `path`, `start`, `end` is what stands in their place, 0 where that is not known.
+    - gone: the file or the lines were deleted.
+    - unknown: it cannot be told; `reason` says why.
+
+    `reason` is a short phrase for people, "" when there is nothing to add.
+    """
+
+    state: FreshnessState
+    reason: str = ""
+    path: str = ""
+    start: int = 0
+    end: int = 0
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether what was said about the lines may be false now."""
+        return self.state in ("changed", "gone")
+
+    @property
+    def place(self) -> str:
+        """`path:start-end`, the path alone where the lines are not known, "" when nothing is."""
+        return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
+
+    def __str__(self) -> str:
+        where = f" → {self.place}" if self.state in ("moved", "changed") and self.place else ""
+        return f"{self.state}{where}{f' ({self.reason})' if self.reason else ''}"
+
+
+_FRESHEST_FIRST: tuple[FreshnessState, ...] = ("fresh", "moved", "unknown", "changed", "gone")
+
+
+def worst(found: Iterable[Freshness]) -> Freshness:
+    """The one that says most against what rests on all of them; of equals the first.
+
+    From best to worst: fresh, moved, unknown, changed, gone. Of none at all: unknown, as nothing can be
+    compared.
+    """
+    unknown = Freshness("unknown", "no source is cited")
+    return max(found, key=lambda one: _FRESHEST_FIRST.index(one.state), default=unknown)
+
+
 def _source_rows(citations: Iterable[Citation]) -> list[tuple[str, ...]]:
     return [
         (
@@ -269,7 +317,8 @@ class DialogTurn:
     Attribute-compatible with AdalFlow's and DeepWiki's class of the same name. `order` is given by the
     store, from 0, never reused; `standalone_question` is the question as it was searched;
     `complete` is False only for an answer that broke off and was kept on request. `marks` are given and
-    taken through the store; `version` counts its edits, from 1.
+    taken through the store; `version` counts its edits, from 1. `checks` is never stored: what became of
+    each citation, in their order, where that was looked up.
     """
 
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -291,6 +340,7 @@ class DialogTurn:
     metadata: dict[str, Any] | None = None
     marks: tuple[str, ...] = ()
     version: int = 1
+    checks: tuple[Freshness, ...] = field(default=(), compare=False)
 
     @property
     def question(self) -> str:
@@ -301,6 +351,20 @@ class DialogTurn:
     def answer(self) -> str:
         """The answer's text, "" when there is none."""
         return self.assistant_response.response_str if self.assistant_response else ""
+
+    @property
+    def checked(self) -> tuple[tuple[Citation, Freshness], ...]:
+        """The citations that the answer rests on, with what became of each.
+
+        They are those it refers to; all that were shown when it refers to none. Empty when `checks` is.
+        """
+        pairs = tuple(zip(self.citations, self.checks, strict=False))
+        return tuple(pair for pair in pairs if pair[0].used) or pairs
+
+    @property
+    def freshness(self) -> Freshness | None:
+        """The worst of what the answer rests on; None when that was not looked up, or there is nothing."""
+        return worst(check for _, check in self.checked) if self.checks else None
 
     def _repr_html_(self) -> str:
         """The turn as a notebook shows it."""

@@ -1,0 +1,322 @@
+"""Is what a turn cites still so?
+
+    cited lines   their file's blob id, and its bytes kept by that id
+    a State       the files of the repository now (a commit, a work tree, a plain folder), by path → blob id
+
+A file whose blob id is the same is fresh without being read. Else the lines are looked for, in this order,
+and the first place that holds them all, byte for byte, is where they are:
+
+1. at the same lines of the file (fresh), elsewhere in it (moved), see `rag.memory.anchor`;
+2. when the file is not there any more: in a new file with the same bytes, then in the new file that has
+   most of its lines, at least half (a rename);
+3. in files that are new or changed since, where they did not stand before; only if less than half of the
+   lines still stand in their old place: what was edited there and copied elsewhere has changed. Fewer than
+   40 letters and digits are too little for this (as in `git blame -C`).
+
+If they are nowhere: changed when something stands in their place, else gone. Where there is no history to
+say what is new, every other file counts, and a place found in 3 is called a guess. Nothing is shown as
+fresh or as certainly moved that was not compared byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from rag.memory.anchor import Pair, Text, letters
+from rag.types import Citation, DialogTurn, Freshness, FreshnessState
+
+LEAST_COPIED = 40
+"""Letters and digits that make lines known again in another file: git's default for `blame -C`."""
+
+_RENAMED_SHARE = 0.5
+_IN_PLACE_SHARE = 0.5
+_COMMON_LINE = 20
+"""A line that stands in more new files than this does not tell which of them a file became."""
+
+
+class State(Protocol):
+    """A repository as it is now, or was at some commit: what `check` compares with."""
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The blob id of every regular file, by path."""
+        ...
+
+    @property
+    def others(self) -> Mapping[str, str]:
+        """What else stands at a path: "a symbolic link", "a submodule"."""
+        ...
+
+    def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
+        """The bytes of these blobs, of today's files as of cited ones; those not to be had are left out."""
+        ...
+
+    def files_at(self, commit: str | None) -> Mapping[str, str] | None:
+        """The blob ids of the files at a commit, by path; None when that is not known."""
+        ...
+
+
+Against = Mapping[str, State | str]
+"""The state of each repository by its location, or the reason why there is none."""
+
+
+def check(citations: Sequence[Citation], against: Against) -> tuple[Freshness, ...]:
+    """What became of each citation, in their order.
+
+    Equal citations are looked up once, every file is read once, and nothing is read for a file whose blob
+    id is the same. A repository that is not in `against` makes its citations unknown.
+    """
+    spans = [_Span(c.location, c.commit, c.path, c.blob, c.start, c.end) for c in citations]
+    found: dict[_Span, Freshness] = {}
+    by_location: dict[str, list[_Span]] = defaultdict(list)
+    for span in dict.fromkeys(spans):
+        by_location[span.location].append(span)
+    for location, some in by_location.items():
+        state = against.get(location, "its repository is not among those compared")
+        if isinstance(state, str):
+            found |= dict.fromkeys(some, Freshness("unknown", state))
+        else:
+            found |= _Checking(state).run(some)
+    return tuple(found[span] for span in spans)
+
+
+def check_turns(turns: Sequence[DialogTurn], against: Against) -> list[DialogTurn]:
+    """The turns with their `checks` filled in; in one pass, as `check` does."""
+    found = iter(check([c for turn in turns for c in turn.citations], against))
+    return [replace(turn, checks=tuple(next(found) for _ in turn.citations)) for turn in turns]
+
+
+class _Span(NamedTuple):
+    location: str
+    commit: str | None
+    path: str
+    blob: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A span that is not in its own file any more: its lines, and what is to be said if it is nowhere."""
+
+    span: _Span
+    lines: list[bytes]
+    otherwise: Freshness
+
+
+class _Checking:
+    """One repository's spans against one state of it."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._texts: dict[str, Text | None] = {}
+        self._pairs: dict[tuple[str, str], Pair] = {}
+
+    def run(self, spans: Sequence[_Span]) -> dict[_Span, Freshness]:
+        """What became of each."""
+        now = self.state.files
+        found: dict[_Span, Freshness] = {}
+        rest: list[_Span] = []
+        for span in spans:
+            if span.blob and now.get(span.path) == span.blob:
+                found[span] = Freshness("fresh", "", span.path, span.start, span.end)
+            else:
+                rest.append(span)
+        self._read({span.blob for span in rest} | {now[span.path] for span in rest if span.path in now})
+        lost: dict[str | None, list[_Lost]] = defaultdict(list)
+        missing: dict[str | None, list[_Span]] = defaultdict(list)
+        for span in rest:
+            if (known := self._not_known(span)) is not None:
+                found[span] = known
+            elif span.path not in now:
+                missing[span.commit].append(span)
+            else:
+                self._settle(span, self._in_file(span, span.path), found, lost)
+        for commit in {**missing, **lost}:
+            arrived = _Arrived.since(commit, self.state)
+            self._read(now[path] for path in arrived.files)
+            for span in missing[commit]:
+                self._settle(span, self._in_successor(span, arrived), found, lost)
+            found |= self._elsewhere(lost[commit], arrived)
+        return found
+
+    def _settle(
+        self,
+        span: _Span,
+        result: Freshness | _Lost,
+        found: dict[_Span, Freshness],
+        lost: dict[str | None, list[_Lost]],
+    ) -> None:
+        if isinstance(result, _Lost):
+            lost[span.commit].append(result)
+        else:
+            found[span] = result
+
+    def _read(self, blobs: Iterable[str]) -> None:
+        wanted = {blob for blob in blobs if blob and blob not in self._texts}
+        self._texts |= {blob: Text.of(content) for blob, content in self.state.contents(wanted).items()}
+
+    def _pair(self, old: str, new: str) -> Pair:
+        if (old, new) not in self._pairs:
+            before, now = self._texts[old], self._texts[new]
+            assert before is not None and now is not None, "only texts are paired"
+            self._pairs[old, new] = Pair(before, now)
+        return self._pairs[old, new]
+
+    def _not_known(self, span: _Span) -> Freshness | None:
+        """Why nothing can be said about the span; None when something can."""
+        if not span.blob:
+            return Freshness("unknown", "it was not noted which version of the file was cited")
+        old = self._texts.get(span.blob)
+        if old is None:
+            why = "was no text" if span.blob in self._texts else "is kept nowhere any more"
+            return Freshness("unknown", f"the version that was cited ({span.blob[:10]}) {why}")
+        if not 1 <= span.start <= span.end <= len(old.lines):
+            return Freshness("unknown", f"the version that was cited has {len(old.lines)} lines")
+        return None
+
+    def _in_file(self, span: _Span, path: str) -> Freshness | _Lost:
+        """The span in the file that it was cited from, or that this one became."""
+        blob = self.state.files[path]
+        if blob not in self._texts:
+            return Freshness("unknown", f"{path} cannot be read", path)
+        old = self._texts[span.blob]
+        assert old is not None, "checked by _not_known"
+        lines = old.span(span.start, span.end)
+        if self._texts[blob] is None:
+            return _Lost(span, lines, Freshness("changed", "the file is no text any more", path))
+        pair = self._pair(span.blob, blob)
+        if anchor := pair.anchor(span.start, span.end):
+            state: FreshnessState = "fresh" if (path, anchor.start) == (span.path, span.start) else "moved"
+            reason = _guess(anchor.rivals + 1) if anchor.rivals else ""
+            return Freshness(state, reason, path, anchor.start, anchor.start + len(lines) - 1)
+        kept = pair.kept(span.start, span.end)
+        if (there := pair.now_there(span.start, span.end)) is None:
+            return _Lost(span, lines, Freshness("gone", "the lines were deleted", path))
+        changed = Freshness("changed", f"{kept:.0%} of the lines are as they were", path, *there)
+        return changed if kept >= _IN_PLACE_SHARE else _Lost(span, lines, changed)
+
+    def _in_successor(self, span: _Span, arrived: _Arrived) -> Freshness | _Lost:
+        """The span in the file that took the place of its own, which is not there any more."""
+        same = arrived.same(span.blob, span.path)
+        if same:
+            reason = _guess(len(same)) if len(same) > 1 else ""
+            return Freshness("moved", reason, same[0], span.start, span.end)
+        old = self._texts[span.blob]
+        assert old is not None, "checked by _not_known"
+        if (path := arrived.successor(span.blob, old, self._texts)) is not None:
+            return self._in_file(span, path)
+        what = self.state.others.get(span.path)
+        reason = f"{what} stands in its place" if what else "the file is not there any more"
+        return _Lost(span, old.span(span.start, span.end), Freshness("gone", reason))
+
+    def _elsewhere(self, lost: Sequence[_Lost], arrived: _Arrived) -> dict[_Span, Freshness]:
+        """Each span in the files that are new or changed; else what is to be said otherwise."""
+        found = {one.span: one.otherwise for one in lost}
+        sought = [one for one in lost if letters(one.lines) >= LEAST_COPIED]
+        if not sought:
+            return found
+        holders = arrived.holding({max(one.lines, key=len) for one in sought}, self._texts)
+        self._read(
+            arrived.before[path] for paths in holders.values() for path in paths & arrived.before.keys()
+        )
+        for one in sought:
+            places = [
+                (path, start)
+                for path in sorted(holders[max(one.lines, key=len)] - {one.span.path})
+                for start in self._arrivals(path, one.lines, arrived)
+            ]
+            if places:
+                found[one.span] = _placed(one, places, sure=arrived.known)
+        return found
+
+    def _arrivals(self, path: str, lines: Sequence[bytes], arrived: _Arrived) -> list[int]:
+        """Where the lines stand in a file, and did not before."""
+        blob, before = self.state.files[path], arrived.before.get(path, "")
+        new, old = self._texts[blob], self._texts.get(before)
+        if new is None:
+            return []
+        return new.find(lines) if old is None else self._pair(before, blob).arrivals(lines)
+
+
+def _placed(one: _Lost, places: Sequence[tuple[str, int]], *, sure: bool) -> Freshness:
+    """The best of the places in other files: first one in a file of the same name."""
+    name = one.span.path.rpartition("/")[2]
+    path, start = min(places, key=lambda place: (place[0].rpartition("/")[2] != name, place))
+    reason = _guess(len(places)) if len(places) > 1 else ""
+    if not sure:
+        reason = reason or "found without history"
+    return Freshness("moved", reason, path, start, start + len(one.lines) - 1)
+
+
+def _guess(places: int) -> str:
+    return f"one of {places} places with these lines"
+
+
+@dataclass(slots=True)
+class _Arrived:
+    """Files that are new or changed since a commit. `before` is what the changed ones were, by path.
+
+    `known` is False when there is no history: then every file counts as new.
+    """
+
+    files: dict[str, str]
+    before: dict[str, str]
+    known: bool
+    _by_blob: dict[str, list[str]]
+    _by_line: dict[bytes, set[str]] | None = None
+
+    @classmethod
+    def since(cls, commit: str | None, state: State) -> _Arrived:
+        """What arrived in `state` since the commit."""
+        then = state.files_at(commit)
+        now = state.files
+        if then is None:
+            files, before = dict(now), {}
+        else:
+            files = {path: blob for path, blob in now.items() if then.get(path) != blob}
+            before = {path: then[path] for path in files if path in then}
+        by_blob = defaultdict(list)
+        for path, blob in files.items():
+            if path not in before:
+                by_blob[blob].append(path)
+        return cls(files, before, then is not None, by_blob)
+
+    def same(self, blob: str, path: str) -> list[str]:
+        """New files with these very bytes, one of the same name first."""
+        name = path.rpartition("/")[2]
+        return sorted(self._by_blob.get(blob, ()), key=lambda p: (p.rpartition("/")[2] != name, p))
+
+    def successor(self, blob: str, old: Text, texts: Mapping[str, Text | None]) -> str | None:
+        """The new file that has most of the old one's lines, if it has at least half."""
+        if self._by_line is None:
+            self._by_line = self._index(texts)
+        lines = {line for line in old.lines if letters((line,)) >= 3}
+        shared: Counter[str] = Counter()
+        for line in lines:
+            if len(holders := self._by_line.get(line, ())) <= _COMMON_LINE:
+                shared.update(holders)
+        if not shared:
+            return None
+        path, most = max(shared.items(), key=lambda item: (item[1], item[0]))
+        return path if most >= _RENAMED_SHARE * len(lines) else None
+
+    def holding(self, lines: set[bytes], texts: Mapping[str, Text | None]) -> defaultdict[bytes, set[str]]:
+        """The files that have each of these lines."""
+        found: defaultdict[bytes, set[str]] = defaultdict(set)
+        for path, blob in self.files.items():
+            if (text := texts.get(blob)) is not None:
+                for line in text.distinct & lines:
+                    found[line].add(path)
+        return found
+
+    def _index(self, texts: Mapping[str, Text | None]) -> dict[bytes, set[str]]:
+        by_line: defaultdict[bytes, set[str]] = defaultdict(set)
+        for path in self.files.keys() - self.before.keys():
+            if (text := texts.get(self.files[path])) is not None:
+                for line in text.distinct:
+                    by_line[line].add(path)
+        return by_line

@@ -172,15 +172,6 @@ def spread(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: Weights) 
     return [int(i) for i in np.lexsort((chunks, -held))]
 
 
-def top(scores: Signal, k: int) -> Chunks:
-    """The k positions with the best scores above 0, in no order."""
-    k = min(k, len(scores))
-    if k <= 0:
-        return np.zeros(0, np.int64)
-    best = np.argpartition(-scores, k - 1)[:k]
-    return best[scores[best] > 0]
-
-
 def union(parts: Sequence[Chunks]) -> Chunks:
     """All chunks of several lists, once each, ascending."""
     # Not numpy.unique: it imports numpy.ma at its first call, which costs more than the search.

@@ -11,7 +11,7 @@ from rag.ports import BagEmbedder, ChunkIndex, Embedder, VectorIndex, Vectors
 from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
-from rag.retrieval.lexical import bm25, term_idfs
+from rag.retrieval.lexical import Bm25, term_idfs
 from rag.retrieval.question import last_part, understand
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
 from rag.types import Hit
@@ -105,18 +105,18 @@ def search_in_turn(
 def _gather(searcher: Searcher, sought: Sought) -> _Gathered:
     """What each leg proposes, and both legs' numbers for all of it."""
     index = searcher.index
-    lexical = bm25(index, sought.terms)
+    lexical = Bm25(index, sought.terms)
     query = _query_vector(searcher, sought)
-    if isinstance(searcher.embedder, BagEmbedder) and not lexical.any():
+    if isinstance(searcher.embedder, BagEmbedder) and not lexical:
         # Not one word of the question stands anywhere: what such an embedder finds near is chance.
         query = np.zeros_like(query)
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
-    best = rank.top(lexical, CANDIDATES)
+    best = lexical.best(CANDIDATES)
     chunks = rank.union([best, nearest(searcher.vectors, index, query, CANDIDATES), named])
     is_named = np.zeros(len(chunks), np.float32)
     is_named[np.searchsorted(chunks, named)] = 1
-    return _Gathered(searcher, chunks, lexical[chunks], cosines(index, chunks, query), is_named)
+    return _Gathered(searcher, chunks, lexical.scores(chunks), cosines(index, chunks, query), is_named)
 
 
 def _rank(gathered: _Gathered, sought: Sought, best_lexical: float, best_dense: float, k: int) -> list[Hit]:

@@ -3,6 +3,8 @@ from pathlib import Path
 import bm25s
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rag.analysis import terms
 from rag.database.store import Store
@@ -44,6 +46,47 @@ def test_the_body_field_alone_scores_as_bm25s_does(store, question, monkeypatch)
 def test_a_term_of_weight_two_counts_twice(store):
     once = lexical.bm25(store, {"session": 1.0})
     np.testing.assert_allclose(lexical.bm25(store, {"session": 2.0}), 2 * once)
+
+
+@given(
+    texts=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=12), min_size=1, max_size=60),
+    wanted=st.dictionaries(st.sampled_from("abcdefghz"), st.sampled_from([0.35, 0.7, 1.0, 2.0]), max_size=6),
+    k=st.integers(1, 70),
+    few=st.sampled_from([0, 1000]),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_best_are_those_of_scoring_all(tmp_path_factory, texts, wanted, k, few):
+    folder = tmp_path_factory.mktemp("store")
+    spelt = [" ".join(f"word{letter}" for letter in letters) or "nothing" for letters in texts]
+    files = [SourceFile(f"{n}", text, blob_id(text.encode()), "text", "code") for n, text in enumerate(spelt)]
+    checkout = Checkout(Source(str(folder)), folder)
+    store = write_texts(files, checkout, folder / "s.pkl", HashingEmbedder(16), Options())
+    wanted = {f"word{letter}": weight for letter, weight in wanted.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lexical, "_FEW_POSTINGS", few)
+        scorer = lexical.Bm25(store, wanted)
+    every = lexical.bm25(store, wanted)
+    found = scorer.best(k)
+    assert len(found) == min(k, np.count_nonzero(every))
+    assert bool(scorer) == bool(every.any())
+    np.testing.assert_allclose(np.sort(every[found]), np.sort(every)[::-1][: len(found)][::-1], rtol=1e-5)
+    np.testing.assert_allclose(scorer.scores(found), every[found], rtol=1e-5)
+
+
+def test_a_common_term_is_not_read_through(tmp_path, monkeypatch):
+    monkeypatch.setattr(lexical, "_FEW_POSTINGS", 0)
+    texts = ["common thing"] * 2_000 + ["rareword common"] * 30
+    files = [SourceFile(f"{n}", text, blob_id(text.encode()), "text", "code") for n, text in enumerate(texts)]
+    checkout = Checkout(Source(str(tmp_path)), tmp_path)
+    store = write_texts(files, checkout, tmp_path / "s.pkl", HashingEmbedder(16), Options())
+    scorer = lexical.Bm25(store, {"common": 1.0, "rareword": 1.0})
+    weighed = []
+    contribution = scorer._contribution
+    scorer._contribution = lambda gain, found, rows=None: (
+        weighed.append(len(found.chunks) if rows is None else len(rows)) or contribution(gain, found, rows)
+    )
+    assert len(scorer.best(10)) == 10
+    assert sum(weighed) <= 30 * 3
 
 
 def test_a_name_counts_more_than_a_mention(tmp_path):

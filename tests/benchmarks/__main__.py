@@ -10,12 +10,19 @@ from pathlib import Path
 
 from rag.cli.terminal import out
 from rag.errors import RagError
-from tests.benchmarks import indexing, quality
+from tests.benchmarks import embedding, indexing, quality
 from tests.benchmarks.bench import CHECKOUT, Bench, NotMeasured
 
-BENCHMARKS: dict[str, Callable[[Bench], None]] = {"index": indexing.index, "dev": quality.dev}
+BENCHMARKS: dict[str, Callable[[Bench], None]] = {
+    "index": indexing.index,
+    "dev": quality.dev,
+    "embedding": embedding.embedding_dev,
+}
 """What `make bench` runs, in this order."""
-BY_HAND: dict[str, Callable[[Bench], None]] = {"test": quality.test}
+BY_HAND: dict[str, Callable[[Bench], None]] = {
+    "test": quality.test,
+    "embedding-test": embedding.embedding_test,
+}
 """What runs only when it is named."""
 
 

@@ -34,7 +34,7 @@ def test(bench: Bench) -> None:
 
 def _measure(bench: Bench, name: str) -> None:
     questions = read_questions([QUESTIONS / f"{name}.jsonl", QUESTIONS / f"{name}_conversations.jsonl"])
-    folders = _repositories(QUESTIONS / f"{name}_repositories.toml", questions, bench.cache)
+    folders = repositories_of(QUESTIONS / f"{name}_repositories.toml", questions, bench.cache)
     systems = [OURS, *_peers(bench)]
     outcomes = run(
         systems,
@@ -51,7 +51,8 @@ def _measure(bench: Bench, name: str) -> None:
     out(f"report: {bench.results / f'{name}.html'}")
 
 
-def _repositories(toml: Path, questions: list[Question], cache: Path) -> dict[str, Path]:
+def repositories_of(toml: Path, questions: list[Question], cache: Path) -> dict[str, Path]:
+    """The folders of the repositories that the questions are about. Raises NotMeasured."""
     wanted = {question.repo for question in questions}
     try:
         return obtain_all([entry for entry in read_repositories(toml) if entry.name in wanted], cache)

@@ -1,10 +1,10 @@
 """The shipped table beside others, on packages kept from training.
 
-    python compare.py PAIRS [--wordllama DIR] [--minilm]
+    python compare.py PAIRS [--wordllama WHEEL] [--minilm]
 
 Doc comment to code: for each held-out package up to `--documents` functions and types, `--queries` of
 them asked for with their documentation, MRR@10. Systems: BM25, the table, WordLlama's table pooled by
-idf (a folder with the unpacked wheel `wordllama==0.4.0.post1`), all-MiniLM-L6-v2 int8, and each with
+idf (of the wheel `wordllama==0.4.0.post1`), all-MiniLM-L6-v2 int8, and each with
 BM25 at its best weight of four. Intervals: 95 %, paired bootstrap over queries.
 """
 
@@ -13,81 +13,34 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rag.analysis import count_terms, is_stop_word, words
+from rag.analysis import count_terms
 from rag.backends.minilm_embedder import MiniLmEmbedder
 from rag.backends.static_embedder import StaticEmbedder
 
 from bags import held_out
 from measure import fused, interval, reciprocal_ranks
 from questions import bm25, dense, inverse_frequency
+from wordllama import WordLlama
 
 WEIGHTS = (0.5, 1.0, 1.5, 2.0)
-_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 Scorer = Callable[[list[str], list[str], list[str]], np.ndarray]  # heads, bodies, queries -> scores
 
 
-class WordLlama:
-    """WordLlama's token table, pooled over split words with their idf, the corpus mean taken away."""
+def wordllama(model: WordLlama) -> Scorer:
+    """WordLlama's cosines."""
 
-    def __init__(self, folder: Path) -> None:
-        from tokenizers import Tokenizer
+    def score(heads: list[str], bodies: list[str], queries: list[str]) -> np.ndarray:
+        texts = [f"{head} {body}" for head, body in zip(heads, bodies, strict=True)]
+        model.fit(texts)
+        return model.vectors(queries) @ model.vectors(texts).T
 
-        self._tokenizer = Tokenizer.from_file(str(next(folder.rglob("*tokenizer*.json"))))
-        content = next(folder.rglob("*256*.safetensors")).read_bytes()
-        size = int.from_bytes(content[:8], "little")
-        about = next(v for k, v in json.loads(content[8 : 8 + size]).items() if k != "__metadata__")
-        start, end = about["data_offsets"]
-        table = np.frombuffer(content[8 + size + start : 8 + size + end], np.float16).reshape(about["shape"])
-        self._table, self._known = table.astype(np.float32), dict[str, np.ndarray]()
-
-    def _vector(self, word: str) -> np.ndarray:
-        if word not in self._known:
-            ids = self._tokenizer.encode(word, add_special_tokens=False).ids
-            self._known[word] = (
-                self._table[ids].mean(axis=0) if ids else np.zeros(self._table.shape[1], np.float32)
-            )
-        return self._known[word]
-
-    def __call__(self, heads: list[str], bodies: list[str], queries: list[str]) -> np.ndarray:
-        """Cosines, shape (queries, texts)."""
-        counts = [self._count(f"{h} {b}") for h, b in zip(heads, bodies, strict=True)]
-        frequency: dict[str, int] = defaultdict(int)
-        for count in counts:
-            for word in count:
-                frequency[word] += 1
-        documents = self._embed(counts, frequency, len(counts))
-        asked = self._embed([self._count(q) for q in queries], frequency, len(counts))
-        center = documents.mean(axis=0)
-        return _unit(asked - center) @ _unit(documents - center).T
-
-    def _count(self, text: str) -> dict[str, int]:
-        found: dict[str, int] = defaultdict(int)
-        for word in words(text):
-            for part in _PARTS.findall(word):
-                if not is_stop_word(part):
-                    found[part.lower()] += 1
-        return found
-
-    def _embed(self, counts: list[dict[str, int]], frequency: dict[str, int], total: int) -> np.ndarray:
-        rows = np.zeros((len(counts), self._table.shape[1]), np.float32)
-        for row, count in zip(rows, counts, strict=True):
-            for word, times in count.items():
-                seen = frequency.get(word, 0)
-                row += (
-                    self._vector(word) * (1 + np.log(times)) * np.log1p((total - seen + 0.5) / (seen + 0.5))
-                )
-        return _unit(rows)
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    return score
 
 
 def static(table: StaticEmbedder) -> Scorer:
@@ -145,7 +98,7 @@ def main() -> None:
     given = parser.parse_args()
     systems: dict[str, Scorer] = {"static": static(StaticEmbedder(given.table))}
     if given.wordllama:
-        systems["wordllama-idf"] = WordLlama(given.wordllama)
+        systems["wordllama-idf"] = wordllama(WordLlama(given.wordllama))
     if given.minilm:
         systems["minilm int8"] = minilm(MiniLmEmbedder())
     ranks, languages = defaultdict[str, list[np.ndarray]](list), []

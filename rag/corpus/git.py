@@ -62,6 +62,7 @@ def run_git(
     timeout_s: float = 60.0,
     answer: Sequence[int] = (0,),
     notice: Callable[[bytes], None] | None = None,
+    given: bytes | None = None,
 ) -> bytes:
     """Run git and return what it printed.
 
@@ -73,6 +74,7 @@ def run_git(
         timeout_s: after this git and what it started are ended.
         answer: the exit codes that are no failure.
         notice: given what git said on stderr, when it said something and did not fail.
+        given: what git reads from stdin; None is nothing.
 
     Raises:
         GitError: another exit code.
@@ -84,7 +86,7 @@ def run_git(
             ["git", *arguments],
             cwd=cwd,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -95,7 +97,7 @@ def run_git(
         raise SourceError("the program `git` was not found; install git, or put it on PATH") from error
     except OSError as error:
         raise SourceError(f"git cannot be run in {cwd}: {error.strerror}") from error
-    output, complaint = _finish(process, timeout_s, arguments[0])
+    output, complaint = _finish(process, timeout_s, arguments[0], given)
     if process.returncode not in answer:
         said = scrub(complaint.decode("utf-8", "replace"), token)
         raise GitError(_last_line(said) or f"git {arguments[0]} ended with {process.returncode}", said)
@@ -104,9 +106,11 @@ def run_git(
     return output
 
 
-def _finish(process: subprocess.Popen[bytes], timeout_s: float, command: str) -> tuple[bytes, bytes]:
+def _finish(
+    process: subprocess.Popen[bytes], timeout_s: float, command: str, given: bytes | None
+) -> tuple[bytes, bytes]:
     try:
-        return process.communicate(timeout=timeout_s)
+        return process.communicate(given, timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
         _end(process)
         raise SourceError(

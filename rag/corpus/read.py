@@ -20,7 +20,7 @@ from rag.corpus.languages import language_of_text
 from rag.corpus.secrets import find_secret
 from rag.types import FileEntry, Skipped, SourceFile, blob_id
 
-__all__ = ["file_blob", "find_secret", "read"]
+__all__ = ["file_blob", "file_bytes", "find_secret", "read"]
 
 _LIMIT_BYTES = 64 << 20
 """No file of this size is text that somebody wrote, whatever the settings allow."""
@@ -78,13 +78,19 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
     return SourceFile(entry.path, text, blob_id(content), language, entry.kind)
 
 
-def file_blob(root: Path, path: str) -> str | None:
-    """Git's id of the bytes there now; None when there is no file that could be read whole."""
+def file_bytes(root: Path, path: str) -> bytes | None:
+    """The bytes there now, of a text or not; None when there is no file that could be read whole."""
     try:
         with _opened(root, path) as file:
-            return blob_id(file.read())
+            return file.read()
     except (_Unusable, OSError):
         return None
+
+
+def file_blob(root: Path, path: str) -> str | None:
+    """Git's id of the bytes there now; None when there is no file that could be read whole."""
+    content = file_bytes(root, path)
+    return None if content is None else blob_id(content)
 
 
 def _content(root: Path, path: str) -> bytes:

@@ -45,9 +45,8 @@ class State(Protocol):
         """The blob id of every regular file, by path."""
         ...
 
-    @property
-    def others(self) -> Mapping[str, str]:
-        """What else stands at a path: "a symbolic link", "a submodule"."""
+    def instead(self, path: str) -> str | None:
+        """What stands at a path that is no file: "a symbolic link", "a submodule"; None for nothing."""
         ...
 
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
@@ -209,7 +208,7 @@ class _Checking:
         assert old is not None, "checked by _not_known"
         if (path := arrived.successor(span.blob, old, self._texts)) is not None:
             return self._in_file(span, path)
-        what = self.state.others.get(span.path)
+        what = self.state.instead(span.path)
         reason = f"{what} stands in its place" if what else "the file is not there any more"
         return _Lost(span, old.span(span.start, span.end), Freshness("gone", reason))
 

@@ -29,6 +29,9 @@ class Texts:
     def files(self) -> Mapping[str, str]:
         return {path: blob_id(content) for path, content in self.now.items()}
 
+    def instead(self, path: str) -> str | None:
+        return self.others.get(path)
+
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
         self.read += blobs
         every = {blob_id(c): c for c in [*self.now.values(), *(self.then or {}).values()]}

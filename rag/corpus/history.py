@@ -1,0 +1,136 @@
+"""What git knows of a repository's past: which files stood at a commit, and their bytes.
+
+Paths are relative to the folder asked about, which may lie inside the repository.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rag.corpus.git import GitError, run_git
+from rag.corpus.walk import walk
+from rag.types import Checkout
+
+_REF = "refs/rag/cited/"
+_LINK, _SUBMODULE = "a symbolic link", "a submodule"
+_NO_LIMIT_BYTES = 1 << 62
+_BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+@dataclass(slots=True)
+class Listing:
+    """The files of a repository: blob ids of regular files by path, and what else stands at a path."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
+
+
+def files_at(root: Path, commit: str) -> Listing | None:
+    """What stood in the folder at a commit; None when git does not have that commit (any more)."""
+    try:
+        listing = run_git(["ls-tree", "-r", "-z", "--end-of-options", commit], cwd=root)
+    except GitError:
+        return None
+    found = Listing()
+    for line in listing.decode("utf-8", "surrogateescape").split("\0"):
+        head, tab, path = line.partition("\t")
+        if not tab:
+            continue
+        mode, _, blob = head.split(" ")
+        if mode in ("120000", "160000"):
+            found.others[path] = _LINK if mode == "120000" else _SUBMODULE
+        else:
+            found.files[path] = blob
+    return found
+
+
+def differing(root: Path, commit: str) -> set[str]:
+    """Paths in the folder that may differ from a commit: changed, deleted, and not known to git."""
+    changed = ["diff", "--name-only", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv"]
+    unknown = ["ls-files", "-z", "--others", "--exclude-standard"]
+    lines = run_git([*changed, "--ignore-submodules=all", commit, "--"], cwd=root)
+    lines += run_git(unknown, cwd=root)
+    return set(lines.decode("utf-8", "surrogateescape").split("\0")) - {""}
+
+
+def present(checkout: Checkout) -> Listing:
+    """Which files stand in a folder now; the ids of those that git would have to read are "".
+
+    Raises:
+        SourceError: the folder cannot be read.
+    """
+    then = files_at(checkout.root, checkout.commit) if checkout.commit else None
+    if then is None or checkout.commit is None:
+        files = walk(checkout.root, checkout.source.filters, max_file_bytes=_NO_LIMIT_BYTES).files
+        return Listing(dict.fromkeys((entry.path for entry in files), ""))
+    try:
+        paths = differing(checkout.root, checkout.commit)
+    except GitError:
+        paths = set(then.files)
+    for path in paths:
+        then.files.pop(path, None)
+        then.others.pop(path, None)
+        if (what := what_stands(checkout.root, path)) == "":
+            then.files[path] = ""
+        elif what is not None:
+            then.others[path] = what
+    return then
+
+
+def what_stands(root: Path, path: str) -> str | None:
+    """What is at a path: "" for a regular file, None for nothing."""
+    try:
+        mode = os.lstat(root / path).st_mode
+    except (OSError, ValueError):
+        return None
+    if stat.S_ISREG(mode):
+        return ""
+    return _LINK if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no regular file"
+
+
+def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
+    """The bytes of blobs by id, from one call of git; those it does not have are left out."""
+    wanted = sorted(filter(_BLOB.fullmatch, blobs))
+    if not wanted:
+        return {}
+    try:
+        output = run_git(["cat-file", "--batch"], cwd=root, given="\n".join([*wanted, ""]).encode())
+    except GitError:
+        return {}
+    found, at = {}, 0
+    for blob in wanted:
+        head_end = output.index(b"\n", at)
+        head = output[at:head_end].split(b" ")
+        at = head_end + 1
+        if head[-1] == b"missing":
+            continue
+        size = int(head[2])
+        if head[1] == b"blob":
+            found[blob] = output[at : at + size]
+        at += size + 1
+    return found
+
+
+def named_commit(root: Path, ref: str) -> str | None:
+    """The full id of the commit a name stands for; None when there is no such commit."""
+    arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]
+    try:
+        return run_git(arguments, cwd=root).decode("ascii").strip()
+    except GitError:
+        return None
+
+
+def keep_commits(root: Path, commits: Iterable[str]) -> None:
+    """Let a clone of ours never lose these commits, whatever becomes of its branches.
+
+    Raises:
+        GitError: it does not have one of them.
+    """
+    for commit in commits:
+        if not (root / ".git" / _REF / commit).exists():
+            run_git(["update-ref", _REF + commit, commit], cwd=root)

@@ -1,72 +1,33 @@
-"""A test for each promise of `TurnStore`: subclass it and give a `store` fixture.
-
-class TestMyTurnStore(TurnStoreContract):
-    @pytest.fixture
-    def store(self) -> Iterator[TurnStore]:
-        ...
-"""
+"""A test for each promise of `TurnStore` on conversations and turns; see `rag.testing.memory_store`."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import TurnStore
-from rag.types import AssistantResponse, Citation, DialogTurn, Filters, Source, Usage, UserQuery
+from rag.testing.clock import SteppedClock
+from rag.testing.said import asked, full_turn, said, told
+from rag.types import DialogTurn, Filters, Source
+
+__all__ = ["TurnStoreContract", "full_turn", "said"]
 
 SHELF = Source("/repositories/shelf")
 LAMP = Source("https://example.org/lamp.git", "v2", Filters(include=("*.py", "docs/"), exclude=("old/",)))
 
 
-def said(question: str, answer: str = "yes", **more: Any) -> DialogTurn:
-    """A turn that is not stored yet."""
-    return DialogTurn(user_query=UserQuery(question), assistant_response=AssistantResponse(answer), **more)
-
-
-def full_turn() -> DialogTurn:
-    """A turn that uses every field, with values that are easily lost."""
-    cited = Citation(
-        n=2,
-        repo="shelf",
-        path="src/naïve\udcff.py",
-        start=3,
-        end=9,
-        commit="c" * 40,
-        blob="b" * 40,
-        symbol="Shelf.put",
-        span_hash="a" * 64,
-        dirty=True,
-        score=0.1,
-        used=False,
-        location="/repositories/shelf",
-    )
-    paris = timezone(timedelta(hours=2))
-    return DialogTurn(
-        user_query=UserQuery(
-            "北京 <|endoftext|> '; DROP TABLE turn\0\n", {"tags": ["a", {"b": None}], "n": 1.5}
-        ),
-        assistant_response=AssistantResponse("", {"steps": []}),
-        parent_id="an earlier turn",
-        standalone_question="where is 北京? 😀",
-        citations=(cited, replace(cited, n=1, commit=None, dirty=False, used=True)),
-        model="smollm2",
-        prompt_hash="d" * 64,
-        usage=Usage(prompt_tokens=12, answer_tokens=3, estimated=False, cost_usd=0.00123),
-        complete=False,
-        user_query_timestamp=datetime(2026, 3, 1, 0, 30, 0, 123456, tzinfo=paris),
-        assistant_response_timestamp=None,
-        user_id="ada",
-        metadata={"": "", "Ключ": True},
-    )
-
-
 class TurnStoreContract:
-    """What every turn store promises."""
+    """What every store promises of conversations and turns."""
+
+    @pytest.fixture
+    def clock(self) -> SteppedClock:
+        """The clock to make the store with; it goes on only when a test says so."""
+        return SteppedClock()
 
     # ---- conversations
 
@@ -199,6 +160,142 @@ class TurnStoreContract:
         with pytest.raises(NotFound, match="nowhere"):
             store.turn("nowhere")
 
+    def test_before_and_after_give_the_turns_between(self, store: TurnStore) -> None:
+        here = store.create_conversation()
+        told(store, here.id, *"01234")
+        for filters, expected in (
+            ({"before": 2}, "0 1"),
+            ({"after": 2}, "3 4"),
+            ({"before": 4, "after": 0}, "1 2 3"),
+            ({"before": 4, "last": 2}, "2 3"),
+            ({"before": 2, "after": 2}, ""),
+            ({"before": -5}, ""),
+            ({"after": -5}, "0 1 2 3 4"),
+        ):
+            assert asked(store, here.id, **filters) == expected
+
+    def test_many_turns_are_stored_at_once_all_or_none(self, store: TurnStore) -> None:
+        here = store.create_conversation()
+        old = store.append(said("old", id="known"), conversation=here.id)
+        more = [said("a", id="a"), said("again", id="known"), said("b"), said("a twice", id="a")]
+        stored = store.extend(more, conversation=here.id)
+        assert [(turn.question, turn.order) for turn in stored] == [("a", 1), ("old", 0), ("b", 2), ("a", 1)]
+        assert store.turns(here.id) == [old, stored[0], stored[2]]
+        with pytest.raises(TypeError):
+            store.extend([said("c"), said("d", metadata={"x": {1}})], conversation=here.id)
+        assert asked(store, here.id) == "old a b"
+        assert store.extend([], conversation=here.id) == []
+        assert told(store, here.id, "e")[0].order == 3
+
+    def test_what_the_store_gives_is_not_taken_from_the_turn(self, store: TurnStore) -> None:
+        here = store.create_conversation()
+        claimed = said("?", order=7, version=9, conversation_id="another", namespace="bob")
+        stored = store.append(claimed, conversation=here.id)
+        assert (stored.order, stored.version, stored.conversation_id, stored.namespace) == (0, 1, here.id, "")
+
+    def test_a_large_turn_comes_back_whole(self, store: TurnStore) -> None:
+        here = store.create_conversation()
+        large = "".join(chr(0x4E00 + n % 5000) for n in range(350_000))  # a megabyte in UTF-8
+        stored = store.append(said(large, large), conversation=here.id)
+        assert store.turns(here.id) == [stored]
+        assert stored.question == stored.answer == large
+
+    def test_a_conversation_is_renamed(self, store: TurnStore) -> None:
+        one, two = (store.create_conversation(name=name) for name in ("one", "two"))
+        renamed = store.rename(one.id, "three")
+        assert renamed == replace(one, name="three") == store.conversation("three")
+        with pytest.raises(ConversationMismatch):
+            store.rename(two.id, "three")
+        assert store.rename(two.id, "two") == two
+        store.rename(one.id, "")
+        store.rename(two.id, "")
+        assert [each.name for each in store.conversations()] == ["", ""]
+        for name in ("one", "three"):
+            with pytest.raises(NotFound):
+                store.conversation(name)
+        with pytest.raises(NotFound):
+            store.rename("nowhere", "x")
+
+    # ---- versions
+
+    def test_an_edit_is_a_new_version_and_the_old_one_is_kept(self, store: TurnStore) -> None:
+        here = store.create_conversation()
+        first = store.append(replace(full_turn(), marks=("kept",)), conversation=here.id)
+        told(store, here.id, "next")
+        changed = said("changed", id=first.id, order=99, conversation_id="x", marks=("lost",), version=50)
+        second = store.edit_turn(changed)
+        assert second == replace(changed, order=0, conversation_id=here.id, marks=("kept",), version=2)
+        third = store.edit_turn(replace(second, complete=False))
+        assert third == replace(second, complete=False, version=3) == store.turn(first.id)
+        assert store.versions(first.id) == [first, second, third]
+        assert asked(store, here.id) == "changed next"
+        store.update_marks(here.id, "late", ids=[first.id])
+        assert [turn.marks for turn in store.versions(first.id)] == [("kept", "late")] * 3
+
+    def test_versions_go_with_their_turn(self, store: TurnStore) -> None:
+        here = store.create_conversation()
+        turn = store.edit_turn(store.append(said("?"), conversation=here.id))
+        assert store.delete_turn(turn.id) is True
+        for call in (store.versions, store.turn):
+            with pytest.raises(NotFound):
+                call(turn.id)
+        with pytest.raises(NotFound):
+            store.edit_turn(turn)
+        again = store.append(turn, conversation=here.id)
+        assert (again.order, store.versions(turn.id)) == (1, [again])
+
+    # ---- what is kept for a time, or in a number
+
+    def test_a_conversation_expires_when_nothing_is_added(
+        self, store: TurnStore, clock: SteppedClock
+    ) -> None:
+        gone = store.create_conversation(name="demo", ttl_s=600)
+        kept = store.create_conversation()
+        turn = told(store, gone.id, "?")[0]
+        clock.advance(599)
+        assert store.conversation("demo").ttl_s == 600
+        told(store, gone.id, "still there")
+        store.edit_turn(turn)  # nothing is added, so the time goes on
+        clock.advance(599)
+        assert len(store.conversations()) == 2
+        clock.advance(1)
+        assert store.conversations() == [kept]
+        for call in (store.conversation, store.turns, store.messages, store.delete_conversation):
+            with pytest.raises(NotFound):
+                call(gone.id)
+        with pytest.raises(NotFound):
+            told(store, gone.id, "too late")
+        with pytest.raises(NotFound):
+            store.turn(turn.id)
+        assert store.citing() == [] and store.matching(["still"]).items == 0
+        assert store.create_conversation(name="demo").turn_count == 0
+        assert store.append(turn, conversation=kept.id).order == 0
+
+    def test_the_time_to_live_is_dated_by_the_clock(self, store: TurnStore, clock: SteppedClock) -> None:
+        here = store.create_conversation()
+        assert here.created == here.updated == clock.now
+        clock.advance(5)
+        told(store, here.id, "?")
+        assert store.conversation(here.id).updated == clock.now
+
+    def test_a_conversation_keeps_its_last_turns(self, store: TurnStore) -> None:
+        here = store.create_conversation(keep_last=2)
+        assert store.conversation(here.id).keep_last == 2
+        first = told(store, here.id, "0")[0]
+        assert len(told(store, here.id, "1", "2", "3")) == 3
+        told(store, here.id, "4")
+        assert [(turn.order, turn.question) for turn in store.turns(here.id)] == [(3, "3"), (4, "4")]
+        assert store.conversation(here.id).turn_count == 2
+        with pytest.raises(NotFound):
+            store.turn(first.id)
+        assert store.append(first, conversation=here.id).order == 5
+
+    @pytest.mark.parametrize("bad", [{"ttl_s": 0}, {"ttl_s": -1.5}, {"keep_last": 0}, {"keep_last": -1}])
+    def test_what_would_keep_nothing_is_refused(self, store: TurnStore, bad: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=str(next(iter(bad.values())))):
+            store.create_conversation(**bad)
+        assert store.conversations() == []
+
     # ---- what is refused leaves nothing behind
 
     @pytest.mark.parametrize(
@@ -209,6 +306,7 @@ class TurnStoreContract:
             ({"metadata": {1: "x"}}, TypeError, "key 1"),
             ({"metadata": {"x": float("nan")}}, ValueError, "nan"),
             ({"id": ""}, ValueError, "id"),
+            ({"marks": "HINT"}, TypeError, "marks"),
         ],
     )
     def test_what_json_cannot_hold_is_refused(

@@ -35,15 +35,22 @@ from rag.errors import (
     StoreTooNew,
     StoreUnwritable,
 )
-from rag.ports import TurnStore
-from rag.testing.turn_store import TurnStoreContract, full_turn, said
+from rag.ports import MemoryStore, TurnStore
+from rag.testing.clock import SteppedClock
+from rag.testing.memory_store import MemoryStoreContract
+from rag.testing.said import full_turn, said
+from rag.testing.turn_store import TurnStoreContract
 from rag.types import AssistantResponse, Citation, DialogTurn, Filters, Source, Usage, UserQuery
 
 
-class TestMemoryTurnStore(TurnStoreContract):
+class TestMemoryTurnStore(MemoryStoreContract):
     @pytest.fixture
-    def store(self) -> TurnStore:
-        return MemoryTurnStore()
+    def store(self, clock: SteppedClock) -> MemoryStore:
+        return MemoryTurnStore(clock=clock)
+
+    @pytest.fixture
+    def other_store(self, clock: SteppedClock) -> MemoryStore:
+        return MemoryTurnStore(clock=clock)
 
 
 class TestSqliteTurnStore(TurnStoreContract):

@@ -1,0 +1,183 @@
+"""A test for each promise of `MemoryStore`: subclass it and give a `store` fixture.
+
+class TestMyStore(MemoryStoreContract):
+    @pytest.fixture
+    def store(self, clock: SteppedClock) -> Iterator[MemoryStore]:
+        ...  # empty, made with `clock=clock`
+
+The clock begins on 1 January 2026 and moves only by `clock.advance`: a server that expires keys by its own
+clock must be told how long to keep, not until when (tests live shorter than the shortest `ttl_s`, which is
+600 s). `other_store`, a second fixture, is another empty store of the same kind, made with the same clock
+(moving is skipped without it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rag.errors import ConversationMismatch, NotFound
+from rag.ports import MemoryStore
+from rag.testing.clock import SteppedClock
+from rag.testing.messages import MessagesContract
+from rag.testing.records import RecordsContract
+from rag.testing.said import asked, full_message, full_turn, said, spoken, told
+from rag.testing.store_moves import StoreMovesContract
+from rag.testing.turn_branches import TurnBranchesContract
+from rag.testing.turn_marks import TurnMarksContract
+from rag.testing.turn_search import TurnSearchContract
+from rag.testing.turn_store import TurnStoreContract
+from rag.types import Message
+
+
+class DivergencesContract:
+    """Eleven cases in which the memories of AgentScope 1.0 disagree with each other; here all agree."""
+
+    def test_the_size_before_the_first_message_is_0(self, store: MemoryStore) -> None:
+        assert store.conversation(store.create_conversation().id).message_count == 0
+
+    def test_the_same_id_twice_in_one_call_is_stored_once(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.add_messages([Message("one", id="same"), Message("two", id="same")], conversation=here.id)
+        assert spoken(store, here.id) == ["one"]
+
+    def test_deleting_an_unknown_id_counts_0(self, store: MemoryStore) -> None:
+        assert store.delete_messages(["nope"], conversation=store.create_conversation().id) == 0
+
+    def test_deleting_by_two_marks_counts_a_holder_of_both_once(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.add_messages([Message("both", marks=("x", "y"))], conversation=here.id)
+        assert store.delete_by_mark(here.id, ["x", "y"]) == 1
+
+    def test_adding_a_mark_that_is_there_changes_nothing(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.add_messages([Message("m", marks=("x",))], conversation=here.id)
+        assert store.update_marks(here.id, "x") == 0
+
+    def test_messages_come_in_the_order_they_came_however_late_they_were_marked(
+        self, store: MemoryStore
+    ) -> None:
+        here = store.create_conversation()
+        added = store.add_messages([Message(n) for n in range(3)], conversation=here.id)
+        for message in reversed(added):
+            store.update_marks(here.id, "x", ids=[message.id])
+        assert spoken(store, here.id, mark="x") == [0, 1, 2]
+
+    def test_replacing_a_mark_by_itself_keeps_it_and_counts_0(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.add_messages([Message("m", marks=("a",))], conversation=here.id)
+        assert store.update_marks(here.id, "a", old="a") == 0
+        assert store.messages(here.id)[0].marks == ("a",)
+
+    def test_replacing_a_mark_where_the_new_one_is_counts_1(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.add_messages([Message("m", marks=("a", "b"))], conversation=here.id)
+        assert store.update_marks(here.id, "b", old="a") == 1
+        assert store.messages(here.id)[0].marks == ("b",)
+
+    def test_updating_no_mark_to_no_mark_is_refused(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.add_messages([Message("m", marks=("a",))], conversation=here.id)
+        with pytest.raises(ValueError, match="mark"):
+            store.update_marks(here.id, None, old=None)
+        assert store.messages(here.id)[0].marks == ("a",)
+
+    def test_clearing_leaves_nothing_of_what_was_said(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.add_messages([Message("token")], conversation=here.id)
+        assert store.clear(here.id) == 1
+        assert (store.messages(here.id), store.matching(["token"]).items) == ([], 0)
+
+    def test_two_users_of_one_conversation_name_are_apart(self, store: MemoryStore) -> None:
+        for user in ("alice", "bob", "a-b", "a"):
+            here = store.create_conversation(namespace=user, name="b-c" if user == "a" else "c")
+            store.add_messages([Message(user, id="same")], conversation=here.id, namespace=user)
+        for user in ("alice", "bob", "a-b", "a"):
+            (here,) = store.conversations(namespace=user)
+            assert spoken(store, here.id, namespace=user) == [user]
+
+
+class NamespacesContract:
+    """Whatever is called, a namespace never sees or changes what is another's."""
+
+    def test_no_call_reaches_into_another_namespace(self, store: MemoryStore) -> None:
+        here = store.create_conversation(namespace="ada", name="demo")
+        turn = store.append(full_turn(), conversation=here.id, namespace="ada")
+        (message,) = store.add_messages([full_message()], conversation=here.id, namespace="ada")
+        store.put_records({"k": b"1"}, shelf="s", namespace="ada")
+        before = list(store.dump(namespace="ada"))
+        for namespace in ("bob", "", "ad", "ada*", "*"):
+            where: dict[str, Any] = {"namespace": namespace}
+            refused: list[Callable[[], Any]] = [
+                lambda: store.conversation(here.id, **where),  # noqa: B023
+                lambda: store.conversation("demo", **where),  # noqa: B023
+                lambda: store.rename(here.id, "x", **where),  # noqa: B023
+                lambda: store.fork(here.id, **where),  # noqa: B023
+                lambda: store.rewind(here.id, to=-1, **where),  # noqa: B023
+                lambda: store.clear(here.id, **where),  # noqa: B023
+                lambda: store.delete_conversation(here.id, **where),  # noqa: B023
+                lambda: store.append(said("?"), conversation=here.id, **where),  # noqa: B023
+                lambda: store.extend([said("?")], conversation=here.id, **where),  # noqa: B023
+                lambda: store.turns(here.id, **where),  # noqa: B023
+                lambda: store.turn(turn.id, **where),  # noqa: B023
+                lambda: store.edit_turn(turn, **where),  # noqa: B023
+                lambda: store.versions(turn.id, **where),  # noqa: B023
+                lambda: store.add_messages([Message("?")], conversation=here.id, **where),  # noqa: B023
+                lambda: store.messages(here.id, **where),  # noqa: B023
+                lambda: store.delete_messages([message.id], conversation=here.id, **where),  # noqa: B023
+                lambda: store.update_marks(here.id, "x", **where),  # noqa: B023
+                lambda: store.delete_by_mark(here.id, "HINT", **where),  # noqa: B023
+                lambda: store.matching(["text"], conversation=here.id, **where),  # noqa: B023
+                lambda: store.dump(conversations=[here.id], **where),  # noqa: B023
+            ]
+            for call in refused:
+                with pytest.raises(NotFound):
+                    call()
+            assert store.conversations(**where) == [] and store.citing(**where) == []
+            assert store.delete_turn(turn.id, **where) is False
+            assert store.matching(["text"], **where).items == 0
+            assert store.records(["k"], shelf="s", **where) == {}
+            assert store.scan_records(shelf="s", **where) == []
+            assert store.delete_records(shelf="s", **where) == store.count_records(shelf="s", **where) == 0
+            assert store.swap_record("k", b"1", b"2", shelf="s", **where) is False
+            assert list(store.dump(**where)) == []
+        assert list(store.dump(namespace="ada")) == before
+
+    def test_the_same_ids_and_names_live_in_two_namespaces(self, store: MemoryStore) -> None:
+        for namespace in ("ada", "bob"):
+            here = store.create_conversation(namespace=namespace, name="demo")
+            store.append(said(namespace, id="same"), conversation=here.id, namespace=namespace)
+            store.add_messages([Message(namespace, id="m")], conversation=here.id, namespace=namespace)
+            with pytest.raises(ConversationMismatch):
+                store.create_conversation(namespace=namespace, name="demo")
+        ada, bob = (store.conversation("demo", namespace=each) for each in ("ada", "bob"))
+        assert store.update_marks(ada.id, "x", ids=["same", "m"], namespace="ada") == 2
+        assert store.delete_turn("same", namespace="ada") is True
+        assert (asked(store, bob.id, namespace="bob"), spoken(store, bob.id, namespace="bob")) == (
+            "bob",
+            ["bob"],
+        )
+        assert store.turns(bob.id, namespace="bob", mark="x") == []
+        store.delete_conversation(ada.id, namespace="ada")
+        assert len(told(store, bob.id, "?", namespace="bob")) == 1
+
+
+class MemoryStoreContract(
+    TurnStoreContract,
+    TurnBranchesContract,
+    TurnMarksContract,
+    TurnSearchContract,
+    MessagesContract,
+    RecordsContract,
+    DivergencesContract,
+    NamespacesContract,
+    StoreMovesContract,
+):
+    """Everything a memory backend promises."""
+
+    @pytest.fixture
+    def clock(self) -> SteppedClock:
+        """The clock to make the store with; it goes on only when a test says so."""
+        return SteppedClock()

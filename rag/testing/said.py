@@ -1,0 +1,83 @@
+"""Turns and messages to store, plain ones and ones with all that is easily lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+from rag.ports import TurnStore
+from rag.types import AssistantResponse, Citation, DialogTurn, Message, Usage, UserQuery
+
+
+def said(question: str, answer: str = "yes", **more: Any) -> DialogTurn:
+    """A turn that is not stored yet."""
+    return DialogTurn(user_query=UserQuery(question), assistant_response=AssistantResponse(answer), **more)
+
+
+def full_turn() -> DialogTurn:
+    """A turn that uses every field, with values that are easily lost."""
+    cited = Citation(
+        n=2,
+        repo="shelf",
+        path="src/naïve\udcff.py",
+        start=3,
+        end=9,
+        commit="c" * 40,
+        blob="b" * 40,
+        symbol="Shelf.put",
+        span_hash="a" * 64,
+        dirty=True,
+        score=0.1,
+        used=False,
+        location="/repositories/shelf",
+    )
+    paris = timezone(timedelta(hours=2))
+    return DialogTurn(
+        user_query=UserQuery(
+            "北京 <|endoftext|> '; DROP TABLE turn\0\n", {"tags": ["a", {"b": None}], "n": 1.5}
+        ),
+        assistant_response=AssistantResponse("", {"steps": []}),
+        parent_id="an earlier turn",
+        standalone_question="where is 北京? 😀",
+        citations=(cited, replace(cited, n=1, commit=None, dirty=False, used=True)),
+        model="smollm2",
+        prompt_hash="d" * 64,
+        usage=Usage(prompt_tokens=12, answer_tokens=3, estimated=False, cost_usd=0.00123),
+        complete=False,
+        user_query_timestamp=datetime(2026, 3, 1, 0, 30, 0, 123456, tzinfo=paris),
+        assistant_response_timestamp=None,
+        user_id="ada",
+        metadata={"": "", "Ключ": True},
+        marks=("", "HINT", "a\0b", "\udcff"),
+    )
+
+
+def full_message() -> Message:
+    """A message that uses every field, with values that are easily lost."""
+    return Message(
+        content=[{"type": "text", "text": "北京 '; DROP TABLE item\0 \udcff 😀"}, {"n": [1.5, None, {}]}],
+        role="assistant",
+        name="小明",
+        mime="application/json",
+        turn_id="a turn",
+        marks=("HINT", "北京"),
+        metadata={"": "", "Ключ": [True]},
+        created=datetime(2026, 3, 1, 0, 30, 0, 123456, tzinfo=UTC),
+    )
+
+
+def told(store: TurnStore, conversation: str, *questions: str, namespace: str = "") -> list[DialogTurn]:
+    """Store a turn for each question; return them as stored."""
+    turns = [said(question) for question in questions]
+    return store.extend(turns, conversation=conversation, namespace=namespace)
+
+
+def asked(store: TurnStore, conversation: str, **filters: Any) -> str:
+    """The questions of a conversation, joined by a space, oldest first."""
+    return " ".join(turn.question for turn in store.turns(conversation, **filters))
+
+
+def spoken(store: TurnStore, conversation: str, **filters: Any) -> list[Any]:
+    """The contents of a conversation's messages, oldest first."""
+    return [message.content for message in store.messages(conversation, **filters)]

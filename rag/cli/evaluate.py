@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import errors_as_exit_codes, out, out_json, say, table
+from rag.cli.terminal import counted, errors_as_exit_codes, out, out_json, say, table
 from rag.errors import SettingsError
 
 if TYPE_CHECKING:
+    from rag.evaluation.questions import Question
     from rag.evaluation.summary import Group, Row, Summary
+
+
+class Mine(StrEnum):
+    """Where mined questions come from."""
+
+    commits = "commits"
+    docstrings = "docstrings"
 
 
 def evaluate(
@@ -27,6 +38,17 @@ def evaluate(
         typer.Option(
             "--questions", metavar="FILE", help="Questions with their answers, JSON lines. Repeatable."
         ),
+    ] = None,
+    mine: Annotated[
+        Mine | None,
+        typer.Option(
+            "--mine",
+            help="Take the questions from the repository itself: its commits' titles, or docstrings.",
+        ),
+    ] = None,
+    number: Annotated[int, typer.Option("-n", min=1, help="How many questions --mine takes.")] = 100,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the mined questions there as well.")
     ] = None,
     system: Annotated[
         list[str] | None,
@@ -59,26 +81,26 @@ def evaluate(
 
     rag eval . --questions questions.jsonl
 
+    rag eval . --mine commits -n 100
+
     rag eval . --questions questions.jsonl --system 'bm25=python bm25.py {path}' --html report.html
     """
     with errors_as_exit_codes():
-        from rag.evaluation.questions import read_questions
         from rag.evaluation.report import html_report
         from rag.evaluation.runner import run
         from rag.evaluation.summary import as_json, summarise
         from rag.evaluation.systems import OURS, read_systems
         from rag.evaluation.trees import plan
 
-        if not questions:
-            raise SettingsError(
-                "name the questions with --questions FILE; README.md shows what one looks like"
-            )
-        asked = read_questions(questions, {kind.strip() for kind in kinds.split(",") if kind.strip()})
         systems = read_systems(system or [], first=() if without_rag else (OURS,))
         if not systems:
             raise SettingsError("there is nothing to measure: name a --system, or leave out --without-rag")
-        trees = plan(asked, _folders(folder, repositories, cache, {question.repo for question in asked}))
-        outcomes = run(systems, trees, k=k, progress=_progress())
+        wanted = {kind.strip() for kind in kinds.split(",") if kind.strip()}
+        with _material(folder, questions, repositories, cache, mine, number, save, wanted) as (
+            asked,
+            folders,
+        ):
+            outcomes = run(systems, plan(asked, folders), k=k, progress=_progress())
         summary = summarise(asked, outcomes, k=k)
         if html is not None:
             _write(html, html_report(summary))
@@ -86,6 +108,68 @@ def evaluate(
             out_json(as_json(summary, asked, outcomes))
         else:
             print_summary(summary)
+
+
+@contextmanager
+def _material(
+    folder: Path | None,
+    questions: list[Path] | None,
+    repositories: Path | None,
+    cache: Path | None,
+    mine: Mine | None,
+    number: int,
+    save: Path | None,
+    kinds: set[str],
+) -> Iterator[tuple[list[Question], dict[str, Path]]]:
+    """The questions and the folders they are about, which last as long as the context."""
+    from rag.evaluation.questions import read_questions
+
+    if mine is not None:
+        if questions or repositories is not None or folder is None:
+            raise SettingsError(
+                "--mine takes the questions from one folder: name it, and nothing else to ask"
+            )
+        with _mined(mine, folder, number, save) as (file, root):
+            yield read_questions([file], kinds), {"": root}
+        return
+    if not questions:
+        raise SettingsError(
+            "name the questions with --questions FILE, or take them from the repository with --mine; "
+            "README.md shows what a question looks like"
+        )
+    asked = read_questions(questions, kinds)
+    yield asked, _folders(folder, repositories, cache, {question.repo for question in asked})
+
+
+@contextmanager
+def _mined(mine: Mine, folder: Path, number: int, save: Path | None) -> Iterator[tuple[Path, Path]]:
+    """A file of mined questions and the folder that they are asked of."""
+    import json
+
+    from rag.evaluation.mine import mine_commits, mine_docstrings
+    from rag.service import Engine
+    from rag.settings import Settings
+
+    if not folder.is_dir():
+        raise SettingsError(f"there is no folder {folder}")
+    with TemporaryDirectory(prefix="rag-mine-") as workplace:
+        engine = Engine(Settings(home=Path(workplace)))
+        miner = mine_commits if mine is Mine.commits else mine_docstrings
+        mined = miner(engine, folder.resolve(), number)
+        engine.close()
+        asked = counted(len(mined.records), "question")
+        if mined.commit:
+            commits = counted(mined.considered, "commit")
+            say(f"rag: {asked} from {commits}, asked of the tree before the oldest, {mined.commit[:10]}")
+        else:
+            definitions = counted(mined.considered, "documented definition")
+            say(f"rag: {asked} of {definitions}; their documentation is emptied where they are asked")
+        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in mined.records)
+        file = Path(workplace) / "questions.jsonl"
+        file.write_text(text, encoding="utf-8")
+        if save is not None:
+            _write(save, text)
+        yield file, mined.root
 
 
 def _folders(
@@ -128,8 +212,8 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise SettingsError(f"cannot write the report {path}: {error}") from error
-    say(f"rag: report in {path}")
+        raise SettingsError(f"cannot write {path}: {error}") from error
+    say(f"rag: wrote {path}")
 
 
 def print_summary(summary: Summary) -> None:

@@ -13,22 +13,17 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import rule
 
 from rag.backends import sqlite_file
 from rag.backends.memory_turns import MemoryTurnStore
 from rag.backends.sqlite_turns import APPLICATION_ID, MIGRATIONS, SqliteTurnStore
 from rag.errors import (
-    ConversationMismatch,
-    NotFound,
     SettingsError,
     StoreBusy,
     StoreCorrupt,
@@ -39,8 +34,9 @@ from rag.ports import MemoryStore, TurnStore
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.said import full_turn, said
+from rag.testing.turn_machine import MemoryStoreMachine
 from rag.testing.turn_store import TurnStoreContract
-from rag.types import AssistantResponse, Citation, DialogTurn, Filters, Source, Usage, UserQuery
+from rag.types import Source
 
 
 class TestMemoryTurnStore(MemoryStoreContract):
@@ -61,186 +57,27 @@ class TestSqliteTurnStore(TurnStoreContract):
         store.close()
 
 
-# ---------------------------------------------------------------- any use: the store is a plain list
+# ---------------------------------------------------------------- any use: the store is plain lists
 
 
-texts = st.text(max_size=20) | st.sampled_from(["\udcff.py", "a\0b", "<|endoftext|>", "naïve 北京 😀"])
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=6,
-)
-metadata = st.none() | st.dictionaries(texts, json_values, max_size=3)
-counts = st.integers(0, 2**40)
-# No moments that a change of the clocks skips: Python compares those unequal to themselves in UTC.
-moments = st.none() | st.datetimes(
-    datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.timezones(), allow_imaginary=False
-)
-scores = st.floats(allow_nan=False, allow_infinity=False)
-citations = st.builds(
-    Citation,
-    **dict.fromkeys(("repo", "path", "blob", "symbol", "span_hash", "location"), texts),
-    **dict.fromkeys(("n", "start", "end"), counts),
-    commit=st.none() | texts,
-    dirty=st.booleans(),
-    score=scores,
-    used=st.booleans(),
-)
-dialog_turns = st.builds(
-    DialogTurn,
-    user_query=st.none() | st.builds(UserQuery, texts, metadata),
-    assistant_response=st.none() | st.builds(AssistantResponse, texts, metadata),
-    parent_id=st.none() | texts,
-    standalone_question=texts,
-    citations=st.lists(citations, max_size=3).map(tuple),
-    model=texts,
-    prompt_hash=texts,
-    usage=st.builds(Usage, counts, counts, st.booleans(), st.none() | scores),
-    complete=st.booleans(),
-    user_query_timestamp=moments,
-    assistant_response_timestamp=moments,
-    user_id=st.none() | texts,
-    metadata=metadata,
-)
-namespaces = st.sampled_from(["", "ada", "bob"])
-names = st.sampled_from(["", "", "demo", "other"])
-globs = st.lists(texts, max_size=2).map(tuple)
-sources = st.lists(st.builds(Source, texts, st.none() | texts, st.builds(Filters, globs, globs)), max_size=2)
+class MemoryMachine(MemoryStoreMachine):
+    """In this process, also pickled and loaded in between."""
 
-
-class TurnStoreMachine(RuleBasedStateMachine):
-    """Any sequence of calls, against plain lists."""
-
-    conversations: Bundle[str] = Bundle("conversations")
-    turn_ids: Bundle[str] = Bundle("turn_ids")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.store = self.make_store()
-        self.kept: dict[str, tuple[str, str, tuple[Source, ...], list[DialogTurn]]] = {}
-        self.given: dict[str, int] = {}  # orders given so far
-        self.written: list[str] = []  # the last one last
-
-    def make_store(self) -> TurnStore:
-        return MemoryTurnStore()
-
-    def teardown(self) -> None:
-        self.store.close()
-
-    def turn_in(self, turn_id: str, namespace: str) -> DialogTurn | None:
-        for where, _, _, turns in self.kept.values():
-            for turn in turns:
-                if (where, turn.id) == (namespace, turn_id):
-                    return turn
-        return None
-
-    @rule(target=conversations, namespace=namespaces, name=names, sources=sources)
-    def create(self, namespace: str, name: str, sources: list[Source]) -> str:
-        taken = [
-            key
-            for key, (where, named, _, _) in self.kept.items()
-            if name and (where, named) == (namespace, name)
-        ]
-        if taken:
-            with pytest.raises(ConversationMismatch):
-                self.store.create_conversation(namespace=namespace, name=name, sources=sources)
-            return taken[0]
-        made = self.store.create_conversation(namespace=namespace, name=name, sources=sources)
-        self.kept[made.id] = (namespace, name, tuple(sources), [])
-        self.given[made.id] = 0
-        self.written.append(made.id)
-        return made.id
-
-    @rule(target=turn_ids, conversation=conversations, turn=dialog_turns, namespace=namespaces)
-    def append(self, conversation: str, turn: DialogTurn, namespace: str) -> str:
-        self.put(conversation, turn, namespace)
-        return turn.id
-
-    @rule(conversation=conversations, turn_id=turn_ids, turn=dialog_turns, namespace=namespaces)
-    def append_a_known_id(self, conversation: str, turn_id: str, turn: DialogTurn, namespace: str) -> None:
-        self.put(conversation, replace(turn, id=turn_id), namespace)
-
-    def put(self, conversation: str, turn: DialogTurn, namespace: str) -> None:
-        if conversation not in self.kept or self.kept[conversation][0] != namespace:
-            with pytest.raises(NotFound):
-                self.store.append(turn, conversation=conversation, namespace=namespace)
-            return
-        stored = self.store.append(turn, conversation=conversation, namespace=namespace)
-        known = self.turn_in(turn.id, namespace)
-        if known is None:
-            order = self.given[conversation]
-            known = replace(turn, order=order, conversation_id=conversation, namespace=namespace)
-            self.given[conversation] += 1
-            self.kept[conversation][3].append(known)
-            self.written.remove(conversation)
-            self.written.append(conversation)
-        assert stored == known
-
-    @rule(turn_id=turn_ids, namespace=namespaces)
-    def delete_turn(self, turn_id: str, namespace: str) -> None:
-        known = self.turn_in(turn_id, namespace)
-        assert self.store.delete_turn(turn_id, namespace=namespace) is (known is not None)
-        if known is not None:
-            self.kept[known.conversation_id or ""][3].remove(known)
-
-    @rule(conversation=conversations, namespace=namespaces)
-    def delete_conversation(self, conversation: str, namespace: str) -> None:
-        if conversation not in self.kept or self.kept[conversation][0] != namespace:
-            with pytest.raises(NotFound):
-                self.store.delete_conversation(conversation, namespace=namespace)
-            return
-        assert self.store.delete_conversation(conversation, namespace=namespace) == len(
-            self.kept[conversation][3]
-        )
-        del self.kept[conversation]
-        self.written.remove(conversation)
-
-    @rule(conversation=conversations, last=st.integers(0, 4))
-    def read_the_newest(self, conversation: str, last: int) -> None:
-        if conversation in self.kept:
-            namespace, _, _, turns = self.kept[conversation]
-            newest = turns[len(turns) - min(last, len(turns)) :]
-            assert self.store.turns(conversation, namespace=namespace, last=last) == newest
-
-    @invariant()
-    def the_store_holds_what_the_lists_hold(self) -> None:
-        for namespace in ("", "ada", "bob"):
-            expected = [key for key in reversed(self.written) if self.kept[key][0] == namespace]
-            assert [each.id for each in self.store.conversations(namespace=namespace)] == expected
-        for key, (namespace, name, sources, turns) in self.kept.items():
-            found = self.store.conversation(key, namespace=namespace)
-            assert (found.name, found.sources, found.turn_count) == (name, sources, len(turns))
-            assert self.store.turns(key, namespace=namespace) == turns
-
-
-class SqliteTurnStoreMachine(TurnStoreMachine):
-    """The same on SQLite, whose file is also closed and opened again in between."""
-
-    def make_store(self) -> TurnStore:
-        self.folder = tempfile.TemporaryDirectory()
-        return SqliteTurnStore(Path(self.folder.name) / "turns.db")
+    def make_store(self) -> MemoryStore:
+        return MemoryTurnStore(clock=self.clock)
 
     @rule()
-    def reopen(self) -> None:
-        self.store.close()
-        self.store = SqliteTurnStore(Path(self.folder.name) / "turns.db")
-
-    def teardown(self) -> None:
-        super().teardown()
-        self.folder.cleanup()
+    def pickle(self) -> None:
+        self.store = pickle.loads(pickle.dumps(self.store))
+        assert isinstance(self.store, MemoryTurnStore)
+        self.store._clock = self.clock
 
 
 _machine_settings = settings(
     max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestMemoryTurnStoreIsAList = TurnStoreMachine.TestCase
-TestMemoryTurnStoreIsAList.settings = _machine_settings
-TestSqliteTurnStoreIsAList = SqliteTurnStoreMachine.TestCase
-TestSqliteTurnStoreIsAList.settings = _machine_settings
+TestMemoryTurnStoreIsLists = MemoryMachine.TestCase
+TestMemoryTurnStoreIsLists.settings = _machine_settings
 
 
 # ---------------------------------------------------------------- both, pickled

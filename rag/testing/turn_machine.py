@@ -1,0 +1,475 @@
+"""Any sequence of calls on a memory store, against plain lists.
+
+The model is as simple as can be: a conversation is a list of items, a fork a copy of a part of the list,
+and an item is there as long as one list holds it. A backend runs it so:
+
+class MyStoreMachine(MemoryStoreMachine):
+    def make_store(self) -> MemoryStore:
+        return MyStore(..., clock=self.clock)  # empty; called again for a store to move to
+
+TestMyStoreIsLists = MyStoreMachine.TestCase
+TestMyStoreIsLists.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from rag.errors import ConversationMismatch, NotFound
+from rag.ports import MemoryStore
+from rag.testing import turn_values as values
+from rag.testing.clock import SteppedClock
+from rag.testing.turn_search import counted
+from rag.types import DialogTurn, Message, Source
+
+_SOUGHT = ("token", "user", "getusername", "北京")
+_NAMESPACES = ("", "ada")
+filters = st.none() | values.marks | st.lists(values.marks, max_size=2)
+
+
+@dataclass(eq=False)
+class Said:
+    """A turn in its versions, or a message."""
+
+    versions: list[Any]
+
+    @property
+    def now(self) -> Any:
+        """The present version."""
+        return self.versions[-1]
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it is a turn."""
+        return isinstance(self.now, DialogTurn)
+
+    def mark(self, marks: set[str]) -> None:
+        """Give all versions these marks."""
+        self.versions = [replace(each, marks=tuple(sorted(marks))) for each in self.versions]
+
+
+@dataclass(eq=False)
+class Listed:
+    """A conversation."""
+
+    id: str
+    namespace: str
+    name: str
+    sources: tuple[Source, ...]
+    ttl_s: float | None
+    keep_last: int | None
+    updated: datetime
+    said: list[Said] = field(default_factory=list)
+    given: int = 0  # orders given so far
+
+    def of(self, kind: type) -> list[Any]:
+        """The turns, or the messages, as they are now."""
+        return [item.now for item in self.said if isinstance(item.now, kind)]
+
+
+class MemoryStoreMachine(RuleBasedStateMachine):
+    """Calls in any order; after each, the store holds what the lists hold."""
+
+    conversations: Bundle[str] = Bundle("conversations")
+    ids: Bundle[str] = Bundle("ids")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = SteppedClock()
+        self.store = self.make_store()
+        self.listed: list[Listed] = []  # the one last written to last
+        self.records: dict[tuple[str, str], tuple[bytes, datetime | None]] = {}  # (namespace, key)
+
+    def make_store(self) -> MemoryStore:
+        """An empty store."""
+        raise NotImplementedError
+
+    def teardown(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+    # ---- the model
+
+    def find(self, conversation: str, namespace: str) -> Listed | None:
+        """The conversation of this id in this namespace."""
+        for one in self.listed:
+            if (one.id, one.namespace) == (conversation, namespace):
+                return one
+        return None
+
+    def items(self, namespace: str) -> Iterator[Said]:
+        """All turns and messages of a namespace, each once."""
+        seen = {item: None for one in self.listed if one.namespace == namespace for item in one.said}
+        yield from seen
+
+    def item(self, item_id: str, namespace: str, kind: type) -> Said | None:
+        """The turn or message of this id."""
+        for item in self.items(namespace):
+            if item.now.id == item_id and isinstance(item.now, kind):
+                return item
+        return None
+
+    def forget(self, items: list[Said]) -> None:
+        """Delete turns and messages wherever they stand."""
+        for one in self.listed:
+            one.said = [item for item in one.said if item not in items]
+
+    def written(self, one: Listed) -> None:
+        """Something was added."""
+        one.updated = self.clock.now
+        self.listed.remove(one)
+        self.listed.append(one)
+
+    def free(self, name: str, namespace: str) -> bool:
+        """Whether a name may be given."""
+        return not name or (namespace, name) not in {(one.namespace, one.name) for one in self.listed}
+
+    # ---- conversations
+
+    @rule(
+        target=conversations,
+        namespace=values.namespaces,
+        name=values.names,
+        sources=values.sources,
+        ttl_s=st.none() | st.sampled_from([600.0, 900.0]),
+        keep_last=st.none() | st.integers(1, 3),
+    )
+    def create(self, namespace: str, name: str, **more: Any) -> str:
+        """Begin a conversation."""
+        if not self.free(name, namespace):
+            with pytest.raises(ConversationMismatch):
+                self.store.create_conversation(namespace=namespace, name=name, **more)
+            return "nothing"
+        made = self.store.create_conversation(namespace=namespace, name=name, **more)
+        more["sources"] = tuple(more["sources"])
+        self.listed.append(Listed(made.id, namespace, name, updated=self.clock.now, **more))
+        return made.id
+
+    @rule(conversation=conversations, namespace=values.namespaces, name=values.names)
+    def rename(self, conversation: str, namespace: str, name: str) -> None:
+        """Give another name."""
+        one = self.find(conversation, namespace)
+        if one is None or (name != one.name and not self.free(name, namespace)):
+            with pytest.raises((NotFound, ConversationMismatch)):
+                self.store.rename(conversation, name, namespace=namespace)
+            return
+        assert self.store.rename(conversation, name, namespace=namespace).name == name
+        one.name = name
+
+    @rule(
+        target=conversations,
+        conversation=conversations,
+        namespace=values.namespaces,
+        at=st.none() | st.integers(-2, 6),
+        name=values.names,
+    )
+    def fork(self, conversation: str, namespace: str, at: int | None, name: str) -> str:
+        """Go on from anywhere."""
+        one = self.find(conversation, namespace)
+        orders = [-1, *(item.now.order for item in one.said)] if one else []
+        if one is None or at not in (None, *orders) or not self.free(name, namespace):
+            with pytest.raises((NotFound, ConversationMismatch)):
+                self.store.fork(conversation, at=at, name=name, namespace=namespace)
+            return "nothing"
+        made = self.store.fork(conversation, at=at, name=name, namespace=namespace)
+        place = orders[-1] if at is None else at
+        assert (made.parent, made.forked_at) == (conversation, place)
+        inherited = [item for item in one.said if item.now.order <= place]
+        self.listed.append(
+            replace(one, id=made.id, name=name, said=inherited, given=place + 1, updated=self.clock.now)
+        )
+        return made.id
+
+    @rule(conversation=conversations, namespace=values.namespaces, to=st.integers(-1, 6))
+    def rewind(self, conversation: str, namespace: str, to: int) -> None:
+        """Take back the end."""
+        one = self.find(conversation, namespace)
+        if one is None:
+            with pytest.raises(NotFound):
+                self.store.rewind(conversation, to=to, namespace=namespace)
+            return
+        gone = [item for item in one.said if item.now.order > to]
+        one.said = [item for item in one.said if item not in gone]
+        turns = sum(item.is_turn for item in gone)
+        assert self.store.rewind(conversation, to=to, namespace=namespace) == turns
+
+    @rule(conversation=conversations, namespace=values.namespaces)
+    def clear(self, conversation: str, namespace: str) -> None:
+        """Take back everything."""
+        one = self.find(conversation, namespace)
+        if one is not None:
+            assert self.store.clear(conversation, namespace=namespace) == len(one.said)
+            one.said = []
+
+    @rule(conversation=conversations, namespace=values.namespaces)
+    def delete_conversation(self, conversation: str, namespace: str) -> None:
+        """Delete a conversation."""
+        one = self.find(conversation, namespace)
+        if one is None:
+            with pytest.raises(NotFound):
+                self.store.delete_conversation(conversation, namespace=namespace)
+            return
+        turns = len(one.of(DialogTurn))
+        assert self.store.delete_conversation(conversation, namespace=namespace) == turns
+        self.listed.remove(one)
+
+    # ---- turns and messages
+
+    @rule(
+        target=ids,
+        conversation=conversations,
+        namespace=values.namespaces,
+        said=st.lists(values.dialog_turns, min_size=1, max_size=3)
+        | st.lists(values.messages, min_size=1, max_size=3),
+    )
+    def add(self, conversation: str, namespace: str, said: list[Any]) -> str:
+        """Add turns, or messages."""
+        self.put(conversation, namespace, said)
+        return str(said[0].id)
+
+    @rule(
+        conversation=conversations,
+        namespace=values.namespaces,
+        known=ids,
+        said=st.tuples(values.dialog_turns, values.dialog_turns)
+        | st.tuples(values.messages, values.messages),
+    )
+    def add_known(self, conversation: str, namespace: str, known: str, said: tuple[Any, Any]) -> None:
+        """Add one whose id is, or was, there already; twice in one call."""
+        self.put(conversation, namespace, [said[0], *(replace(each, id=known) for each in said)])
+
+    def put(self, conversation: str, namespace: str, said: list[Any]) -> None:
+        """Add to the store and the list."""
+        kind = type(said[0])
+        call: Any = self.store.extend if kind is DialogTurn else self.store.add_messages
+        one = self.find(conversation, namespace)
+        if one is None:
+            with pytest.raises(NotFound):
+                call(said, conversation=conversation, namespace=namespace)
+            return
+        new: list[Said] = []
+        expected: list[Any] = []
+        for each in said:
+            item = self.item(each.id, namespace, kind)
+            if item is None:
+                item = next((item for item in new if item.now.id == each.id), None)
+                if item is None:
+                    placed = replace(each, order=one.given, conversation_id=conversation, namespace=namespace)
+                    item = Said([placed])
+                    one.given += 1
+                    new.append(item)
+            expected.append(item.now)
+        if kind is Message:
+            expected = [item.now for item in new]
+        assert call(said, conversation=conversation, namespace=namespace) == expected
+        if new:
+            one.said = self.trimmed([*one.said, *new], one.keep_last, new[0].is_turn)
+            self.written(one)
+
+    def trimmed(self, said: list[Said], keep_last: int | None, turns: bool) -> list[Said]:
+        """Without the oldest turns, or messages, beyond `keep_last`."""
+        same = [item for item in said if item.is_turn is turns]
+        gone = same[: -keep_last if keep_last else 0]
+        return [item for item in said if item not in gone]
+
+    @rule(known=ids, namespace=values.namespaces, turn=values.dialog_turns)
+    def edit(self, known: str, namespace: str, turn: DialogTurn) -> None:
+        """Store another version."""
+        turn = replace(turn, id=known)
+        item = self.item(known, namespace, DialogTurn)
+        if item is None:
+            with pytest.raises(NotFound):
+                self.store.edit_turn(turn, namespace=namespace)
+            return
+        same = {name: getattr(item.now, name) for name in ("order", "conversation_id", "marks", "namespace")}
+        item.versions.append(replace(turn, **same, version=len(item.versions) + 1))
+        assert self.store.edit_turn(turn, namespace=namespace) == item.now
+
+    @rule(known=ids, namespace=values.namespaces)
+    def delete_turn(self, known: str, namespace: str) -> None:
+        """Delete one turn."""
+        item = self.item(known, namespace, DialogTurn)
+        assert self.store.delete_turn(known, namespace=namespace) is (item is not None)
+        self.forget([item] if item else [])
+
+    @rule(conversation=conversations, namespace=values.namespaces, known=st.lists(ids, max_size=3))
+    def delete_messages(self, conversation: str, namespace: str, known: list[str]) -> None:
+        """Delete messages."""
+        one = self.find(conversation, namespace)
+        if one is not None:
+            gone = [item for item in one.said if not item.is_turn and item.now.id in known]
+            found = self.store.delete_messages(known, conversation=conversation, namespace=namespace)
+            assert found == len(gone)
+            self.forget(gone)
+
+    # ---- marks
+
+    @rule(
+        conversation=conversations,
+        namespace=values.namespaces,
+        new=st.none() | values.marks,
+        old=st.none() | values.marks,
+        known=st.none() | st.lists(ids, max_size=3),
+    )
+    def update_marks(
+        self, conversation: str, namespace: str, new: str | None, old: str | None, known: list[str] | None
+    ) -> None:
+        """Change marks."""
+        one = self.find(conversation, namespace)
+        if one is None or new is old is None:
+            with pytest.raises((NotFound, ValueError)):
+                self.store.update_marks(conversation, new, old=old, ids=known, namespace=namespace)
+            return
+        changed = 0
+        for item in one.said:
+            before = set(item.now.marks)
+            if (known is None or item.now.id in known) and (old is None or old in before):
+                after = (before - {old}) | (set() if new is None else {new})
+                changed += after != before
+                item.mark(after)
+        found = self.store.update_marks(conversation, new, old=old, ids=known, namespace=namespace)
+        assert found == changed
+
+    @rule(conversation=conversations, namespace=values.namespaces, mark=filters)
+    def delete_by_mark(self, conversation: str, namespace: str, mark: Any) -> None:
+        """Delete by mark."""
+        one = self.find(conversation, namespace)
+        if one is not None and mark is not None:
+            gone = [item for item in one.said if set(item.now.marks) & _marks(mark)]
+            assert self.store.delete_by_mark(conversation, mark, namespace=namespace) == len(gone)
+            self.forget(gone)
+
+    @rule(
+        conversation=conversations,
+        mark=filters,
+        exclude_mark=filters,
+        last=st.none() | st.integers(0, 3),
+        before=st.none() | st.integers(-1, 5),
+        after=st.none() | st.integers(-1, 5),
+    )
+    def read(self, conversation: str, mark: Any, exclude_mark: Any, last: int | None, **range_: Any) -> None:
+        """Read with filters."""
+        one = next((one for one in self.listed if one.id == conversation), None)
+        if one is None:
+            return
+
+        def wanted(each: Any) -> bool:
+            marks = set(each.marks)
+            return (mark is None or bool(marks & _marks(mark))) and not marks & _marks(exclude_mark)
+
+        def newest(found: list[Any]) -> list[Any]:
+            return found if last is None else found[len(found) - min(last, len(found)) :]
+
+        how: dict[str, Any] = {"mark": mark, "exclude_mark": exclude_mark, "last": last}
+        how["namespace"] = one.namespace
+        before, after = range_["before"], range_["after"]
+        turns = [
+            turn
+            for turn in one.of(DialogTurn)
+            if (before is None or turn.order < before) and (after is None or turn.order > after)
+        ]
+        assert self.store.turns(conversation, **how, **range_) == newest(list(filter(wanted, turns)))
+        assert self.store.messages(conversation, **how) == newest(list(filter(wanted, one.of(Message))))
+
+    # ---- records
+
+    @rule(
+        namespace=values.namespaces,
+        key=values.texts,
+        value=st.binary(max_size=9),
+        ttl_s=st.none() | st.just(600),
+    )
+    def put_record(self, namespace: str, key: str, value: bytes, ttl_s: float | None) -> None:
+        """Put a record."""
+        self.store.put_records({key: value}, shelf="s", namespace=namespace, ttl_s=ttl_s)
+        expires = None if ttl_s is None else self.clock.now + timedelta(seconds=ttl_s)
+        self.records[namespace, key] = (value, expires)
+
+    @rule(namespace=values.namespaces, keys=st.lists(values.texts, max_size=3))
+    def delete_records(self, namespace: str, keys: list[str]) -> None:
+        """Delete records."""
+        there = {key for key in keys if (namespace, key) in self.records}
+        assert self.store.delete_records(keys, shelf="s", namespace=namespace) == len(there)
+        for key in there:
+            del self.records[namespace, key]
+
+    # ---- time, and another store
+
+    @rule(seconds=st.sampled_from([1, 300, 600]))
+    def wait(self, seconds: int) -> None:
+        """Let time go by."""
+        self.clock.advance(seconds)
+        for one in list(self.listed):
+            if one.ttl_s is not None and self.clock.now - one.updated >= timedelta(seconds=one.ttl_s):
+                self.listed.remove(one)
+        self.records = {
+            place: record
+            for place, record in self.records.items()
+            if record[1] is None or record[1] > self.clock.now
+        }
+
+    @rule()
+    def move(self) -> None:
+        """Go on in another store, with everything."""
+        other = self.make_store()
+        for namespace in self.store.namespaces():
+            lines = list(self.store.dump(namespace=namespace))
+            other.restore(json.loads(json.dumps(lines)), namespace=namespace)
+        self.store.close()
+        self.store = other
+
+    # ---- what holds after every call
+
+    @invariant()
+    def conversations_are_the_lists(self) -> None:
+        """Conversations, turns and messages are as listed."""
+        for namespace in _NAMESPACES:
+            expected = [one for one in reversed(self.listed) if one.namespace == namespace]
+            found = self.store.conversations(namespace=namespace)
+            assert [each.id for each in found] == [one.id for one in expected]
+            for each, one in zip(found, expected, strict=True):
+                assert (each.name, each.sources, each.updated) == (one.name, one.sources, one.updated)
+                assert (each.ttl_s, each.keep_last) == (one.ttl_s, one.keep_last)
+                turns, messages = one.of(DialogTurn), one.of(Message)
+                assert (each.turn_count, each.message_count) == (len(turns), len(messages))
+                assert self.store.turns(one.id, namespace=namespace) == turns
+                assert self.store.messages(one.id, namespace=namespace) == messages
+
+    @invariant()
+    def words_versions_and_citations_are_those_of_the_lists(self) -> None:
+        """What is found is what is there."""
+        for namespace in _NAMESPACES:
+            items = list(self.items(namespace))
+            every = [item.now for item in items]
+            assert self.store.matching(_SOUGHT, namespace=namespace) == counted(every, _SOUGHT)
+            assert self.store.matching(_SOUGHT, namespace=namespace, limit=2) == counted(every, _SOUGHT, 2)
+            citing = []
+            for item in items:
+                if item.is_turn:
+                    assert self.store.versions(item.now.id, namespace=namespace) == item.versions
+                    if any(cited.path == "a.py" for turn in item.versions for cited in turn.citations):
+                        citing.append(item.now.id)
+            assert self.store.citing(path="a.py", namespace=namespace) == sorted(citing)
+
+    @invariant()
+    def records_are_those_put(self) -> None:
+        """Records are as put."""
+        for namespace in _NAMESPACES:
+            expected = {key: value for (where, key), (value, _) in self.records.items() if where == namespace}
+            found = self.store.scan_records(shelf="s", namespace=namespace)
+            assert found == sorted(expected.items())
+            assert self.store.count_records(shelf="s", namespace=namespace) == len(expected)
+
+
+def _marks(mark: Any) -> set[str]:
+    if mark is None:
+        return set()
+    return {mark} if isinstance(mark, str) else set(mark)

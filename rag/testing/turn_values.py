@@ -1,0 +1,86 @@
+"""Turns, messages and sources of any kind, for Hypothesis."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rag.types import (
+    AssistantResponse,
+    Citation,
+    DialogTurn,
+    Filters,
+    Message,
+    Source,
+    Usage,
+    UserQuery,
+)
+
+texts = st.text(max_size=20) | st.sampled_from(
+    ["\udcff.py", "a\0b", "<|endoftext|>", "naïve 北京 😀", "token", "token getUserName"]
+)
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+metadata = st.none() | st.dictionaries(texts, json_values, max_size=3)
+counts = st.integers(0, 2**40)
+# No moments that a change of the clocks skips: Python compares those unequal to themselves in UTC.
+moments = st.datetimes(
+    datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.timezones(), allow_imaginary=False
+)
+scores = st.floats(allow_nan=False, allow_infinity=False)
+marks = st.sampled_from(["x", "y", "北", ""])
+mark_sets = st.lists(marks, max_size=3, unique=True).map(lambda given: tuple(sorted(given)))
+paths = st.sampled_from(["a.py", "b.py", "\udcff"])
+citations = st.builds(
+    Citation,
+    **dict.fromkeys(("repo", "symbol", "span_hash"), texts),
+    **dict.fromkeys(("path", "blob", "location"), paths),
+    **dict.fromkeys(("n", "start", "end"), counts),
+    commit=st.none() | texts,
+    dirty=st.booleans(),
+    score=scores,
+    used=st.booleans(),
+)
+dialog_turns = st.builds(
+    DialogTurn,
+    id=st.uuids().map(str),
+    user_query=st.none() | st.builds(UserQuery, texts, metadata),
+    assistant_response=st.none() | st.builds(AssistantResponse, texts, metadata),
+    parent_id=st.none() | texts,
+    standalone_question=texts,
+    citations=st.lists(citations, max_size=3).map(tuple),
+    model=texts,
+    prompt_hash=texts,
+    usage=st.builds(Usage, counts, counts, st.booleans(), st.none() | scores),
+    complete=st.booleans(),
+    user_query_timestamp=st.none() | moments,
+    assistant_response_timestamp=st.none() | moments,
+    user_id=st.none() | texts,
+    metadata=metadata,
+    marks=mark_sets,
+)
+messages = st.builds(
+    Message,
+    id=st.uuids().map(str),
+    content=texts | st.binary(max_size=20) | json_values,
+    role=texts,
+    name=texts,
+    mime=st.sampled_from(["text/plain", "application/json", "image/png"]),
+    turn_id=st.none() | texts,
+    marks=mark_sets,
+    metadata=metadata,
+    created=moments.map(lambda moment: moment.astimezone(UTC)),
+)
+globs = st.lists(texts, max_size=2).map(tuple)
+sources = st.lists(st.builds(Source, texts, st.none() | texts, st.builds(Filters, globs, globs)), max_size=2)
+namespaces = st.sampled_from(["", "ada"])
+names = st.sampled_from(["", "", "demo", "other"])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 pytest.register_assert_rewrite("rag.testing")
-pytest_plugins = ["real_model"]
+pytest_plugins = ["real_model", "live_server"]
 
 SAMPLE_REPO = Path(__file__).resolve().parent.parent / "data" / "sample_repo"
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import jinja2
@@ -115,8 +116,9 @@ def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], l
     )
 
 
+@lru_cache(maxsize=64)
 def parse_template(text: str, *, origin: str = "the given text", system: bool = False) -> Template:
-    """Check a template and make it ready.
+    """Check a template and make it ready. The last ones are kept: compiling takes longer than a search.
 
     Raises:
         TemplateError: a mistake in the syntax, a variable that does not exist, or no question in it.

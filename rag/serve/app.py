@@ -5,7 +5,7 @@ How to add a door
     name it in `_DOORS` below. A module may also hold `PUBLIC`, the paths that need no key ("/static/" stands
     for all below it). In a route:
 
-        caller = caller_of(request)                          who asks; `caller.namespace` is whose turns
+        async def route(caller: CallerOf)                    who asks; `caller.namespace` is whose turns
         dialog = await service.dialog(caller, ["NAME"], conversation="id or name")
         answer = await service.answered(dialog, question)    whole, stored as a turn
         async with aclosing(service.answer(dialog, question)) as pieces: …      str pieces, then the Answer
@@ -38,11 +38,10 @@ from starlette.middleware.cors import CORSMiddleware
 from rag.errors import RagError
 from rag.serve.errors import headers_of, shape, shape_of, status_of
 from rag.serve.gate import Gate
-from rag.serve.keys import Caller
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 
-_DOORS = ("health",)
+_DOORS = ("health", "openai")
 """Modules of `rag.serve` with an `install`, in the order in which their routes are tried."""
 
 _SUMMARY = "Ask any code repository, and go on asking, with a memory that knows the code."
@@ -94,12 +93,6 @@ def doors(settings: ServerSettings) -> tuple[str, ...]:
     return (*_DOORS, *(("deepwiki",) if settings.deepwiki else ()))
 
 
-def caller_of(request: Request) -> Caller:
-    """Who sends a request; usable as a dependency."""
-    caller: Caller = request.state.caller
-    return caller
-
-
 async def _ours(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RagError)
     return JSONResponse(shape_of(error), status_of(error)[0], headers=headers_of(error))
@@ -117,7 +110,8 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {"msg": "invalid", "loc": ()}
     param = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
     message = f"{first['msg']} ({param})" if param else str(first["msg"])
-    return JSONResponse(shape(422, message, code="invalid", param=param or None), 422)
+    status = 400 if request.url.path.startswith("/v1/") else 422  # what OpenAI's clients expect
+    return JSONResponse(shape(status, message, code="invalid", param=param or None), status)
 
 
 _HANDLERS: tuple[tuple[type[Exception], Any], ...] = (

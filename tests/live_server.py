@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rag.serve.run import Server, make_server
-from rag.serve.settings import ServerSettings
 from rag.settings import Settings
 from rag.types import Source
 
-SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
+if TYPE_CHECKING:
+    from rag.serve.run import Server
+    from rag.serve.settings import ServerSettings
+
+SAMPLE = Path(__file__).resolve().parents[1] / "data" / "sample_repo"
 DEADLINE_S = 30
 
 
@@ -107,6 +109,9 @@ class Served:
 @contextmanager
 def serving(home: Path, **settings: Any) -> Iterator[Served]:
     """Run a server until the block ends."""
+    from rag.serve.run import make_server
+    from rag.serve.settings import ServerSettings
+
     engine = Settings(home=home / "rag-home", **settings.pop("engine", {}))
     given = ServerSettings(engine=engine, port=0, **{"grace_s": 1.0, **settings})
     server = make_server(given)

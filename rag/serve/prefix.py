@@ -1,0 +1,267 @@
+"""Whose conversation a list of messages goes on with.
+
+A client of `/v1` sends the whole history with each question and names no conversation. What it has heard
+so far, the prefix, names it: after each answer a hash of all that was said up to it is kept with the turn
+it is. The next question comes with that prefix.
+
+    prefix known, its turn is the last           the conversation goes on
+    prefix known, others came after its turn     a fork at that turn (the client went back)
+    prefix known up to a point                   a fork there, the rest carried over as it was sent
+    no prefix: a first question                  a new conversation
+    the same question with the same answer       the turn that is there: nothing is stored twice
+
+With a conversation named by a header the prefix counts within that conversation only; messages that hold
+nothing but the question go on at its end. The hash leaves out blanks and marks: clients trim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from rag.errors import NotFound
+from rag.service import Dialog, Engine, Repository
+from rag.types import Answer, AssistantResponse, Conversation, DialogTurn, Prepared, UserQuery, with_turn
+
+_SHELF = "openai-prefix"
+_KEPT = 20_000
+_NOT_WORD = re.compile(r"\W+")
+_REMEMBERED_TURNS = 50
+_LOCKS = 64
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A turn in a conversation."""
+
+    conversation: str
+    order: int
+    turn: str
+
+
+class Prefixes:
+    """Prefixes and the turns that end them, per namespace: in the turn store where it keeps records."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], Place] = OrderedDict()
+        self._locks = [threading.Lock() for _ in range(_LOCKS)]
+
+    @contextmanager
+    def writing(self, namespace: str, conversation: Conversation | None) -> Iterator[None]:
+        """One writer at a time for each conversation, so that two cannot both go on from its end."""
+        if conversation is None:
+            yield
+            return
+        with self._locks[hash((namespace, conversation.id)) % _LOCKS]:
+            yield
+
+    def find(self, engine: Engine, keys: Sequence[str]) -> dict[str, Place]:
+        """The places of those keys that are known."""
+        namespace, store = engine.settings.namespace, engine.turns
+        found = {key: self._kept[namespace, key] for key in keys if (namespace, key) in self._kept}
+        missing = [key for key in keys if key not in found]
+        if missing and (records := getattr(store, "records", None)):
+            stored = records(missing, shelf=_SHELF, namespace=namespace)
+            found |= {key: Place(**json.loads(value)) for key, value in stored.items()}
+        return found
+
+    def put(self, engine: Engine, keys: Sequence[str], place: Place) -> None:
+        """Keep the place under these keys."""
+        namespace, store = engine.settings.namespace, engine.turns
+        if put := getattr(store, "put_records", None):
+            value = {"conversation": place.conversation, "order": place.order, "turn": place.turn}
+            put(dict.fromkeys(keys, json.dumps(value).encode()), shelf=_SHELF, namespace=namespace)
+            return
+        for key in keys:
+            self._kept[namespace, key] = place
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+
+
+def chain(scope: str, history: Sequence[Pair]) -> list[str]:
+    """A hash for each length of the history, from none to all of it."""
+    state = hashlib.sha256(scope.encode("utf-8", "replace"))
+    keys = [state.hexdigest()]
+    for pair in history:
+        for text in pair:
+            state.update(b"\0" + _plain(text).encode("utf-8", "replace"))
+        keys.append(state.hexdigest())
+    return keys
+
+
+class PrefixDialog(Dialog):
+    """A conversation found by what the client has heard; begun, forked or gone on with when it is answered.
+
+    Args:
+        engine: the caller's.
+        repositories: what is asked, called `names` here.
+        history: the exchanges before the question.
+        prefixes: those that are known.
+        named: the conversation a header names.
+        resends: whether a client that names a conversation sends its history too.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        repositories: Sequence[Repository],
+        *,
+        names: Sequence[str],
+        history: Sequence[Pair],
+        prefixes: Prefixes,
+        named: str | None = None,
+        resends: bool = False,
+    ) -> None:
+        super().__init__(engine, repositories)
+        self._prefixes, self._named = prefixes, named or ""
+        self._history = list(history)
+        self._scope = json.dumps([self._named, sorted(names)])
+        self._at: int | None = None
+        """The order that is gone on from, -1 for the very beginning; None is the end, whatever it is."""
+        self._from = ""
+        """The id of the turn that is gone on from, where the prefix is known."""
+        self._carried = [_carried(pair) for pair in self._history]
+        known = self._find_prefix()
+        if self._named:
+            self._find_named(resends, known)
+
+    @property
+    def _namespace(self) -> str:
+        return self.engine.settings.namespace
+
+    # ------------------------------------------------------------ where it goes on
+
+    def _find_prefix(self) -> int:
+        """Find the longest prefix that is known, and return its length; what comes after is carried over."""
+        if not self._history:
+            return 0
+        keys = chain(self._scope, self._history)
+        known = self._prefixes.find(self.engine, keys[1:])
+        for length in range(len(self._history), 0, -1):
+            place = known.get(keys[length])
+            if place is None:
+                continue
+            try:
+                self.engine.turns.turn(place.turn, namespace=self._namespace)
+                self.conversation = self.engine.turns.conversation(
+                    place.conversation, namespace=self._namespace
+                )
+            except NotFound:
+                continue
+            self._at, self._carried = place.order, self._carried[length:]
+            self._from = place.turn
+            return length
+        return 0
+
+    def _find_named(self, resends: bool, known: int) -> None:
+        """Find the conversation of the name; with a history, as far as both say the same.
+
+        A prefix that is `known` and at least as long is a fork of it, which goes on.
+        """
+        asked = [repository.source for repository in self.repositories]
+        try:
+            conversation = self.engine.find_conversation(self._named, asked)
+        except NotFound:
+            self.name = self._named
+            return
+        if not self._history:
+            self.conversation = conversation
+            self._at = -1 if resends and conversation.turn_count else None
+            return
+        stored = self.engine.turns.turns(conversation.id, namespace=self._namespace)
+        shared = 0
+        for turn, (question, _) in zip(stored, self._history, strict=False):
+            if _plain(turn.question) != _plain(question):
+                break
+            shared += 1
+        if known and known >= shared:
+            return
+        self.conversation = conversation
+        self._carried = [_carried(pair) for pair in self._history[shared:]]
+        self._at = stored[shared - 1].order if shared else -1
+        self._from = stored[shared - 1].id if shared else ""
+
+    # ------------------------------------------------------------ what Dialog asks
+
+    def turns(self) -> list[DialogTurn]:
+        """The turns that the client has heard, oldest first."""
+        return [*self._inherited(), *self._carried][-_REMEMBERED_TURNS:]
+
+    def _inherited(self) -> list[DialogTurn]:
+        if self.conversation is None or self._at == -1:
+            return []
+        turns = self.engine.turns.turns(self.conversation.id, namespace=self._namespace)
+        return [turn for turn in turns if self._at is None or (turn.order or 0) <= self._at]
+
+    def remember(self, prepared: Prepared, answer: Answer) -> Answer:
+        """Store the turn where it belongs; one that is there already, word for word, is returned."""
+        ends = chain(self._scope, [*self._history, (answer.question, answer.text)])[-1]
+        with self._prefixes.writing(self._namespace, self.conversation):
+            if (again := self._same_turn(ends)) is not None:
+                return with_turn(answer, again)
+            self._take_place()
+            stored = super().remember(prepared, answer)
+            place = Place(stored.conversation_id, stored.turn_order or 0, stored.turn_id)
+            self._prefixes.put(self.engine, [ends], place)
+        return stored
+
+    def _take_place(self) -> None:
+        """Begin or fork the conversation where that is needed, and write down what is carried over."""
+        if self.conversation is None and self._carried:
+            self.conversation = self._begin([r.source for r in self.repositories])
+        elif self.conversation is not None and self._at is not None:
+            newest = self.engine.turns.turns(self.conversation.id, namespace=self._namespace, last=1)
+            if [turn.order for turn in newest] != [self._at]:
+                self.conversation = self._forked(self.conversation, self._at)
+        for turn in self._carried:
+            assert self.conversation is not None
+            self.engine.turns.append(turn, conversation=self.conversation.id, namespace=self._namespace)
+
+    def _same_turn(self, ends: str) -> DialogTurn | None:
+        """The turn that ends this very prefix; a first question has none: it always begins anew."""
+        place = self._prefixes.find(self.engine, [ends]).get(ends) if self._from else None
+        if place is None:
+            return None
+        try:
+            turns = self.engine.turns.turns(place.conversation, namespace=self._namespace)
+        except NotFound:
+            return None
+        # Another chat may have gone the very same way; only what goes on from the same turn is the same.
+        goes_on = any(self._from in (turn.id, turn.parent_id) for turn in turns)
+        return next((turn for turn in turns if goes_on and turn.id == place.turn), None)
+
+    def _forked(self, conversation: Conversation, at: int) -> Conversation:
+        store = self.engine.turns
+        if fork := getattr(store, "fork", None):
+            forked: Conversation = fork(conversation.id, at=at, namespace=self._namespace)
+            return forked
+        new = store.create_conversation(namespace=self._namespace, sources=conversation.sources)
+        for turn in self._inherited():
+            copy = replace(turn, id=str(uuid.uuid4()), parent_id=turn.id, order=None)
+            store.append(copy, conversation=new.id, namespace=self._namespace)
+        return new
+
+
+def _carried(pair: Pair) -> DialogTurn:
+    """An exchange that the client knows and we do not."""
+    question, answer = pair
+    return DialogTurn(
+        user_query=UserQuery(question),
+        assistant_response=AssistantResponse(answer),
+        standalone_question=question,
+        metadata={"carried": True},
+    )
+
+
+def _plain(text: str) -> str:
+    """A text as it is compared: clients trim, and change blanks and marks."""
+    return _NOT_WORD.sub("", text)

@@ -34,8 +34,11 @@ ENVIRONMENT = {
     "git_token": ("RAG_GIT_TOKEN",),
     "git_timeout_s": ("RAG_GIT_TIMEOUT",),
     "max_file_bytes": ("RAG_MAX_FILE_BYTES",),
+    "gate": ("RAG_GATE",),
 }
 """The environment variables of each setting, the first that is set wins."""
+
+_SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
 _SECRET = ("api_key", "embedding_api_key", "git_token")
 
@@ -56,6 +59,7 @@ class Settings:
     `model` None means: no model, the extractive answerer. `embedder` is "static" (the default, offline),
     "minilm", or "openai:MODEL". `memory` is "" for the SQLite file in `home`, "memory:", or
     "sqlite:///PATH". `template` is a file, or the name of one in `home/templates`.
+    `gate` answers "not found", and asks no model, where the repository seems to hold no answer.
     """
 
     home: Path = field(default_factory=default_home)
@@ -77,6 +81,7 @@ class Settings:
     git_token: str | None = field(default=None, repr=False)
     git_timeout_s: float = 600.0
     max_file_bytes: int = 1_000_000
+    gate: bool = True
 
     @property
     def has_model(self) -> bool:
@@ -136,6 +141,10 @@ def _updated(settings: Settings, values: Mapping[str, Any], *, where: str) -> Se
 
 def _convert(name: str, value: Any, kind: str, where: str) -> Any:
     try:
+        if kind == "bool":
+            if str(value).lower() not in _SWITCH:
+                raise ValueError("on or off is expected")
+            return _SWITCH[str(value).lower()]
         if kind.startswith("int"):
             number: float = int(value)
         elif kind.startswith("float"):

@@ -140,7 +140,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What indexing a source came to. `action` says what was done, `reason` why a store was rebuilt."""
+    """What indexing a source came to. `action` says what was done, `reason` why a store was rebuilt.
+
+    `recall_at_10` is the share of the ten nearest vectors that a search of a large store finds, as measured
+    when it was built; None where every vector is looked at.
+    """
 
     source: Source
     action: Literal["built", "rebuilt", "updated", "fresh"]
@@ -155,6 +159,7 @@ class IndexReport:
     size_bytes: int
     commit: str | None
     seconds: float
+    recall_at_10: float | None = None
 
 
 # ---------------------------------------------------------------- retrieval
@@ -185,6 +190,21 @@ class Hit:
     def place(self) -> str:
         """`path:start-end`, always with both ends."""
         return f"{self.path}:{self.start}-{self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Whether the repository holds an answer: `value` from 0 to 1, `found` from one half.
+
+    `sought` are the words that were looked for, as typed. Of those that name something, `unmet` are those
+    that the best hits lack, `absent` those that stand nowhere at all, both the most telling first.
+    """
+
+    value: float
+    found: bool
+    sought: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 # ---------------------------------------------------------------- turns
@@ -454,7 +474,7 @@ class Prompt:
 class Prepared:
     """A question made ready for a model: steps 1 to 3 of the path.
 
-    `conversation` is None before its first turn.
+    `conversation` is None before its first turn, `confidence` where it is not judged.
     """
 
     question: str
@@ -463,6 +483,7 @@ class Prepared:
     hits: tuple[Hit, ...]
     prompt: Prompt
     seconds: Mapping[str, float] = field(default_factory=dict)
+    confidence: Confidence | None = None
 
 
 @dataclass(slots=True)
@@ -492,6 +513,7 @@ class Answer:
     prompt_hash: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
     rationale: str = ""
+    confidence: Confidence | None = None
     documents: list[Any] = field(default_factory=list)
 
     @property

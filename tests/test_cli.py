@@ -140,7 +140,7 @@ def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
     answer = rag("ask", sample_repo, SIGNED, "--json").json
     assert set(answer) == {
         *("question", "standalone_question", "answer", "found", "citations", "sources", "invented", "notes"),
-        *("model", "usage", "conversation", "turn", "number", "repositories", "seconds"),
+        *("model", "usage", "conversation", "turn", "number", "repositories", "seconds", "confidence"),
     }
     assert answer["found"] is True
     assert answer["model"] == "extractive"
@@ -241,7 +241,7 @@ def test_without_refreshing_the_files_behind_are_counted(sample_repo):
 
 def test_hits_as_json_say_where_and_why(sample_repo):
     found = rag("search", sample_repo, SIGNED, "-k", 3, "--json").json
-    assert set(found) == {"question", "results", "seconds"}
+    assert set(found) == {"question", "confidence", "results", "seconds"}
     assert len(found["results"]) == 3
     assert set(found["results"][0]) == {
         *("repo", "path", "start", "end", "place", "symbol", "scope", "unit", "kind", "language", "score"),

@@ -34,6 +34,10 @@ class ExtractiveGenerator:
 
     model = "extractive"
 
+    def __init__(self) -> None:
+        self.quoted: list[tuple[str, int, int]] = []
+        """Path, first and last line of each stretch that the last answer quotes."""
+
     @property
     def usage(self) -> Usage | None:
         """No tokens at all."""
@@ -41,11 +45,15 @@ class ExtractiveGenerator:
 
     def stream(self, prepared: Prepared) -> Iterator[str]:
         """Yield the quotes, one source a piece."""
-        return extract(prepared)
+        self.quoted = []
+        return extract(prepared, self.quoted)
 
 
-def extract(prepared: Prepared) -> Iterator[str]:
-    """Quote the best lines of the best three sources, each under its number; say so when there are none."""
+def extract(prepared: Prepared, quoted: list[tuple[str, int, int]] | None = None) -> Iterator[str]:
+    """Quote the best lines of the best three sources, each under its number; say so when there are none.
+
+    The places quoted are added to `quoted` as they come.
+    """
     sources = prepared.prompt.sources
     if not sources:
         found = (
@@ -58,7 +66,11 @@ def extract(prepared: Prepared) -> Iterator[str]:
     yield f"{_NO_MODEL}; these are the lines nearest to the question, quoted as they stand.\n"
     name_repository = len({(source.hit.repo, source.hit.location) for source in sources}) > 1
     for source in sources[:_QUOTED_SOURCES]:
-        yield "\n" + _quoted(source, question, weights, name_repository=name_repository)
+        quote = _chosen_lines(source.hit, weights)
+        if quoted is not None:
+            hit = source.hit
+            quoted += [(hit.path, hit.start + a, hit.start + b) for a, b in quote.spans]
+        yield "\n" + _quoted(source, quote, question, name_repository=name_repository)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +91,8 @@ def _gap(left_out: Sequence[str]) -> list[str]:
     return ["…"] if any(line.strip() for line in left_out) else []
 
 
-def _quoted(
-    source: NumberedSource, question: str, weights: Mapping[str, float], *, name_repository: bool
-) -> str:
+def _quoted(source: NumberedSource, quote: _Quote, question: str, *, name_repository: bool) -> str:
     hit = source.hit
-    quote = _chosen_lines(hit, weights)
     path = one_line(f"{hit.repo}:{hit.path}" if name_repository else hit.path)
     places = ", ".join(f"`{path}:{hit.start + a}-{hit.start + b}`" for a, b in quote.spans)
     matched = _matched(question, quote.text)

@@ -58,6 +58,7 @@ def finish(
         complete=complete,
         notes=_notes(resolved.invented),
         prompt_hash=prepared.prompt.hash,
+        confidence=prepared.confidence,
         seconds=prepared.seconds,
     )
 

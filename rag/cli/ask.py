@@ -45,6 +45,7 @@ def ask(
     template: options.Template = None,
     context_tokens: options.ContextTokens = None,
     answer_tokens: options.AnswerTokens = None,
+    gate: options.Gate = None,
     memory: options.Memory = None,
     embedder: options.Embedder = None,
     include: options.Include = None,
@@ -73,6 +74,7 @@ def ask(
             template=template,
             context_tokens=context_tokens,
             answer_tokens=answer_tokens,
+            gate=gate,
             memory=memory,
             embedder=embedder,
         )
@@ -202,6 +204,7 @@ def answer_json(answer: Answer, dialog: Dialog) -> dict[str, Any]:
         "standalone_question": answer.standalone_question,
         "answer": answer.text,
         "found": answer.found,
+        "confidence": None if answer.confidence is None else asdict(answer.confidence),
         "citations": [citation_json(c) for c in answer.citations],
         "sources": [citation_json(c) for c in answer.sources],
         "invented": answer.invented,

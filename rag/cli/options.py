@@ -49,6 +49,14 @@ AnswerTokens = Annotated[
     int | None,
     typer.Option("--answer-tokens", help="Tokens kept for the answer.", rich_help_panel=_MODEL),
 ]
+Gate = Annotated[
+    bool | None,
+    typer.Option(
+        "--gate/--no-gate",
+        help='Say "not found" where the repository seems to hold no answer; on by default.',
+        show_default=False,
+    ),
+]
 Memory = Annotated[
     str | None,
     typer.Option(

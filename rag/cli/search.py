@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_module
 import sys
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -78,10 +79,20 @@ def search(
                 return
             opened = time.perf_counter()
             found = find(searchers, question, k=k)
-            times = {"open": opened - began, "search": time.perf_counter() - opened}
+            searched = time.perf_counter()
+            times = {"open": opened - began, "search": searched - opened}
         several = len(repositories) > 1
         if json:
-            out_json({"question": question, "results": [hit_json(h) for h in found.hits], "seconds": times})
+            from rag.retrieval.confidence import judge
+
+            out_json(
+                {
+                    "question": question,
+                    "confidence": asdict(judge(searchers, found)),
+                    "results": [hit_json(h) for h in found.hits],
+                    "seconds": times,
+                }
+            )
         else:
             _print_hits(found.hits, several=several)
         say("rag: " + seconds(times))

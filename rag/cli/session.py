@@ -38,6 +38,7 @@ def chat(
     template: options.Template = None,
     context_tokens: options.ContextTokens = None,
     answer_tokens: options.AnswerTokens = None,
+    gate: options.Gate = None,
     memory: options.Memory = None,
     embedder: options.Embedder = None,
     include: options.Include = None,
@@ -58,6 +59,7 @@ def chat(
             template=template,
             context_tokens=context_tokens,
             answer_tokens=answer_tokens,
+            gate=gate,
             memory=memory,
             embedder=embedder,
         )

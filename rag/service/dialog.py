@@ -11,6 +11,7 @@ from rag.errors import ConfigError, ProviderError
 from rag.memory.window import window
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template, render_condense
+from rag.retrieval.confidence import judge
 from rag.retrieval.context import Exchange, Place
 from rag.retrieval.search import Found, search
 from rag.service.engine import Engine, Repository
@@ -70,7 +71,7 @@ class Dialog:
 
     def search(self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None) -> Found:
         """Retrieval alone, in the light of the turns."""
-        past = [_exchange(turn) for turn in (self.turns() if turns is None else turns)]
+        past = [_exchange(t) for t in (self.turns() if turns is None else turns) if not _went_unanswered(t)]
         return search([r.searcher for r in self.repositories], question, past=past, k=k)
 
     def prepare(self, question: str, *, standalone: str | None = None, k: int = 12) -> Prepared:
@@ -92,6 +93,7 @@ class Dialog:
             found = search([r.searcher for r in self.repositories], standalone, k=k)
         else:
             found = self.search(question, k=k, turns=turns)
+        confidence = judge([r.searcher for r in self.repositories], found) if settings.gate else None
         searched = time.perf_counter()
         shown = window(
             turns,
@@ -117,6 +119,7 @@ class Dialog:
             hits=found.hits,
             prompt=prompt,
             seconds={"search": searched - began, "prompt": time.perf_counter() - searched},
+            confidence=confidence,
         )
 
     def condensing(self, question: str) -> str | None:
@@ -124,7 +127,7 @@ class Dialog:
         if not question.strip():
             return None
         turns = window(
-            self.turns(),
+            [turn for turn in self.turns() if not _went_unanswered(turn)],
             budget_tokens=int(self.engine.settings.context_tokens * _HISTORY_SHARE),
             counter=self.engine.counter,
         )
@@ -166,6 +169,11 @@ class Dialog:
             there = committed(repository.checkout, blobs)
             dirty |= {(location, path) for path, blob in blobs.items() if there.get(path) != blob}
         return tuple(replace(c, dirty=(c.location, c.path) in dirty) for c in citations)
+
+
+def _went_unanswered(turn: DialogTurn) -> bool:
+    """Whether nothing was found then: such a turn is no subject that a follow-up could go on about."""
+    return not turn.model and not turn.citations
 
 
 def _exchange(turn: DialogTurn) -> Exchange:

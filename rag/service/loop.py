@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from rag.answer.citations import CitationFilter
 from rag.answer.finish import finish
+from rag.answer.not_found import not_found
 from rag.errors import ProviderError
 from rag.ports import AsyncGenerator, CompletingGenerator, TextGenerator
 from rag.service.dialog import Dialog
@@ -22,6 +23,8 @@ def converse(
     dialog: Dialog, question: str, generator: TextGenerator, *, keep_broken: bool = False
 ) -> Generator[str | Answer, None, None]:
     """Ask: pieces of text as they come, then the Answer, which is stored as a turn.
+
+    Where the repository seems to hold no answer the generator is not asked, and the Answer says so.
 
     An answer that fails or is given up (the iterator is closed) stores no turn, unless `keep_broken`.
 
@@ -35,7 +38,13 @@ def converse(
             standalone = _first_line(generator.complete(prompt))
         except ProviderError as error:
             dialog.not_condensed(error)
-    writing = _Writing(dialog, dialog.prepare(question, standalone=standalone), generator)
+    prepared = dialog.prepare(question, standalone=standalone)
+    if _is_missing(prepared):
+        answer = not_found(prepared)
+        yield answer.text
+        yield dialog.remember(prepared, answer)
+        return
+    writing = _Writing(dialog, prepared, generator)
     try:
         with _closed_in_the_end(generator.stream(writing.prepared)) as pieces:
             for piece in pieces:
@@ -61,6 +70,11 @@ async def aconverse(
         except ProviderError as error:
             dialog.not_condensed(error)
     prepared = await to_thread(dialog.prepare, question, standalone=standalone)
+    if _is_missing(prepared):
+        answer = not_found(prepared)
+        yield answer.text
+        yield await to_thread(dialog.remember, prepared, answer)
+        return
     writing = _Writing(dialog, prepared, generator)
     try:
         async with _aclosed_in_the_end(_astream(generator, prepared)) as pieces:
@@ -74,6 +88,10 @@ async def aconverse(
             writing.remember_broken()
         raise
     yield await to_thread(writing.remember)
+
+
+def _is_missing(prepared: Prepared) -> bool:
+    return prepared.confidence is not None and not prepared.confidence.found
 
 
 def _astream(generator: TextGenerator, prepared: Prepared) -> AsyncIterator[str]:

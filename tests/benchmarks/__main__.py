@@ -10,13 +10,14 @@ from pathlib import Path
 
 from rag.cli.terminal import out
 from rag.errors import RagError
-from tests.benchmarks import embedding, indexing, quality
+from tests.benchmarks import embedding, gate, indexing, quality
 from tests.benchmarks.bench import CHECKOUT, Bench, NotMeasured
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "index": indexing.index,
     "dev": quality.dev,
     "embedding": embedding.embedding_dev,
+    "gate": gate.gate,
 }
 """What `make bench` runs, in this order."""
 BY_HAND: dict[str, Callable[[Bench], None]] = {

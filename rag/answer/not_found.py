@@ -1,0 +1,76 @@
+"""The answer to a question that the repository holds nothing on. No model is asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rag.quoting import one_line
+from rag.types import Answer, Confidence, Hit, Prepared, Usage
+
+_NEAREST = 3
+_MOST_WORDS = 8
+
+
+def not_found(prepared: Prepared) -> Answer:
+    """What was looked for, what of it is missing, and what came nearest.
+
+    The answer cites nothing, since nothing was shown; `hits` are what came nearest. `model` is "".
+    """
+    return Answer(
+        text=_text(prepared, prepared.confidence or Confidence(0.0, False)),
+        question=prepared.question,
+        standalone_question=prepared.standalone_question,
+        hits=prepared.hits,
+        usage=Usage(estimated=False, cost_usd=0.0),
+        found=False,
+        seconds=prepared.seconds,
+        confidence=prepared.confidence,
+    )
+
+
+def _text(prepared: Prepared, confidence: Confidence) -> str:
+    repositories = list(dict.fromkeys(one_line(hit.repo) for hit in prepared.hits))
+    where = repositories[0] if len(repositories) == 1 else "these repositories" if repositories else "there"
+    parts = [f"Not found in {where}." if repositories else "Not found.", _looked_for(confidence)]
+    if prepared.hits:
+        parts.append("Nearest, though probably not what was meant:\n\n" + _nearest(prepared.hits))
+        parts.append(
+            "If it is there under another name, ask with the words that the code uses. "
+            "With `--no-gate` (`RAG_GATE=off`) the nearest places are answered from all the same."
+        )
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _looked_for(confidence: Confidence) -> str:
+    if not confidence.sought:
+        return ""
+    said = [f"Looked for {_words(confidence.sought)}."]
+    if confidence.absent:
+        verb = "stands" if len(confidence.absent) == 1 else "stand"
+        said.append(f"{_words(confidence.absent)} {verb} nowhere in it.")
+    if confidence.unmet:
+        verb = "is" if len(confidence.unmet) == 1 else "are"
+        said.append(f"{_words(confidence.unmet)} {verb} not in the places that match best.")
+    return " ".join(said)
+
+
+def _words(words: Sequence[str]) -> str:
+    shown = [f"*{one_line(word)}*" for word in words[:_MOST_WORDS]]
+    if len(words) > _MOST_WORDS:
+        return ", ".join(shown) + " …"
+    return " and ".join([", ".join(shown[:-1])] * (len(shown) > 1) + shown[-1:])
+
+
+def _nearest(hits: Sequence[Hit]) -> str:
+    """The best hit of each of the first files."""
+    several = len({(hit.repo, hit.location) for hit in hits}) > 1
+    best: dict[tuple[str, str], Hit] = {}
+    for hit in hits:
+        best.setdefault((hit.location, hit.path), hit)
+    return "\n".join(f"- {_place(hit, several=several)}" for hit in list(best.values())[:_NEAREST])
+
+
+def _place(hit: Hit, *, several: bool) -> str:
+    name = ".".join(part for part in (hit.scope, hit.symbol) if part)
+    place = f"`{one_line(f'{hit.repo}:{hit.place}' if several else hit.place)}`"
+    return f"{place}, {'in' if hit.unit == 'block' else hit.unit} `{one_line(name)}`" if name else place

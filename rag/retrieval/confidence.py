@@ -1,0 +1,231 @@
+"""Whether the repository holds an answer at all: what was found, against what was asked for.
+
+A question names things ("Kafka", "encrypt", `parse_range`) or paraphrases them in everyday words ("Why do I
+get a notice instead of gibberish?"). What it names and the best hits do not hold speaks against an answer,
+the rarer here the more; an everyday word that is missing says little, since code says it in words of its
+own. Six signals between 0 and 1 are
+weighed by a logistic model that was fitted on the dev questions; `python -m tests.benchmarks --only gate`
+fits it anew.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from functools import cache
+from typing import NamedTuple
+
+from rag.analysis import is_stop_word, terms
+from rag.ports import BagEmbedder
+from rag.resources import shipped
+from rag.retrieval.dense import cosines, embed_question, nearest
+from rag.retrieval.lexical import K1, bm25, idf
+from rag.retrieval.search import Found, Searcher
+from rag.types import Confidence, Hit
+
+BEST = 3
+"""How many hits must hold, together, what is asked for."""
+
+USUAL_NEAR = 0.45
+"""The cosine that stands for those of an embedder for which nothing was fitted."""
+
+_WORD = re.compile(r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[^\W\d_]+")
+_SENTENCE_BEGINS = re.compile(r"(?:^|[.?!:]\s)[\W_]*\Z")
+_IN_A_NAME = re.compile(r"[A-Z0-9_]")
+
+
+class Signals(NamedTuple):
+    """What speaks for and against an answer, each from 0 to 1.
+
+    `unmet`: how much of what is named the best hits lack; `name`: the rarest such word that is written as a
+    name; `paraphrased`: how much is said in everyday words that they lack; `covered`: the share of all words
+    that they hold, weighted by rarity; `lexical`: the best chunk's BM25 as a share of the most there can
+    be for the question; `near`: the best chunk's cosine with it.
+    """
+
+    unmet: float
+    name: float
+    paraphrased: float
+    covered: float
+    lexical: float
+    near: float
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each signal weighs, in the order of `Signals`; a sum above zero is an answer."""
+
+    unmet: float
+    name: float
+    paraphrased: float
+    covered: float
+    lexical: float
+    near: float
+    bias: float
+
+
+FITTED = Weights(-2.52, -2.62, 3.18, 2.56, 4.10, 6.16, -4.14)
+
+
+def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED) -> Confidence:
+    """How sure it is that the repositories hold an answer to what was searched.
+
+    Without hits there is none. A question in another language than English says nothing here when the
+    embedder may understand it: it is taken as answered.
+    """
+    asked = _asked(searchers, found)
+    lacking = sorted((word for word in asked if word.specific and word.lack > 0), key=lambda w: -w.lack)
+    value = _probability(_signals(searchers, found, asked), weights) if found.hits else 0.0
+    if found.hits and _foreign(searchers, found.sought.question.text):
+        value = 1.0
+    return Confidence(
+        value=value,
+        found=value >= 0.5,
+        sought=tuple(word.text for word in asked),
+        unmet=tuple(word.text for word in lacking if not word.absent),
+        absent=tuple(word.text for word in lacking if word.absent),
+    )
+
+
+def signals(searchers: Sequence[Searcher], found: Found) -> Signals:
+    """The signals of a search, for fitting. `found` has at least one hit."""
+    return _signals(searchers, found, _asked(searchers, found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word of the question: how rare it is here, and how much of it the best hits hold, from 0 to 1.
+
+    `specific` words name something, everyday ones do not; `named` ones are written as names.
+    """
+
+    text: str
+    rarity: float
+    held: float
+    specific: bool
+    named: bool
+    absent: bool
+
+    @property
+    def lack(self) -> float:
+        return self.rarity * (1 - self.held)
+
+
+def _signals(searchers: Sequence[Searcher], found: Found, asked: Sequence[_Word]) -> Signals:
+    unmet = sum(word.lack for word in asked if word.specific)
+    paraphrased = sum(word.lack for word in asked if not word.specific)
+    rarity = sum(word.rarity for word in asked)
+    return Signals(
+        unmet=1 - math.exp(-unmet),
+        name=max((word.lack for word in asked if word.named), default=0.0),
+        paraphrased=1 - math.exp(-paraphrased / 2),
+        covered=sum(word.rarity * word.held for word in asked) / rarity if rarity else 1.0,
+        lexical=max((_lexical(searcher, found) for searcher in searchers), default=0.0),
+        near=max((_near(searcher, found) for searcher in searchers), default=0.0),
+    )
+
+
+def _probability(given: Signals, weights: Weights) -> float:
+    *factors, bias = astuple(weights)
+    total = bias + sum(weight * signal for weight, signal in zip(factors, given, strict=True))
+    return 1 / (1 + math.exp(-total))
+
+
+def _lexical(searcher: Searcher, found: Found) -> float:
+    """The best chunk's BM25 for the question's own words, as a share of the most that BM25 can give."""
+    own = found.sought.question.terms
+    index = searcher.index
+    most = sum(weight * idf(index, len(index.postings(term).chunks)) for term, weight in own.items())
+    best = float(bm25(index, own).max(initial=0.0))
+    return min(best / (most * (K1 + 1)), 1.0) if most else 0.0
+
+
+def _near(searcher: Searcher, found: Found) -> float:
+    """The best chunk's cosine with the question's own words; a usual one where its scale is not known."""
+    own, index = found.sought.question, searcher.index
+    if not isinstance(searcher.embedder, BagEmbedder) or not len(index):
+        return USUAL_NEAR
+    query = embed_question(searcher.embedder, index, own.text, own.terms)
+    best = nearest(searcher.vectors, index, query, 1)
+    return max(float(cosines(index, best, query).max(initial=0.0)), 0.0)
+
+
+def _asked(searchers: Sequence[Searcher], found: Found) -> list[_Word]:
+    """The words of the question that say something, each once, in their order."""
+    text = found.sought.question.text
+    held = {term for hit in found.hits[:BEST] for term in _terms_of(hit)}
+    held |= {term for hit in found.hits for term in terms(hit.repo)}
+    chunks = sum(searcher.index.live_count for searcher in searchers)
+    words: dict[str, _Word] = {}
+    names = _names(text)
+    for match in _WORD.finditer(text):
+        parts = [term for term in dict.fromkeys(terms(match[0])) if len(term) > 1 or not term.isascii()]
+        if not parts or match[0].lower() in words:
+            continue
+        count = {term: sum(len(s.index.postings(term).chunks) for s in searchers) for term in parts}
+        named = match.start() in names
+        words[match[0].lower()] = _Word(
+            text=match[0],
+            rarity=_mean([_rarity(chunks, count[term]) for term in parts]),
+            held=_held(parts, {term: _rarity(chunks, count[term]) for term in parts}, held),
+            specific=named or not _everyday().issuperset(parts),
+            named=named,
+            absent=not count[parts[-1]] and parts[-1] not in held,
+        )
+    return list(words.values())
+
+
+def _held(parts: Sequence[str], rarity: dict[str, float], held: set[str]) -> float:
+    """How much of a word is held: an identifier as a whole, or half of what its parts are worth."""
+    if parts[-1] in held or len(parts) == 1:
+        return float(parts[-1] in held)
+    *pieces, _ = parts
+    total = sum(rarity[piece] for piece in pieces)
+    return sum(rarity[piece] for piece in pieces if piece in held) / total / 2 if total else 0.5
+
+
+def _terms_of(hit: Hit) -> list[str]:
+    return terms(f"{hit.text} {hit.path} {hit.scope} {hit.symbol}")
+
+
+def _rarity(chunks: int, holding: int) -> float:
+    """1 for a term that no chunk holds, 0 for one that all hold."""
+    most = math.log1p((chunks + 0.5) / 0.5)
+    return math.log1p((max(chunks - holding, 0) + 0.5) / (holding + 0.5)) / most if chunks else 1.0
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _names(text: str) -> set[int]:
+    """Where the words begin that are written as names: `parse_range`, HTTP2, Kafka within a sentence.
+
+    None when most words are capitalised: then it is a title, or shouted.
+    """
+    found, said = set(), 0
+    for match in _WORD.finditer(text):
+        if is_stop_word(match[0]):
+            continue
+        said += 1
+        begins = _SENTENCE_BEGINS.search(text, 0, match.start()) is not None
+        if _IN_A_NAME.search(match[0][1:] if begins else match[0]):
+            found.add(match.start())
+    return found if len(found) <= max(said / 2, 1) else set()
+
+
+def _foreign(searchers: Sequence[Searcher], text: str) -> bool:
+    """Whether a question has no common English word, and the embedder may understand it all the same."""
+    if any(isinstance(searcher.embedder, BagEmbedder) for searcher in searchers):
+        return False
+    said = _WORD.findall(text)
+    return len(said) > 2 and not any(is_stop_word(w) or _everyday().issuperset(terms(w)) for w in said)
+
+
+@cache
+def _everyday() -> frozenset[str]:
+    """The terms of everyday English."""
+    lines = shipped("data/everyday.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(terms(" ".join(line for line in lines if not line.startswith("#"))))

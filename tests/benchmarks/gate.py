@@ -1,0 +1,136 @@
+"""Fit the gate that says "not found" on the dev questions; check it on the other half of the repositories.
+
+Unanswerable questions are asked twice: alone, and as the second turn of a conversation. The weights come from
+a logistic regression in which answerable and unanswerable questions weigh the same in all; the bias is then
+set so that as many answerable questions are refused as wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.cli.terminal import out
+from rag.evaluation.answers import read_unanswerable
+from rag.evaluation.questions import Question, read_questions
+from rag.evaluation.trees import laid_out, plan
+from rag.retrieval.confidence import FITTED, Signals, Weights, signals
+from rag.retrieval.search import Searcher, search_in_turn
+from rag.service import Engine
+from rag.settings import Settings
+from tests.benchmarks.bench import QUESTIONS, Bench, show
+from tests.benchmarks.quality import repositories_of
+
+REFUSED = 0.04
+"""The share of answerable questions that may be refused where the weights are fitted: 5 % is the promise."""
+RIDGE = 0.05
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with the signals of its search."""
+
+    repo: str
+    kind: str
+    signals: Signals
+
+    @property
+    def answerable(self) -> bool:
+        return not self.kind.startswith("unanswerable")
+
+
+def gate(bench: Bench) -> None:
+    """Fit the gate that answers "not found" on the dev questions; print the weights to take over."""
+    asked = list(_searched(bench, "dev"))
+    halves = _halves(asked)
+    rows = [_row("as shipped, all dev", FITTED, asked)]
+    for number, (fit, other) in enumerate((halves, halves[::-1]), 1):
+        rows.append(_row(f"fitted on the other half, half {number}", fitted(fit), other))
+    weights = fitted(asked)
+    rows.append(_row("fitted on all dev", weights, asked))
+    show("The gate: share refused", ["weights", *_KINDS, "false refusals", "false answers"], rows)
+    values = ", ".join(f"{getattr(weights, name):.2f}" for name in Weights.__dataclass_fields__)
+    out(f"\nrag/retrieval/confidence.py: FITTED = Weights({values})")
+
+
+def fitted(asked: Sequence[Asked]) -> Weights:
+    """Weights by iteratively reweighted least squares (Hastie, Tibshirani, Friedman: ESL, 4.4.1)."""
+    x = np.array([[*a.signals, 1.0] for a in asked])
+    y = np.array([float(a.answerable) for a in asked])
+    share = np.where(y == 1, 0.5 / y.sum(), 0.5 / (1 - y).sum()) * len(y)
+    ridge = np.diag([RIDGE * len(y) / 100] * (x.shape[1] - 1) + [0.0])
+    weights = np.zeros(x.shape[1])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-(x @ weights)))
+        gradient = x.T @ (share * (y - p)) - ridge @ weights
+        curvature = (x * (share * p * (1 - p))[:, None]).T @ x + ridge
+        weights += np.linalg.solve(curvature, gradient)
+    sums = x[y == 1] @ weights
+    weights[-1] -= float(np.quantile(sums, REFUSED))
+    return Weights(*(round(float(weight), 2) for weight in weights))
+
+
+_KINDS = ("newcomer", "first", "docstring", "follow-up", "unanswerable", "unanswerable later")
+
+
+def _row(name: str, weights: Weights, asked: Sequence[Asked]) -> list[str]:
+    refused = np.array([not _found(a.signals, weights) for a in asked])
+    kinds = np.array([a.kind for a in asked])
+    answerable = np.array([a.answerable for a in asked])
+    by_kind = [f"{refused[kinds == kind].mean():.1%}" for kind in _KINDS]
+    alone = kinds == "unanswerable"
+    return [name, *by_kind, f"{refused[answerable].mean():.1%}", f"{1 - refused[alone].mean():.1%}"]
+
+
+def _found(given: Signals, weights: Weights) -> bool:
+    values = [getattr(weights, name) for name in Weights.__dataclass_fields__]
+    return float(np.dot([*given, 1.0], values)) >= 0
+
+
+def _halves(asked: Sequence[Asked]) -> tuple[list[Asked], list[Asked]]:
+    repos = sorted({a.repo for a in asked})
+    first = set(repos[::2])
+    return [a for a in asked if a.repo in first], [a for a in asked if a.repo not in first]
+
+
+def _searched(bench: Bench, name: str) -> Iterator[Asked]:
+    """Every question of a set with the signals of its search; those without a hit are left out."""
+    answered = read_questions([QUESTIONS / f"{name}.jsonl", QUESTIONS / f"{name}_conversations.jsonl"])
+    unanswerable = read_unanswerable([QUESTIONS / f"{name}_unanswerable.jsonl"])
+    openings = {q.repo: q.text for q in reversed(answered) if q.kind == "first"}
+    later = [_later(q, openings) for q in unanswerable if q.repo in openings]
+    questions = [*answered, *unanswerable, *later]
+    folders = repositories_of(QUESTIONS / f"{name}_repositories.toml", questions, bench.cache)
+    for tree in plan(questions, folders):
+        with laid_out(tree) as root, _Searcher(root) as searcher:
+            for question in tree.questions:
+                found = search_in_turn([searcher], question.text, question.history, k=12)
+                if found.hits:
+                    yield Asked(question.repo, question.kind, signals([searcher], found))
+
+
+def _later(question: Question, openings: Mapping[str, str]) -> Question:
+    return replace(question, kind="unanswerable later", history=(openings[question.repo],))
+
+
+class _Searcher:
+    """A folder, indexed from nothing, for as long as the context lasts."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._home = TemporaryDirectory(prefix="rag-gate-")
+
+    def __enter__(self) -> Searcher:
+        with closing(Engine(Settings(home=Path(self._home.name), memory="memory:"))) as engine:
+            return engine.repository(str(self._root)).searcher
+
+    def __exit__(self, *_: object) -> None:
+        self._home.cleanup()

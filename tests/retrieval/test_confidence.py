@@ -1,0 +1,125 @@
+"""The gate: what is there is answered, what is not is refused, in repositories of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rag.retrieval.confidence import judge, signals
+from rag.retrieval.search import Searcher, search, search_in_turn
+from rag.service import Engine
+from rag.settings import Settings
+from rag.testing.hashing_embedder import HashingEmbedder
+from rag.types import Confidence
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
+    home = tmp_path_factory.mktemp("home")
+    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
+        yield engine.repository(str(SAMPLE)).searcher
+
+
+@pytest.fixture
+def judged(searcher: Searcher) -> Callable[..., Confidence]:
+    def judged(question: str, *earlier: str) -> Confidence:
+        return judge([searcher], search_in_turn([searcher], question, earlier))
+
+    return judged
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How are sessions signed?",
+        "How is the rate limited?",
+        "What happens when a link has expired?",
+        "How can I keep someone from asking too often?",
+        "What does `is_expired` do?",
+        "who calls sign_session?",
+        "SessionSigner",
+        "Which tests are there for the rate limiter?",
+        "How does snip count clicks?",
+    ],
+)
+def test_what_a_small_repository_holds_is_found(judged, question):
+    assert judged(question).found
+
+
+@pytest.mark.parametrize(
+    ("question", "absent"),
+    [
+        ("Where are Kafka messages consumed?", "Kafka"),
+        ("How is GraphQL exposed?", "GraphQL"),
+        ("What does `FrobnicatorFactory` do?", "FrobnicatorFactory"),
+        ("Where is parse_yaml_manifest defined?", "parse_yaml_manifest"),
+        ("How is the LDAP directory queried?", "LDAP"),
+        ("How are uploaded images resized?", "images"),
+        ("Which class trains the neural network?", "neural"),
+    ],
+)
+def test_what_it_does_not_hold_is_not_found_and_the_missing_word_is_named(judged, question, absent):
+    confidence = judged(question)
+    assert not confidence.found
+    assert absent in confidence.absent
+    assert absent in confidence.sought
+
+
+def test_a_follow_up_that_names_nothing_rests_on_what_was_asked_before(judged):
+    assert judged("And when do they expire?", "How are sessions signed?").found
+    assert judged("who calls it?", "What does sign_session do?").found
+    assert not judged("And how does Kafka get them?", "How are sessions signed?").found
+
+
+def test_a_repository_of_one_file_knows_what_it_has(tmp_path):
+    (tmp_path / "pottery").mkdir()
+    (tmp_path / "pottery" / "glaze.py").write_text(
+        'def fire(kiln):\n    """Heat the kiln until the glaze melts."""\n    kiln.heat(1200)\n'
+    )
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        searcher = engine.repository(str(tmp_path / "pottery")).searcher
+        found = {
+            q: judge([searcher], search([searcher], q)).found
+            for q in ("How is the glaze fired?", "kiln", "How are invoices sent?", "Where is the database?")
+        }
+    assert list(found.values()) == [True, True, False, False]
+
+
+def test_another_language_is_left_to_an_embedder_that_may_understand_it(searcher):
+    foreign = "Wo werden sessions signiert?"
+    hashing = Searcher(searcher.index, HashingEmbedder(searcher.embedder.dim), searcher.vectors)
+    assert not judge([searcher], search([searcher], foreign)).found
+    assert judge([hashing], search([hashing], foreign)).found
+    assert not judge([hashing], search([hashing], "Where are the Kafka messages consumed?")).found
+
+
+def test_a_title_or_a_shout_names_nothing(judged):
+    assert judged("HOW ARE SESSIONS SIGNED?").found
+    assert judged("How Is The Rate Limited?").found
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.sampled_from(
+            ["sessions", "Kafka", "how", "`x_y`", "?", "会话", "why", "thing", "é", "HTTP/2", "\0"]
+        )
+    ).map(" ".join)
+    | st.text(max_size=40)
+)
+def test_confidence_is_a_share_and_without_hits_there_is_none(searcher, question):
+    found = search([searcher], question)
+    confidence = judge([searcher], found)
+    assert 0 <= confidence.value <= 1
+    assert confidence.found == (confidence.value >= 0.5)
+    assert found.hits or confidence.value == 0
+    assert {*confidence.absent, *confidence.unmet} <= {*confidence.sought}
+    assert not {*confidence.absent} & {*confidence.unmet}
+    assert all(0 <= signal <= 1 for signal in signals([searcher], found))

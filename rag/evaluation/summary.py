@@ -196,3 +196,25 @@ def as_json(summary: Summary, questions: Sequence[Question], outcomes: Sequence[
         for question in questions
     ]
     return value
+
+
+def summary_of(value: Mapping[str, Any]) -> Summary:
+    """The summary again, from what `dataclasses.asdict` or `as_json` made of it."""
+    groups = [
+        Group(
+            group["by"],
+            group["name"],
+            group["count"],
+            tuple(
+                Row(
+                    row["system"],
+                    row["means"],
+                    {name: Difference(**found) for name, found in row["differences"].items()},
+                )
+                for row in group["rows"]
+            ),
+        )
+        for group in value["groups"]
+    ]
+    costs = tuple(Cost(**cost) for cost in value["costs"])
+    return Summary(value["machine"], value["k"], tuple(groups), costs)

@@ -11,7 +11,8 @@ from pathlib import Path
 from rag.cli.terminal import out
 from rag.errors import RagError
 from tests.benchmarks import embedding, gate, indexing, quality
-from tests.benchmarks.bench import CHECKOUT, Bench, NotMeasured
+from tests.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
+from tests.benchmarks.report import keep_run, write_report
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "index": indexing.index,
@@ -30,7 +31,7 @@ BY_HAND: dict[str, Callable[[Bench], None]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run them; 0 also when something could not be measured, 3 when a benchmark failed."""
     every = BENCHMARKS | BY_HAND
-    described = "\n".join(f"  {name:10} {(run.__doc__ or '').splitlines()[0]}" for name, run in every.items())
+    described = "\n".join(f"  {name:14} {_about(run)}" for name, run in every.items())
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks",
         description=f"Measure. The benchmarks:\n{described}",
@@ -44,22 +45,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     bench = Bench(options.cache.absolute(), options.peers.absolute(), options.results.absolute())
     chosen = [options.only] if options.only else list(BENCHMARKS)
-    return max([_run(name, every[name], bench) for name in chosen])
+    code = max([_run(name, every[name], bench) for name in chosen])
+    out(f"\nreport: {write_report(bench, {name: _about(run) for name, run in every.items()})}")
+    return code
+
+
+def _about(run: Callable[[Bench], None]) -> str:
+    return (run.__doc__ or "").splitlines()[0]
 
 
 def _run(name: str, run: Callable[[Bench], None], bench: Bench) -> int:
-    began = time.perf_counter()
-    out(f"\n== {name}: {(run.__doc__ or '').splitlines()[0]}")
+    began, clock = time.time(), time.perf_counter()
+    out(f"\n== {name}: {_about(run)}")
+    failed = ""
     try:
         run(bench)
     except NotMeasured as reason:
-        out(f"not measured: {reason}")
-        return 0
+        not_measured(reason)
     except RagError as error:
-        out(f"failed: {error}")
-        return 3
-    out(f"({name} took {time.perf_counter() - began:.0f} s)")
-    return 0
+        failed = str(error)
+        out(f"failed: {failed}")
+    seconds = time.perf_counter() - clock
+    keep_run(bench, name, _about(run), began, seconds, failed)
+    out(f"({name} took {seconds:.0f} s)")
+    return 3 if failed else 0
 
 
 if __name__ == "__main__":

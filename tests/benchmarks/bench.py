@@ -8,13 +8,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from rag.cli.evaluate import print_summary
 from rag.cli.terminal import out, table
-from rag.evaluation.summary import machine
+from rag.evaluation.summary import Summary, machine
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
@@ -29,7 +31,8 @@ class NotMeasured(Exception):
 class Bench:
     """Where benchmarks find and leave things.
 
-    `cache` holds downloaded repositories, `peers` the other systems, `results` the JSON and HTML written.
+    `cache` holds downloaded repositories, `peers` the other systems, `results` the JSON and HTML written; the
+    report of all lies beside `results`.
     """
 
     cache: Path
@@ -37,13 +40,44 @@ class Bench:
     results: Path
 
 
+PARTS: list[dict[str, Any]] = []
+"""What the benchmark at work has shown so far, as JSON values, for the report."""
+
+
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table under its title and the machine's name."""
-    out(f"\n{title}\n{_where()}")
+    """Print a table under its title and the machine's name. The report has it too."""
+    out(f"\n{title}\n{where()}")
     table("", columns, rows)
+    cells = [[str(cell) for cell in row] for row in rows]
+    PARTS.append({"table": title, "columns": [*columns], "rows": cells})
 
 
-def _where() -> str:
+def show_quality(title: str, summary: Summary) -> None:
+    """Print what a summary says; the report draws it."""
+    out(f"\n{title}\n{where()}")
+    print_summary(summary)
+    PARTS.append({"quality": title, "summary": asdict(summary)})
+
+
+def draw(
+    title: str,
+    axes: tuple[str, str],
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    log: bool = False,
+) -> None:
+    """Curves of (x, y) for the report; nothing is printed. See `rag.evaluation.drawing.curves`."""
+    PARTS.append({"curves": title, "axes": [*axes], "series": {**series}, "log": log})
+
+
+def not_measured(reason: object) -> None:
+    """Say that something that a part of a benchmark needs is not here; the rest goes on."""
+    out(f"not measured: {reason}")
+    PARTS.append({"missing": str(reason)})
+
+
+def where() -> str:
+    """The machine and what else it has to do."""
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     return f"[{machine()}{_processor()}{load}]"
 

@@ -17,7 +17,6 @@ import numpy as np
 from rag.analysis import count_terms
 from rag.backends import open_vector_index
 from rag.backends.static_embedder import StaticEmbedder
-from rag.cli.evaluate import print_summary
 from rag.cli.terminal import out
 from rag.database.digest import head_text
 from rag.database.embed import idf
@@ -35,7 +34,16 @@ from rag.retrieval.question import understand
 from rag.retrieval.rank import DEFAULT
 from rag.retrieval.search import Searcher, search
 from rag.types import Checkout, Chunk, Hit, Source
-from tests.benchmarks.bench import QUESTIONS, Bench, NotMeasured, show
+from tests.benchmarks.bench import (
+    CHECKOUT,
+    QUESTIONS,
+    Bench,
+    NotMeasured,
+    draw,
+    not_measured,
+    show,
+    show_quality,
+)
 from tests.benchmarks.quality import repositories_of
 from tests.benchmarks.vectors import KeptMiniLm, WordLlamaEmbedder, wordllama
 
@@ -59,6 +67,7 @@ class Indexed:
 def embedding_dev(bench: Bench) -> None:
     """Embedders side by side on the dev questions; chooses what the dense leg weighs for each."""
     _measure(bench, "dev")
+    _learning_curve(CHECKOUT / "data" / "embedding" / "train" / "learning_curve.tsv")
 
 
 def embedding_test(bench: Bench) -> None:
@@ -82,7 +91,7 @@ def _measure(bench: Bench, name: str) -> None:
         try:
             embedders["wordllama"] = wordllama(bench)
         except NotMeasured as reason:
-            out(f"not measured: {reason}")
+            not_measured(reason)
         results |= _compared("all repositories", indexed, embedders, chosen)
         try:
             embedders["minilm"] = KeptMiniLm(bench.cache / "minilm_vectors.npz")
@@ -90,12 +99,27 @@ def _measure(bench: Bench, name: str) -> None:
             names = ", ".join(sorted({one.tree.repo for one in small}))
             results |= _compared(f"with MiniLM, on {names}", small, embedders, chosen)
         except NotMeasured as reason:
-            out(f"not measured: {reason}")
-        results["chunks_per_cpu_s"] = _speeds(embedders, indexed)
+            not_measured(reason)
     bench.results.mkdir(parents=True, exist_ok=True)
     file = bench.results / f"embedding_{name}.json"
     file.write_text(json.dumps(results, indent=1), encoding="utf-8")
     out(f"figures: {file}")
+
+
+def _learning_curve(file: Path) -> None:
+    """What was measured when the table was trained; repeating it takes the 6 GB that it learnt from."""
+    if not file.is_file():
+        not_measured(f"the learning curve: there is no {file.name}")
+        return
+    head, *rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if line]
+    found = [dict(zip(head, row, strict=True)) for row in rows]
+    title = "Learning curve, as measured in training (data/embedding/PROVENANCE.md), not measured here"
+    show(title, head, rows)
+    figures = ("doc_mrr", "doc_fused_mrr", "newcomer_ndcg", "newcomer_fused_ndcg")
+    for axis, name in (("pairs", "more data, 128 dimensions"), ("dimensions", "more dimensions, all data")):
+        chosen = [row for row in found if row["curve"] in (axis, "both")]
+        points = {f: [(float(row[axis]), float(row[f])) for row in chosen] for f in figures}
+        draw(f"Learning curve: {name}", (axis, "MRR@10 of doc comments, NDCG@10 of newcomers"), points)
 
 
 def _weights(bench: Bench, name: str) -> dict[str, float]:
@@ -141,11 +165,10 @@ def _compared(
         chosen[name] = best
         fused.append(measured[best])
     fused.append(_ask_without(indexed))
-    found = {}
+    found: dict[str, Any] = {"chunks_per_cpu_s": _speeds(alone)}
     for kind, outcomes in (("alone", alone), ("fused", fused)):
         summary = summarise(questions, outcomes, k=DEPTH)
-        out(f"\n{title}, {kind}")
-        print_summary(summary)
+        show_quality(f"Embedders {kind}, {title}", summary)
         found[f"{kind}, {title}"] = as_json(summary, questions, outcomes)
     return found
 
@@ -157,9 +180,8 @@ def _ask(
     scores: dict[float, dict[str, Scores]] = {weight: {} for weight in (0.0, *weights)}
     starts = []
     for one in indexed:
-        began = time.process_time()
         store = _embedded(one, embedder)
-        starts.append(Start(one.tree.label, time.process_time() - began, len(store)))
+        starts.append(Start(one.tree.label, _embedding_s(embedder, one.texts), len(store)))
         searcher = Searcher(store, embedder, open_vector_index(store.vectors))
         for question in one.tree.questions:
             scores[0.0][question.id] = _by_cosine(searcher, question)
@@ -229,22 +251,26 @@ def _span(hit: Hit) -> Span:
     return Span(hit.path, hit.start, hit.end)
 
 
-def _speeds(embedders: Mapping[str, Embedder], indexed: Sequence[Indexed]) -> dict[str, float]:
-    """Chunks that each embeds in a CPU-second: ours and WordLlama on the largest tree, counting included."""
-    texts = max((one.texts for one in indexed), key=len)
+def _embedding_s(embedder: Embedder, texts: Sequence[str]) -> float:
+    """CPU-seconds from texts to vectors; those of MiniLM, whose vectors are kept, at its speed."""
+    if isinstance(embedder, KeptMiniLm):
+        return len(texts) / embedder.per_cpu_s
+    began = time.process_time()
+    if isinstance(embedder, StaticEmbedder):
+        bags = count_terms([""] * len(texts), texts)
+        embedder.embed_bags(bags, idf(bags.document_frequency(), len(bags)), role="passage")
+    elif isinstance(embedder, WordLlamaEmbedder):
+        embedder.fit(texts)
+        embedder.embed(texts, role="passage")
+    return time.process_time() - began
+
+
+def _speeds(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Chunks that each embeds in a CPU-second."""
     found = {}
-    for name, embedder in embedders.items():
-        if isinstance(embedder, KeptMiniLm):
-            found[name] = embedder.per_cpu_s
-            continue
-        began = time.process_time()
-        if isinstance(embedder, StaticEmbedder):
-            bags = count_terms([""] * len(texts), texts)
-            embedder.embed_bags(bags, idf(bags.document_frequency(), len(bags)), role="passage")
-        elif isinstance(embedder, WordLlamaEmbedder):
-            embedder.fit(texts)
-            embedder.embed(texts, role="passage")
-        found[name] = len(texts) / (time.process_time() - began)
+    for outcome in outcomes:
+        seconds = sum(start.ready_s for start in outcome.starts)
+        found[outcome.system.name] = sum(start.chunks for start in outcome.starts) / seconds
     rows = [(name, f"{speed:,.0f}") for name, speed in found.items()]
     show("Embedding, from text", ["embedder", "chunks per CPU-second"], rows)
     return found

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rag.cli.terminal import out
 from rag.errors import RagError
 from rag.evaluation.questions import read_questions
 from rag.evaluation.repositories import Repository, obtain
@@ -21,6 +20,7 @@ from tests.benchmarks.bench import (
     Finished,
     NotMeasured,
     cpu_s,
+    not_measured,
     percentiles_ms,
     resident_mb,
     run_process,
@@ -98,7 +98,7 @@ def _side_by_side(bench: Bench, root: Path) -> None:
     try:
         systems += peer_systems(bench.peers)
     except NotMeasured as reason:
-        out(f"not measured: {reason}")
+        not_measured(reason)
     rows = [_asked(system, root, texts) for system in systems]
     columns = ["system", "chunks", "start → ready s", "CPU s", "RSS at first answer MB", "query p50 / p95 ms"]
     show(f"Django 5.2, built from nothing, then {len(texts)} questions, k={K}", columns, rows)

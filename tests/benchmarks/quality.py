@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-from rag.cli.evaluate import print_summary
 from rag.cli.terminal import out
 from rag.errors import RagError
 from rag.evaluation.questions import Question, read_questions
@@ -16,7 +15,7 @@ from rag.evaluation.runner import run
 from rag.evaluation.summary import as_json, summarise
 from rag.evaluation.systems import OURS, System
 from rag.evaluation.trees import plan
-from tests.benchmarks.bench import QUESTIONS, Bench, NotMeasured
+from tests.benchmarks.bench import QUESTIONS, Bench, NotMeasured, not_measured, show_quality
 from tests.benchmarks.peer_systems import peer_systems
 
 DEPTH = 50
@@ -43,7 +42,7 @@ def _measure(bench: Bench, name: str) -> None:
         progress=lambda label, done, total: print(f"{done}/{total} {label}", file=sys.stderr),
     )
     summary = summarise(questions, outcomes, k=DEPTH)
-    print_summary(summary)
+    show_quality(f"Quality on the {name} questions, side by side", summary)
     bench.results.mkdir(parents=True, exist_ok=True)
     figures = json.dumps(as_json(summary, questions, outcomes), indent=1)
     (bench.results / f"{name}.json").write_text(figures, encoding="utf-8")
@@ -64,5 +63,5 @@ def _peers(bench: Bench) -> list[System]:
     try:
         return peer_systems(bench.peers)
     except NotMeasured as reason:
-        out(f"not measured: {reason}")
+        not_measured(reason)
         return []

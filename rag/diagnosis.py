@@ -6,10 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal
+from typing import Any, Literal
 
 from rag import backends
 from rag.database.locate import stores
@@ -97,7 +97,16 @@ def _stores(settings: Settings) -> Finding:
         return Finding(
             "stores", "bad", f"cannot be read: {', '.join(broken)}", f"rm {settings.home}/stores/{broken[0]}"
         )
-    return Finding("stores", "ok", f"{len(found)} in {settings.home / 'stores'}")
+    by_lists = [about["recall_at_10"] for _, header in found if (about := _approximate(header))]
+    said = f"{len(found)} in {settings.home / 'stores'}"
+    if by_lists:
+        said += f"; {len(by_lists)} searched approximately (recall@10 {min(by_lists):.3f} or more)"
+    return Finding("stores", "ok", said)
+
+
+def _approximate(header: Mapping[str, Any] | StoreError) -> Mapping[str, Any] | None:
+    about = None if isinstance(header, StoreError) else header.get("approximate")
+    return about if isinstance(about, dict) and isinstance(about.get("recall_at_10"), float) else None
 
 
 def _memory(settings: Settings) -> Finding:

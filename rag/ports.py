@@ -79,6 +79,21 @@ class Rows(NamedTuple):
     lists: Lists | None = None
 
 
+class Gather(Protocol):
+    """Rows are gathered around centroids."""
+
+    def __call__(
+        self, codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], lists: int
+    ) -> tuple[Vectors, npt.NDArray[np.int64]]:
+        """Find centroids for the rows `codes * scale[:, None]`, and the one nearest to each row.
+
+        Returns:
+            Unit centroids, shape (lists, dim), and for each row the number of its centroid, shape (n,). The
+            same rows give the same lists.
+        """
+        ...
+
+
 class VectorIndex(Protocol):
     """Rows of unit vectors, searched by cosine."""
 

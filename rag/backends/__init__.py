@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from rag.errors import SettingsError
-from rag.ports import Embedder, Rows, TokenCounter, TurnStore, VectorIndex
+from rag.ports import Embedder, Rows, TokenCounter, TurnStore, VectorIndex, Vectors
 from rag.settings import Settings
 
 if TYPE_CHECKING:
@@ -92,6 +95,15 @@ def _remote(base_url: str | None) -> str | None:
 
     url = checked_url(base_url)
     return None if is_local(url) else host_of(url)
+
+
+def gather_rows(
+    codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], lists: int
+) -> tuple[Vectors, npt.NDArray[np.int64]]:
+    """faiss's k-means; see `rag.ports.Gather`."""
+    from rag.backends.faiss_index import gather
+
+    return gather(codes, scale, lists)
 
 
 def open_vector_index(blocks: Sequence[Rows]) -> VectorIndex:

@@ -95,6 +95,7 @@ def report_json(report: IndexReport) -> dict[str, Any]:
         "removed": report.removed,
         "skipped": [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in report.skipped],
         "size_bytes": report.size_bytes,
+        "recall_at_10": report.recall_at_10,
         "seconds": round(report.seconds, 3),
     }
 
@@ -110,6 +111,8 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
         examples = [skip.path for skip in report.skipped if skip.reason == reason]
         rows.append((f"skipped: {reason}", f"{count:,}", ", ".join(examples if verbose else examples[:3])))
     rows.append(("store", megabytes(report.size_bytes), str(report.path)))
+    if report.recall_at_10 is not None:
+        rows.append(("search", "approximate", f"finds {report.recall_at_10:.1%} of the ten nearest vectors"))
     table("", ("what", "how many", ""), rows)
 
 

@@ -26,7 +26,7 @@ INTERRUPTED = 130
 
 _NAME_WIDTH = 36  # an id
 
-_STAGES = {"scan": "looking for changes", "chunk": "reading", "embed": "embedding", "write": "saving"}
+_STAGES = {"scan": "looking for changes", "chunk": "reading", "embed": "embedding", "lists": "gathering", "write": "saving"}
 
 
 _CONTROL = {

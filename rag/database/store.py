@@ -180,7 +180,7 @@ class Store:
     def vectors(self) -> list[Rows]:
         """The unit rows of each segment, in chunk order, dead ones too."""
         return [
-            Rows(s.columns["vector_codes"], s.columns["vector_scale"], _lists(s.header, s.columns))
+            Rows(s.columns["vector_codes"], s.columns["vector_scale"], _lists(self.path, s))
             for s in self.segments
         ]
 
@@ -197,6 +197,12 @@ class Store:
     def length_head(self) -> npt.NDArray[np.int32]:
         """Terms in the head (path and names) of each chunk."""
         return self._across("chunk_length_head")
+
+    @property
+    def recall_at_10(self) -> float | None:
+        """The share of the ten nearest that a search by lists finds; None where there are no lists."""
+        about = self.segments[0].header.get("approximate")
+        return None if about is None else float(about.get("recall_at_10", 0.0))
 
     @cached_property
     def mean_lengths(self) -> tuple[float, float]:
@@ -277,6 +283,16 @@ class Store:
                 row = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
                 total += np.where(known[row] == hashes, indptr[row + 1] - indptr[row], 0)
         return total
+
+    def file_text(self, path: str) -> tuple[str, str] | None:
+        """The text of a file as it was indexed, and its blob id; None when no such file is."""
+        for number, segment in reversed(list(enumerate(self.segments))):
+            if path in segment.paths:
+                file = segment.paths.index(path)
+                if number or not self.dead_files[file]:
+                    blob = segment.columns["file_blob"][file].tobytes().hex()
+                    return segment.text(file).decode("utf-8", "replace"), blob
+        return None
 
     def known_files(self) -> dict[str, tuple[int, int, str]]:
         """Modification time, size and blob id of each file that was read, by path; "" where unusable."""
@@ -430,8 +446,15 @@ def _vectors_fit(header: Mapping[str, Any], columns: Columns) -> bool:
     return bool(fits and rows.dtype == np.int32 and rows.shape == (count,) and indptr[-1] == count)
 
 
-def _lists(header: Mapping[str, Any], columns: Columns) -> Lists | None:
-    if "approximate" not in header:
+def _lists(path: Path, segment: Segment) -> Lists | None:
+    """The lists of a segment that has some.
+
+    Raises:
+        StoreCorrupt: they name rows that are not there.
+    """
+    if "approximate" not in segment.header:
         return None
-    centroids, indptr, rows = (columns[name] for name in _LIST_COLUMNS)
-    return Lists(centroids, indptr, rows, header["approximate"]["probes"])
+    centroids, indptr, rows = (segment.columns[name] for name in _LIST_COLUMNS)
+    if indptr[0] or (np.diff(indptr) < 0).any() or rows.min() < 0 or rows.max() >= segment.chunk_count:
+        raise StoreCorrupt(path=str(path), why="its lists of vectors do not fit its chunks")
+    return Lists(centroids, indptr, rows, segment.header["approximate"]["probes"])

@@ -25,12 +25,13 @@ from rag.corpus import CHUNKER_VERSION
 from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk
 from rag.database import format as store_format
+from rag.database.approximate import with_lists
 from rag.database.columns import Columns, assemble, merge_bags, pack_strings, unpack_strings
 from rag.database.lock import building
 from rag.database.merge import merge
 from rag.database.store import Store, delta_path
 from rag.errors import NothingToIndex, StoreOutdated
-from rag.ports import Embedder
+from rag.ports import Embedder, Gather
 from rag.types import Checkout, FileEntry, IndexReport, Skipped, Source, SourceFile
 
 if TYPE_CHECKING:
@@ -55,11 +56,17 @@ def _agree(texts: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a source is indexed. `max_chars` caps a chunk."""
+    """How a source is indexed.
+
+    `max_chars` caps a chunk. A store of `approximate_from` chunks is searched by lists, which `gather` makes;
+    without it every search is exact.
+    """
 
     max_file_bytes: int = 1_000_000
     max_chars: int = 1_600
     wait_s: float = 600.0
+    approximate_from: int = 100_000
+    gather: Gather | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +231,7 @@ def _report(
         size_bytes=store.size_bytes,
         commit=checkout.commit,
         seconds=time.perf_counter() - began,
+        recall_at_10=store.recall_at_10,
     )
 
 
@@ -327,7 +335,12 @@ class _Builder:
 
     def write_base(self, columns: Columns, languages: list[str]) -> None:
         """Write a whole store; a delta of the one before goes."""
-        store_format.write(self.path, self._header(languages), columns)
+        header = self._header(languages)
+        if self.options.gather is not None and len(columns["chunk_file"]) >= self.options.approximate_from:
+            self.progress("lists", 0, 0)
+            lists, header["approximate"] = with_lists(columns, self.options.gather)
+            columns = {**columns, **lists}
+        store_format.write(self.path, header, columns)
         delta_path(self.path).unlink(missing_ok=True)
 
     def _header(self, languages: list[str]) -> dict[str, Any]:

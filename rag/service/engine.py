@@ -141,7 +141,7 @@ class Engine:
         """
         located = locate(source, ref) if isinstance(source, str) else source
         path = self.store_file(located)
-        options = Options(max_file_bytes=self.settings.max_file_bytes)
+        options = Options(max_file_bytes=self.settings.max_file_bytes, gather=backends.gather_rows)
         checkout = self._acquire(located, path, refreshing=refreshing or rebuild)
         if not refreshing and not rebuild and (store := open_usable(path, located, self.embedder, options)):
             if behind := count_behind(store, checkout, options):
@@ -169,7 +169,7 @@ class Engine:
             StoreCorrupt, StoreTooNew: it cannot be read.
         """
         path = self.store_file(checkout.source)
-        options = Options(max_file_bytes=self.settings.max_file_bytes)
+        options = Options(max_file_bytes=self.settings.max_file_bytes, gather=backends.gather_rows)
         store = open_usable(path, checkout.source, self.embedder, options)
         if store is None:
             raise NotFound(f"there is no index of {checkout.source} yet; make one with `rag index`")
@@ -309,4 +309,5 @@ def index_texts(files: Sequence[SourceFile], path: Path, settings: Settings) -> 
     """Build a store at `path` of texts that are at hand, and open it."""
     checkout = Checkout(Source(str(path.with_suffix(""))), path.parent)
     embedder = backends.open_embedder(settings)
-    return write_texts(files, checkout, path, embedder, Options(max_file_bytes=settings.max_file_bytes))
+    options = Options(max_file_bytes=settings.max_file_bytes, gather=backends.gather_rows)
+    return write_texts(files, checkout, path, embedder, options)

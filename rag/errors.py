@@ -18,6 +18,9 @@
     │   ├── ContextTooSmall      the model's context cannot hold the question and one source
     │   ├── ConversationMismatch a conversation is asked about another repository
     │   ├── NotFound             no such conversation, turn or store
+    │   ├── WikiSteeringInvalid  a repository's `.devin/wiki.json` cannot be used
+    │   ├── WikiStructureInvalid a plan of a wiki's pages cannot be used
+    │   ├── WikiUnwritable       a wiki cannot be written where it was asked for
     │   └── SettingsError        a setting cannot be read or means nothing
     └── ProviderError            a service failed; `.provider`, `.retryable`            (exit code 3)
         ├── AuthenticationFailed the key is missing or refused
@@ -98,9 +101,6 @@ class StoreTooNew(StoreError):
         self.path, self.found, self.supported = path, found, supported
 
 
-class StoreBusy(StoreError):
-    """Another process builds or writes the same store."""
-
 class StoreOutdated(StoreError):
     """The file was written by an older version of rag, in a format that is no longer read."""
 
@@ -110,6 +110,9 @@ class StoreOutdated(StoreError):
         )
         self.path, self.found, self.supported = path, found, supported
 
+
+class StoreBusy(StoreError):
+    """Another process builds or writes the same store."""
 
     def __init__(self, *, path: str, waited_s: float, doing: str = "building") -> None:
         super().__init__(
@@ -177,6 +180,18 @@ class ConversationMismatch(ConfigError):
 
 class NotFound(ConfigError, LookupError):
     """There is no such conversation, turn or store."""
+
+
+class WikiSteeringInvalid(ConfigError):
+    """A repository's `.devin/wiki.json` cannot be used."""
+
+
+class WikiStructureInvalid(ConfigError):
+    """A plan of a wiki's pages cannot be used."""
+
+
+class WikiUnwritable(ConfigError):
+    """A wiki cannot be written where it was asked for."""
 
 
 class SettingsError(ConfigError):

@@ -29,6 +29,7 @@ MAY = {
 }
 MAY["database"] |= {"corpus"}
 MAY["component"] -= {"backends"}
+MAY["wiki"] = (MAY["wiki"] | {"corpus", "answer"}) - {"cli", "__main__", "serve", "evaluation", "adapters"}
 
 
 def modules() -> list[Path]:

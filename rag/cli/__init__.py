@@ -12,11 +12,13 @@ from rag.cli.ask import ask
 from rag.cli.doctor import doctor
 from rag.cli.evaluate import evaluate
 from rag.cli.index import index
+from rag.cli.mcp import mcp
 from rag.cli.options import WordsCommand
 from rag.cli.search import search
 from rag.cli.serve import serve
 from rag.cli.session import chat
 from rag.cli.turns import app as turns
+from rag.cli.wiki import wiki
 
 app = typer.Typer(
     name="rag",
@@ -29,9 +31,11 @@ app.command(cls=WordsCommand)(ask)
 app.command()(chat)
 app.command(cls=WordsCommand)(search)
 app.command()(index)
+app.command()(wiki)
 app.add_typer(turns, name="turns")
 app.command("eval")(evaluate)
 app.command()(serve)
+app.command()(mcp)
 app.command()(doctor)
 
 

@@ -1,0 +1,59 @@
+"""A wiki of a repository: from the code itself, with a model's prose where one is configured.
+
+    wiki_structure      the pages there are          structure_outline, structure_xml   the same for others
+    page_markdown       one page, from the code      wiki_contents                      all of them
+    WikiBuilder         writes all into a folder     write_wiki                         the same as a function
+
+A name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rag.wiki.outline import structure_outline, structure_xml
+    from rag.wiki.pages import page_markdown, wiki_contents
+    from rag.wiki.report import PageResult, WikiOptions, WikiReport
+    from rag.wiki.structure import wiki_structure
+    from rag.wiki.values import WikiPage, WikiSection, WikiStructure
+    from rag.wiki.writer import WikiBuilder, write_wiki
+
+__all__ = [
+    "PageResult",
+    "WikiBuilder",
+    "WikiOptions",
+    "WikiPage",
+    "WikiReport",
+    "WikiSection",
+    "WikiStructure",
+    "page_markdown",
+    "structure_outline",
+    "structure_xml",
+    "wiki_contents",
+    "wiki_structure",
+    "write_wiki",
+]
+
+_HOMES = {
+    "PageResult": "report",
+    "WikiOptions": "report",
+    "WikiReport": "report",
+    "page_markdown": "pages",
+    "structure_outline": "outline",
+    "structure_xml": "outline",
+    "wiki_contents": "pages",
+    "wiki_structure": "structure",
+    "WikiPage": "values",
+    "WikiSection": "values",
+    "WikiStructure": "values",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'rag.wiki' has no attribute {name!r}")
+    value = getattr(import_module(f"rag.wiki.{_HOMES.get(name, 'writer')}"), name)
+    globals()[name] = value
+    return value

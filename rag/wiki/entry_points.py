@@ -1,0 +1,177 @@
+"""Where a repository starts to run, and what it is configured by: as its files declare it."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rag.wiki.survey import File, Survey
+
+MANIFESTS = frozenset(
+    "pyproject.toml setup.py setup.cfg package.json go.mod Cargo.toml pom.xml build.gradle build.gradle.kts "
+    "composer.json Gemfile CMakeLists.txt Makefile Dockerfile".split()
+)
+
+_MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
+_DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
+_CONSOLE_SCRIPT = re.compile(r"^\s*['\"]?([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
+_GO_MAIN = re.compile(r"^package main\b", re.MULTILINE)
+_JAVA_MAIN = re.compile(r"\bstatic\b.*\bvoid\s+main\s*\(")
+
+_VARIABLE = re.compile(
+    r"(?:os\.environ(?:\.get|\.pop|\.setdefault)?\s*[\[(]|os\.getenv\(|os\.(?:Getenv|LookupEnv)\(|System\.getenv\("
+    r"|env::var(?:_os)?\(|ENV(?:\.fetch\(|\[)|(?<![\w.])getenv\(|process\.env\[)\s*r?[\"']([A-Za-z_]\w*)[\"']"
+    r"|process\.env\.([A-Za-z_]\w*)"
+)
+_COMMENT = ("#", "//", "*", "--", ";")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """A way in: what it is called, what kind it is, where that is written, and what it leads to."""
+
+    name: str
+    what: str
+    path: str
+    start: int
+    end: int
+    leads_to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A line that names a setting: an environment variable the code reads, or a key of a file."""
+
+    name: str
+    path: str
+    line: int
+
+
+def entry_points(survey: Survey) -> list[EntryPoint]:
+    """Console scripts, `bin`s, main functions and guards, container commands and scripts, by path."""
+    found: list[EntryPoint] = []
+    for path, file in survey.files.items():
+        if file.kind in ("test", "doc"):
+            continue
+        name = path.rpartition("/")[2]
+        if name == "pyproject.toml":
+            found += _pyproject(file)
+        elif name in ("setup.py", "setup.cfg"):
+            found += _console_scripts(file)
+        elif name == "package.json":
+            found += _package_json(file)
+        elif file.language == "docker":
+            found += _lines(file, _DOCKER, "container command")
+        elif file.language == "python":
+            found += _lines(file, _MAIN_GUARD, "run as a script", name=path)
+        elif file.text.startswith("#!"):
+            found.append(EntryPoint(path, "script", path, 1, 1))
+        found += _mains(survey, file)
+    return found
+
+
+def _pyproject(file: File) -> Iterator[EntryPoint]:
+    try:
+        read: dict[str, Any] = tomllib.loads(file.text)
+    except tomllib.TOMLDecodeError:
+        return  # a template of one, say: it declares nothing
+    project = read.get("project")
+    tables = [project.get("scripts"), project.get("gui-scripts")] if isinstance(project, dict) else []
+    tool = read.get("tool")
+    poetry = tool.get("poetry") if isinstance(tool, dict) else None
+    tables.append(poetry.get("scripts") if isinstance(poetry, dict) else None)
+    for table in tables:
+        for name, target in table.items() if isinstance(table, dict) else ():
+            yield _declared(file, name, "console script", target if isinstance(target, str) else "")
+
+
+def _package_json(file: File) -> Iterator[EntryPoint]:
+    try:
+        read = json.loads(file.text)
+    except ValueError:
+        return
+    if not isinstance(read, dict):
+        return
+    listed = read.get("bin")
+    for name, target in listed.items() if isinstance(listed, dict) else [(read.get("name"), listed)]:
+        if isinstance(name, str) and isinstance(target, str):
+            yield _declared(file, name, "command of the package", target, quoted=target)
+    if isinstance(read.get("main"), str):
+        yield _declared(file, "main", "entry of the package", read["main"])
+
+
+def _declared(file: File, name: str, what: str, target: str, *, quoted: str = "") -> EntryPoint:
+    wanted = (name, quoted or target)
+    line = next((n for n, text in enumerate(file.lines, 1) if all(part in text for part in wanted)), 0)
+    line = line or next((n for n, text in enumerate(file.lines, 1) if wanted[1] in text), 1)
+    return EntryPoint(name, what, file.path, line, line, target)
+
+
+def _console_scripts(file: File) -> Iterator[EntryPoint]:
+    inside = False
+    for number, line in enumerate(file.lines, start=1):
+        if "console_scripts" in line:
+            inside = True
+        elif inside and (match := _CONSOLE_SCRIPT.match(line)):
+            yield EntryPoint(match[1], "console script", file.path, number, number, match[2])
+        elif inside and line.strip() and not line.startswith((" ", "\t")):
+            inside = False
+
+
+def _lines(file: File, pattern: re.Pattern[str], what: str, name: str = "") -> Iterator[EntryPoint]:
+    for number, line in enumerate(file.lines, start=1):
+        if pattern.match(line):
+            yield EntryPoint(name or file.path, what, file.path, number, number, "" if name else line.strip())
+
+
+def _mains(survey: Survey, file: File) -> Iterator[EntryPoint]:
+    language = file.language
+    if language not in ("go", "rust", "c", "cpp", "java", "kotlin") or "main" not in file.text:
+        return
+    if language == "go" and not _GO_MAIN.search(file.text):
+        return
+    for symbol in survey.symbols(file.path):
+        if symbol.name != "main" or symbol.unit != "function":
+            continue
+        head = "".join(file.lines[symbol.start - 1 : symbol.start + 2])
+        if not symbol.scope or (language == "java" and _JAVA_MAIN.search(head)):
+            yield EntryPoint(file.path, "main function", file.path, symbol.start, symbol.end)
+
+
+def variables(survey: Survey) -> Mapping[str, list[Setting]]:
+    """The environment variables that the code reads by a plain name, with the lines, by name."""
+    found: dict[str, list[Setting]] = defaultdict(list)
+    for file in survey.of_kind("code", "config"):
+        if not _VARIABLE.search(file.text):
+            continue
+        for number, line in enumerate(file.lines, start=1):
+            if not line.lstrip().startswith(_COMMENT):
+                for match in _VARIABLE.finditer(line):
+                    name = match[1] or match[2]
+                    found[name].append(Setting(name, file.path, number))
+    return dict(sorted(found.items()))
+
+
+_KEY = re.compile(r"\s*[\"']?([A-Za-z_][\w.-]*)[\"']?\s*[:=](?!=)")
+_TABLE = re.compile(r"\s*\[+\s*([^\]\s][^\]]*?)\s*\]+\s*(?:#.*)?$")
+
+
+def keys(file: File, limit: int) -> list[Setting]:
+    """The outermost names of a configuration file: tables, sections, keys at the least indentation."""
+    found: dict[str, Setting] = {}
+    if file.language in ("toml", "ini"):
+        for number, line in enumerate(file.lines, start=1):
+            if table := _TABLE.match(line):
+                found.setdefault(table[1], Setting(table[1], file.path, number))
+    if not found and file.language in ("toml", "ini", "yaml", "json"):
+        matched = [(n, line, key) for n, line in enumerate(file.lines, 1) if (key := _KEY.match(line))]
+        least = min((len(line) - len(line.lstrip()) for _, line, _ in matched), default=0)
+        for number, line, key in matched:
+            if len(line) - len(line.lstrip()) == least:
+                found.setdefault(key[1], Setting(key[1], file.path, number))
+    return list(found.values())[:limit]

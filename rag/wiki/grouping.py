@@ -1,0 +1,100 @@
+"""Which folders get a page of their own: as many as the size of the code asks for.
+
+A folder that holds more than a page's share of the code is split: those of its folders that are worth a
+page get one, what is left stays on the page of the folder itself. The share is the size of the repository
+over the number of pages that fits it, one for about 1,500 lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rag.wiki.survey import File
+
+LINES_A_PAGE = 1500
+_LEAST_SHARE = 150
+_FEW_PAGES = 4
+_WORTH = 3
+"""A folder with a third of the share is worth a page where its parent is split."""
+
+
+@dataclass(slots=True)
+class Group:
+    """The files of one page, and the groups below it. `folder` is "" for the top of the repository."""
+
+    folder: str
+    files: list[File] = field(default_factory=list)
+    inner: list[Group] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Folder:
+    path: str
+    files: list[File] = field(default_factory=list)
+    folders: dict[str, _Folder] = field(default_factory=dict)
+    lines: int = 0
+
+    def all_files(self) -> list[File]:
+        return [*self.files, *(file for inner in self.folders.values() for file in inner.all_files())]
+
+
+def groups(files: Sequence[File], max_pages: int) -> list[Group]:
+    """The groups of code files, outer before inner, by path; at most `max_pages`. [] for no files.
+
+    Args:
+        files: the files to spread over pages.
+        max_pages: at least 1.
+    """
+    top = _tree(files)
+    if not top.lines:
+        return []
+    wanted = min(max(top.lines // LINES_A_PAGE, _FEW_PAGES), max_pages)
+    share = max(_LEAST_SHARE, top.lines / wanted)
+    while True:
+        found = _split(top, share)
+        flat = list(flattened(found))
+        if len(flat) <= max_pages:
+            return flat
+        share *= 1.2
+
+
+def flattened(found: Iterable[Group]) -> Iterable[Group]:
+    """All groups, outer before inner."""
+    for group in found:
+        yield group
+        yield from flattened(group.inner)
+
+
+def _tree(files: Sequence[File]) -> _Folder:
+    top = _Folder("")
+    for file in files:
+        lines = len(file.lines)
+        here = top
+        here.lines += lines
+        for depth, part in enumerate(parts := file.path.split("/")[:-1], start=1):
+            if part not in here.folders:
+                here.folders[part] = _Folder("/".join(parts[:depth]))
+            here = here.folders[part]
+            here.lines += lines
+        here.files.append(file)
+    return top
+
+
+def _split(folder: _Folder, share: float) -> list[Group]:
+    """The group of a folder with its inner groups; those alone where nothing is left for it."""
+    if folder.lines <= share and folder.path:
+        while len(folder.folders) == 1 and not folder.files:
+            folder = next(iter(folder.folders.values()))
+        return [Group(folder.path, folder.all_files())]
+    group = Group(folder.path, list(folder.files))
+    for name in sorted(folder.folders):
+        inner = folder.folders[name]
+        if inner.lines * _WORTH >= share:
+            group.inner += _split(inner, share)
+        else:
+            group.files += inner.all_files()
+    if not folder.path:
+        # The top of a repository is no package: its folders stand beside what else there is.
+        return [*group.inner, *([Group("", group.files)] if group.files else [])]
+    return [group] if group.files else group.inner

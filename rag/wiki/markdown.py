@@ -1,0 +1,115 @@
+"""Markdown in which the words of strangers are only words.
+
+Viewers differ in what they read as markup, so outside fenced blocks nothing of a repository stands as it
+is: letters that mean something to one of them become entities, which all of them show and none obeys. No
+`<` of ours or of theirs is ever written outside a fence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from rag.quoting import fence, visible
+
+_MEANING = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|@(?=\w)")
+_LINE_BEGIN = re.compile(r"^(\s*)([-+=>:]|\d+(?=[.)]))")
+_PLAIN_CODE = re.compile(r"[\w .,:;/()\[\]{}*=+\-@#!?'\"%^$~&>…→]+")
+_CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
+
+
+def plain(text: str) -> str:
+    """`text` on one line as words, whatever is in it."""
+    escaped = _MEANING.sub(lambda match: f"&#{ord(match[0])};", " ".join(visible_words(text).split()))
+    return _LINE_BEGIN.sub(lambda match: f"{match[1]}&#{ord(match[2][0])};{match[2][1:]}", escaped)
+
+
+_NO_TAGS = str.maketrans({"<": "‹", ">": "›", '"': "”"})
+
+
+def untagged(text: str) -> str:
+    """`text` on one line with lookalikes for what begins and ends a tag, for viewers that escape nothing."""
+    return " ".join(visible_words(text).split()).translate(_NO_TAGS)
+
+
+def title(text: str) -> str:
+    """`text` as a heading: as words, and without tags even where a viewer copies headings into its menus."""
+    return plain(untagged(text))
+
+
+def words(text: str) -> str:
+    """`text` on one line as words, but what stands between backticks in it as code."""
+    text = " ".join(visible_words(text).split())
+    parts, position = [], 0
+    for match in _CODE_SPAN.finditer(text):
+        parts += [plain(text[position : match.start()]), code(match[1] or match[2])]
+        position = match.end()
+    parts.append(plain(text[position:]))
+    return _joined(text, parts) if position else parts[0]
+
+
+def _joined(text: str, parts: Sequence[str]) -> str:
+    """Parts whose outer spaces were lost, with a space where the text has one."""
+    spans = list(_CODE_SPAN.finditer(text))
+    made = parts[0]
+    for number, span in enumerate(spans):
+        before = " " if span.start() and text[span.start() - 1] == " " else ""
+        after = " " if text[span.end() : span.end() + 1] == " " else ""
+        made += before + parts[2 * number + 1] + after + parts[2 * number + 2]
+    return made
+
+
+def visible_words(text: str) -> str:
+    """`text` with its line ends as spaces; other characters that do not print become visible escapes."""
+    return visible(re.sub(r"[\r\n\t\f\v]+", " ", text))
+
+
+def code(text: str) -> str:
+    """`text` between backticks; as plain words where that would not be safe in every viewer."""
+    text = " ".join(visible_words(text).split())
+    return f"`{text}`" if text and _PLAIN_CODE.fullmatch(text) else plain(text)
+
+
+def link(label: str, url: str) -> str:
+    """A link whose label is Markdown already; only the label when there is no address."""
+    return f"[{label}]({url})" if url else label
+
+
+def url_path(path: str) -> str:
+    """A path as part of an address."""
+    return quote(path.encode("utf-8", "surrogateescape"), safe="/-._~")
+
+
+def block(text: str, language: str = "") -> str:
+    """`text` in a fence that it cannot close."""
+    text = "\n".join(visible(line.expandtabs(4)) for line in text.rstrip("\n").split("\n"))
+    mark = fence(text)
+    return f"{mark}{re.sub(r'[^A-Za-z0-9+-]', '', language)}\n{text}\n{mark}"
+
+
+def blockquote(text: str) -> str:
+    """Paragraphs as a quotation, each on one line."""
+    paragraphs = [words(paragraph) for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
+    return "\n>\n".join(f"> {paragraph}" for paragraph in paragraphs)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are Markdown already; "" when it has no rows."""
+    lines = [f"| {' | '.join(cell or ' ' for cell in row)} |" for row in rows]
+    if not lines:
+        return ""
+    return "\n".join([f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}", *lines])
+
+
+def bullets(items: Iterable[str]) -> str:
+    """A list of items that are Markdown already."""
+    return "\n".join(f"- {item}" for item in items)
+
+
+def sentence(text: str, limit: int = 220) -> str:
+    """The beginning of `text`: its first sentence, cut at a word with `…` when that is too long."""
+    text = " ".join(text.split())
+    end = re.search(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[^a-z])", text)
+    first = text[: end.start()].rstrip() if end else text
+    return first if len(first) <= limit else first[:limit].rsplit(" ", 1)[0].rstrip(",;:") + " …"

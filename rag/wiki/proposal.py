@@ -1,0 +1,148 @@
+"""A model says which pages a wiki has; what it says of files and relations is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from rag.errors import WikiStructureInvalid
+from rag.service.dialog import Dialog
+from rag.service.loop import converse
+from rag.types import Answer, DialogTurn, Hit, Prepared, Usage
+from rag.wiki.outline import parse_structure_xml
+from rag.wiki.prose import template_path
+from rag.wiki.state import WikiState
+from rag.wiki.structure import files_about, new_id, readmes, sections_of, with_relations
+from rag.wiki.survey import Survey
+from rag.wiki.values import WikiPage, WikiStructure
+
+if TYPE_CHECKING:
+    from rag.retrieval.search import Found
+    from rag.service import Engine, Repository
+
+_PLAN_TOKENS = 4_000
+_MAX_FILES_LISTED = 1_500
+_MAX_FILES_A_PAGE = 30
+
+
+class _PlanDialog(Dialog):
+    """The plan is asked for with the repository's documents as sources."""
+
+    documents: Sequence[Hit] = ()
+
+    def search(self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None) -> Found:
+        found = super().search("overview", k=k, turns=())
+        return replace(found, hits=tuple(self.documents))
+
+    def prepare(self, question: str, *, standalone: str | None = None, k: int = 12) -> Prepared:
+        return replace(super().prepare(question, standalone=standalone, k=k), confidence=None)
+
+
+def plan_pages(
+    engine: Engine,
+    repository: Repository,
+    structure: WikiStructure,
+    state: WikiState,
+    *,
+    max_pages: int,
+    force: bool,
+    spent: Callable[[Usage], None],
+) -> WikiStructure:
+    """The structure with the pages a model named, as the last run kept them unless `force` asks anew.
+
+    Files that do not exist are left out; a page left without any gets those that a search finds.
+
+    Raises:
+        ProviderError, ConfigError: the model failed.
+        WikiStructureInvalid: what it answered is no plan.
+    """
+    if state.plan and not force:
+        planned = [_read(page) for page in state.plan]
+    else:
+        planned = parse_structure_xml(_asked(engine, repository, structure, max_pages, spent))
+    pages = checked_pages(structure.survey, planned, repository, max_pages)
+    state.plan = [asdict(page) for page in pages]
+    return replace(structure, pages=tuple(pages), sections=tuple(sections_of(pages)))
+
+
+def _read(kept: dict[str, object]) -> WikiPage:
+    lists = {name: tuple(value) for name, value in kept.items() if isinstance(value, list)}
+    return WikiPage(**{**kept, **lists})  # type: ignore[arg-type]
+
+
+def _asked(
+    engine: Engine,
+    repository: Repository,
+    structure: WikiStructure,
+    max_pages: int,
+    spent: Callable[[Usage], None],
+) -> str:
+    settings = engine.settings
+    planner = engine.with_settings(
+        template=str(template_path(settings.home, "wiki_structure")),
+        answer_tokens=min(max(_PLAN_TOKENS, settings.answer_tokens), settings.context_tokens // 2),
+    )
+    dialog = _PlanDialog(planner, [repository], name="")
+    store, paths = repository.store, set(readmes(structure.survey)[:1])
+    first = [c for c in range(len(store)) if store.file_path(int(store.file[c])) in paths][:6]
+    dialog.documents = [store.hit(chunk, 1.0, {}) for chunk in first]
+    with closing(converse(dialog, _question(structure, max_pages), planner.generator())) as pieces:
+        for piece in pieces:
+            if isinstance(piece, Answer):
+                spent(piece.usage)
+                return piece.text
+    raise AssertionError("a conversation ends with its answer")
+
+
+def _question(structure: WikiStructure, max_pages: int) -> str:
+    """The limit, the notes, the pages that follow the code, and the files by name."""
+    code = [page for page in structure.pages if page.kind == "package"]
+    files = [file.path for file in structure.survey.of_kind("code", "doc", "config")][:_MAX_FILES_LISTED]
+    return "\n".join(
+        [
+            f"Pages: at most {max_pages}",
+            *(f"Note: {' '.join(note.split())}" for note in structure.notes),
+            "Packages:",
+            *(f"{page.title}: {' '.join(page.description.split())}" for page in code),
+            "Files:",
+            *files,
+        ]
+    )
+
+
+def checked_pages(
+    surveyed: Survey, planned: Sequence[WikiPage], repository: Repository, max_pages: int
+) -> list[WikiPage]:
+    """Planned pages with ids of ours, files that exist and relations to each other.
+
+    Raises:
+        WikiStructureInvalid: no page is left.
+    """
+    used = {"index"}
+    ids = {page.id: new_id(page.title, used) for page in planned[:max_pages]}
+    pages = []
+    for page in planned[:max_pages]:
+        files = tuple(
+            dict.fromkeys(p for path in page.file_paths if (p := path.strip("./")) in surveyed.files)
+        )
+        question = f"{page.title}. {page.description}"
+        pages.append(
+            replace(
+                page,
+                id=ids[page.id],
+                file_paths=files[:_MAX_FILES_A_PAGE]
+                or files_about(surveyed, question, question, repository.searcher),
+                related_pages=tuple(ids[name] for name in page.related_pages if name in ids),
+                kind="asked",
+                parent="",
+            )
+        )
+    if not pages:
+        raise WikiStructureInvalid("the plan of the pages names none; ask again, or follow the code")
+    related = with_relations(surveyed, pages)
+    return [
+        replace(r, related_pages=p.related_pages or r.related_pages)
+        for p, r in zip(pages, related, strict=True)
+    ]

@@ -1,0 +1,199 @@
+"""What code says of itself: docstrings, the comments above a definition, the introduction of a document.
+
+Only quoted, with its lines; nothing is made up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rag.corpus.definitions import plain_title
+from rag.wiki.values import Quote
+
+_STRING_BEGIN = re.compile(r"\s*[rRuU]?(\"\"\"|'''|\"|')")
+_MAX_DOC_LINES = 200
+_MAX_HEAD_LINES = 12
+_MAX_SIGNATURE = 110
+
+_HASH = frozenset({"python", "ruby", "bash", "yaml", "toml", "make", "docker", "ini", "perl", "r"})
+_DASHES = frozenset({"sql", "lua"})
+_LICENSE = re.compile(r"copyright|licen[cs]ed?\b|SPDX-|all rights reserved", re.IGNORECASE)
+_MACHINE = re.compile(
+    r"^(?:!|-\*-|vim:|eslint|prettier|noqa|type:|pylint|mypy|ruff|@ts-|tslint|istanbul|nolint|go:|\+build|region"
+    r"|endregion|pragma|#region|global |jshint|flow\b|@flow|clang-format|=+$|-+$|\*+$|#+$)",
+    re.IGNORECASE,
+)
+_DECORATION = re.compile(r"^\s*(?:@[\w.]+|#\[|\[\w+|template\s*<|__attribute__)")
+_FREE = re.compile(r"\s*(?:$|package\b|import\b|use\b|#|mod\b|namespace\b|'use|\"use)")
+_TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:|\\(?:param|return)|Args?:|Returns?:|Raises:|Parameters\b)")
+
+
+def docstring(lines: Sequence[str], path: str, row: int, end: int) -> Quote | None:
+    """The first paragraph of the Python string that stands first in rows `row` to `end`, if one does."""
+    while row < end and (not lines[row].strip() or lines[row].lstrip().startswith("#")):
+        row += 1
+    begin = _STRING_BEGIN.match(lines[row]) if row < end else None
+    if begin is None:
+        return None
+    mark, text = begin[1], lines[row][begin.end() :]
+    taken: list[str] = []
+    for number in range(row, min(end, row + _MAX_DOC_LINES)):
+        body = text if number == row else lines[number]
+        inside, closed, _ = body.partition(mark)
+        if (not inside.strip() and any(t.strip() for t in taken)) or _TAG.match(inside):
+            return _quote(taken, path, row + 1)
+        taken.append(inside)
+        if closed or len(mark) == 1:
+            return _quote(taken, path, row + 1) if closed else None
+    return None
+
+
+def comment_above(lines: Sequence[str], path: str, row: int, language: str) -> Quote | None:
+    """The first paragraph of the comment that ends right above a row, decorations in between or not."""
+    bottom = row - 1
+    while bottom >= 0 and _DECORATION.match(lines[bottom]):
+        bottom -= 1
+    top = bottom
+    if bottom >= 0 and lines[bottom].rstrip().endswith("*/") and language not in _HASH:
+        while top >= 0 and "/*" not in lines[top]:
+            top -= 1
+        if top < 0 or not lines[top].lstrip().startswith("/*"):
+            return None
+        return _comment(lines[top : bottom + 1], path, top)
+    marks = _line_marks(language)
+    while top >= 0 and lines[top].lstrip().startswith(marks):
+        top -= 1
+    return _comment(lines[top + 1 : bottom + 1], path, top + 1) if top < bottom else None
+
+
+def head_comment(lines: Sequence[str], path: str, language: str) -> Quote | None:
+    """The first paragraph of the comment at the top of a file, a licence and marks for tools left out."""
+    row, marks = 0, _line_marks(language)
+    while row < min(len(lines), 60):
+        line = lines[row].strip()
+        if not line or line.startswith(("#!", "<?php", "package ", "'use strict'", '"use strict"')):
+            row += 1
+            continue
+        end = row
+        if line.startswith("/*") and language not in _HASH:
+            while end < len(lines) and "*/" not in lines[end]:
+                end += 1
+            end += 1
+        else:
+            while end < len(lines) and lines[end].lstrip().startswith(marks):
+                end += 1
+        if end == row:
+            return None
+        block = lines[row:end]
+        if language not in _HASH | _DASHES and not _FREE.match(lines[end] if end < len(lines) else ""):
+            return None  # it belongs to the definition below
+        if not _LICENSE.search("".join(block)) and (found := _comment(block, path, row)):
+            return found
+        row = end
+    return None
+
+
+def _line_marks(language: str) -> tuple[str, ...]:
+    if language in _HASH:
+        return ("#",)
+    return ("--",) if language in _DASHES else ("//",)
+
+
+def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
+    """A comment's first paragraph of words, without its marks."""
+    taken: list[str] = []
+    first = row + 1
+    for number, line in enumerate(lines):
+        words = re.sub(r"^\s*(?:/\*+!?|\*+/|\*|//+!?|#+|--+)\s?|\s*\*+/\s*$", "", line).strip()
+        if _MACHINE.match(words) or _TAG.match(words):
+            words = ""
+        if words and not taken:
+            first = row + number + 1
+        if not words and taken:
+            break
+        if words:
+            taken.append(words)
+    return _quote(taken, path, first)
+
+
+def _quote(taken: Sequence[str], path: str, first: int) -> Quote | None:
+    """The lines with text among those taken; the quotation begins where its first word stands."""
+    skipped = next((n for n, line in enumerate(taken) if line.strip()), len(taken))
+    words = [line.strip() for line in taken[skipped:] if line.strip()]
+    text = " ".join(words)
+    if not re.search(r"\w", text):
+        return None
+    return Quote(text, path, first + skipped, first + skipped + len(words) - 1)
+
+
+def signature(lines: Sequence[str], row: int, end: int, name: str) -> str:
+    """The head of a definition on one line, from its first line that holds the name up to its body."""
+    own = name.rpartition(".")[2]
+    begin = next((n for n in range(row, min(end, row + 20)) if own in lines[n]), row)
+    depth, head = 0, ""
+    for line in lines[begin : min(end, begin + _MAX_HEAD_LINES)]:
+        for position, sign in enumerate(line):
+            depth += (sign in "([") - (sign in ")]")
+            if depth <= 0 and (sign in "{;" or line.startswith("=>", position) or _ends_head(line, position)):
+                return _short(head + line[:position], own)
+        head += line.rstrip("\n") + " "
+    return _short(head.split("\n")[0], own) if depth <= 0 else f"{own}(…)"
+
+
+def _ends_head(line: str, position: int) -> bool:
+    """Whether the colon here ends a Python head: nothing but a comment, or a one-line body, follows."""
+    return line[position] == ":" and (line[position + 1 :].strip() == "" or line[position + 1] in " #")
+
+
+def _short(head: str, name: str) -> str:
+    text = re.sub(r"([(\[])\s+", r"\1", re.sub(r",?\s+([)\]])", r"\1", " ".join(head.split())))
+    text = re.sub(
+        r"^(?:export\s+|default\s+|async\s+|public\s+|static\s+|pub(?:\([^)]*\))?\s+|final\s+)+", "", text
+    )
+    text = re.sub(r"^(?:def|function\*?|func|fn|class|const|let|var)\s+", "", text)
+    text = re.sub(r"\s*=$", "", text)
+    if text and len(text) <= _MAX_SIGNATURE and name in text:
+        return text
+    return f"{name}(…)" if "(" in text else name
+
+
+_BADGE = re.compile(r"^\s*(?:\[?!\[|<|\.\. |:\w[\w-]*:|#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )")
+
+
+def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
+    """The first paragraphs of a document that are words, without markup: not titles, badges, lists, code."""
+    found: list[Quote] = []
+    paragraph: list[str] = []
+    first, fenced = 1, False
+    lines = [*text.split("\n")[:400], ""]
+    for number, line in enumerate(lines, start=1):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+            line = ""
+        underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
+        if not fenced and line.strip() and not (_BADGE.match(line) or underlined or line.startswith("    ")):
+            if not paragraph:
+                first = number
+            paragraph.append(line.strip().removeprefix(">").strip())
+            continue
+        if paragraph:
+            words = plain_title(" ".join(paragraph))
+            if len(words.split()) > 3:
+                found.append(Quote(words, path, first, first + len(paragraph) - 1))
+            paragraph = []
+        if len(found) == limit:
+            break
+    return found
+
+
+def title_of(text: str, path: str) -> Quote:
+    """The title of a document: its first heading, else the name of the file."""
+    lines = text.split("\n")[:80]
+    for number, line in enumerate(lines):
+        below = lines[number + 1] if number + 1 < len(lines) else ""
+        if heading := re.match(r"#{1,3}\s+(.+?)\s*#*$", line):
+            return Quote(plain_title(heading[1]), path, number + 1, number + 1)
+        if line.strip() and re.fullmatch(r"([=\-~*#^])\1{2,}\s*", below) and not re.match(r"\W{3,}$", line):
+            return Quote(plain_title(line.strip()), path, number + 1, number + 1)
+    return Quote(path.rpartition("/")[2], path, 1, 1)

@@ -1,0 +1,318 @@
+"""Which file of the repository an import means, as far as paths tell. What they do not tell is left out.
+
+A target is a file, or for Go and Java's `.*` a folder, which ends in "/".
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from rag.wiki.syntax import Import
+
+_STANDARD = sys.stdlib_module_names
+_JS_ENDINGS = ("", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".vue", ".svelte", ".d.ts", ".json")
+_JS_INDEXES = tuple(f"/index{ending}" for ending in _JS_ENDINGS[1:])
+
+
+class Binding(NamedTuple):
+    """What an import brings: `name` of `target` ("" for the target itself) is called `here` in the file."""
+
+    target: str
+    name: str
+    here: str
+
+
+class Resolver:
+    """Looks imports up among the files of one repository.
+
+    Args:
+        texts: the text of each file, by path.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._files = texts.keys()
+        self._by_language: Mapping[str, Callable[[str, Import], Iterator[Binding]]] = {
+            "python": self._python,
+            "javascript": self._javascript,
+            "typescript": self._javascript,
+            "tsx": self._javascript,
+            "go": self._go,
+            "rust": self._rust,
+            "java": self._java,
+            "c": self._c,
+            "cpp": self._c,
+            "ruby": self._ruby,
+            "php": self._php,
+        }
+
+    def bindings(self, path: str, language: str, imported: Import) -> list[Binding]:
+        """What an import of the file at `path` brings from this repository; [] for what lies elsewhere."""
+        resolve = self._by_language.get(language)
+        if resolve is None:
+            return []
+        found = dict.fromkeys(resolve(path, imported))
+        return [binding for binding in found if binding.target != path]
+
+    # ------------------------------------------------------------ look-ups
+
+    @cached_property
+    def folders(self) -> set[str]:
+        """All folders that hold a file, however deep; "" is the root."""
+        found = {""}
+        for path in self._files:
+            folder = posixpath.dirname(path)
+            while folder and folder not in found:
+                found.add(folder)
+                folder = posixpath.dirname(folder)
+        return found
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for path in self._files:
+            found[posixpath.basename(path)].append(path)
+        return found
+
+    def _only_file(self, tail: str) -> str | None:
+        """The one file whose path ends in these parts; None when there are several, or none."""
+        tail = posixpath.normpath(tail)
+        candidates = self._by_name.get(posixpath.basename(tail), [])
+        ending = [path for path in candidates if path == tail or path.endswith(f"/{tail}")]
+        return ending[0] if len(ending) == 1 else None
+
+    def _named(self, name: str) -> list[str]:
+        return sorted(self._by_name.get(name, []), key=lambda path: (-path.count("/"), path))
+
+    # ------------------------------------------------------------ Python
+
+    def _python(self, path: str, imported: Import) -> Iterator[Binding]:
+        dots = len(imported.module) - len(imported.module.lstrip("."))
+        parts = [part for part in imported.module[dots:].split(".") if part]
+        if dots:
+            folder = posixpath.dirname(path)
+            for _ in range(dots - 1):
+                if not folder:
+                    return
+                folder = posixpath.dirname(folder)
+            roots = [folder]
+        elif not parts or parts[0] in _STANDARD:
+            return
+        else:
+            roots = self._python_roots(path)
+        for root in roots:
+            base = posixpath.join(root, *parts)
+            module = self._python_module(base)
+            found = list(self._python_names(base, module, imported))
+            if found:
+                yield from found
+                return
+
+    def _python_names(self, base: str, module: str | None, imported: Import) -> Iterator[Binding]:
+        if module is not None and not imported.names:
+            yield Binding(module, "", "")
+        for name, here in imported.names:
+            inner = self._python_module(posixpath.join(base, name)) if name not in ("", "*") else None
+            if inner is not None:
+                yield Binding(inner, "", here)
+            elif module is not None:
+                yield Binding(module, name, here)
+
+    def _python_module(self, base: str) -> str | None:
+        candidates = (f"{base}.py", posixpath.join(base, "__init__.py"), f"{base}.pyi")
+        return next((path for path in candidates if path in self._files), None)
+
+    def _python_roots(self, path: str) -> list[str]:
+        """Where absolute imports may begin: folders above that are no packages, then `src`, then the top."""
+        roots = []
+        folder = posixpath.dirname(path)
+        while folder:
+            if posixpath.join(folder, "__init__.py") not in self._files:
+                roots.append(folder)
+            folder = posixpath.dirname(folder)
+        return [*roots, "", "src"]
+
+    # ------------------------------------------------------------ JavaScript, TypeScript
+
+    def _javascript(self, path: str, imported: Import) -> Iterator[Binding]:
+        module = imported.module
+        if module.startswith("."):
+            bases = [posixpath.normpath(posixpath.join(posixpath.dirname(path), module))]
+        else:
+            name = "/".join(module.split("/")[: 2 if module.startswith("@") else 1])
+            folder = self._node_packages.get(name)
+            if folder is None:
+                return
+            inner = module[len(name) :].strip("/")
+            bases = [posixpath.join(folder, part, inner).rstrip("/") for part in ("", "src")]
+        target = next((found for base in bases if (found := self._script(base))), None)
+        if target is not None:
+            names = imported.names or (("", ""),)
+            yield from (Binding(target, name, here) for name, here in names)
+
+    def _script(self, base: str) -> str | None:
+        stem = re.sub(r"\.[cm]?jsx?$", "", base)
+        for start in dict.fromkeys((base, stem)):
+            for ending in (*_JS_ENDINGS, *_JS_INDEXES):
+                candidate = (start + ending).lstrip("/")
+                if candidate in self._files:
+                    return candidate
+        return None
+
+    @cached_property
+    def _node_packages(self) -> Mapping[str, str]:
+        """The folders of the repository's own packages, by name."""
+        found = {}
+        for path in self._named("package.json"):
+            try:
+                described = json.loads(self._texts[path])
+            except ValueError:
+                continue  # a package without a readable description has no name
+            if isinstance(described, dict) and isinstance(described.get("name"), str):
+                found[described["name"]] = posixpath.dirname(path)
+        return found
+
+    # ------------------------------------------------------------ Go
+
+    def _go(self, path: str, imported: Import) -> Iterator[Binding]:
+        for module, folder in self._go_modules:
+            if imported.module == module or imported.module.startswith(f"{module}/"):
+                inside = posixpath.join(folder, imported.module[len(module) :].strip("/")).rstrip("/")
+                if inside in self.folders:
+                    yield from (Binding(f"{inside}/", name, here) for name, here in imported.names)
+                return
+
+    @cached_property
+    def _go_modules(self) -> list[tuple[str, str]]:
+        found = []
+        for path in self._named("go.mod"):
+            if named := re.search(r"^module\s+(\S+)", self._texts[path], re.MULTILINE):
+                found.append((named[1].strip('"'), posixpath.dirname(path)))
+        return sorted(found, key=lambda module: -len(module[0]))
+
+    # ------------------------------------------------------------ Rust
+
+    def _rust(self, path: str, imported: Import) -> Iterator[Binding]:
+        crate = self._crate_of(path)
+        own = self._rust_module_folder(path)
+        if imported.module.startswith("mod "):
+            if target := self._rust_file(posixpath.join(own, imported.module[4:])):
+                yield Binding(target, "", imported.names[0][1])
+            return
+        first, *parts = imported.module.split("::")
+        if first == "crate" and crate is not None:
+            base = posixpath.join(crate, "src")
+        elif first == "self":
+            base = own
+        elif first == "super":
+            base = posixpath.dirname(own)
+            while parts and parts[0] == "super":
+                base, parts = posixpath.dirname(base), parts[1:]
+        elif first in self._crates:
+            base = posixpath.join(self._crates[first], "src")
+        else:
+            return
+        yield from self._rust_path(base, parts, imported.names[0][1])
+
+    def _rust_path(self, base: str, parts: list[str], here: str) -> Iterator[Binding]:
+        """The longest part of the path that is a file; what is left, if it is one name, lies in it."""
+        for length in range(len(parts), -1, -1):
+            target = self._rust_file(posixpath.join(base, *parts[:length]), is_root=length == 0)
+            if target is not None:
+                rest = parts[length:]
+                yield Binding(target, rest[0] if len(rest) == 1 else "", here if len(rest) <= 1 else "")
+                return
+
+    def _rust_file(self, base: str, *, is_root: bool = False) -> str | None:
+        endings = ("/lib.rs", "/main.rs", "/mod.rs") if is_root else (".rs", "/mod.rs")
+        candidates = [base + ending for ending in endings] + ([f"{base}.rs"] if is_root else [])
+        return next((path for path in candidates if path in self._files), None)
+
+    @staticmethod
+    def _rust_module_folder(path: str) -> str:
+        folder, name = posixpath.split(path)
+        return folder if name in ("lib.rs", "main.rs", "mod.rs") else posixpath.join(folder, name[:-3])
+
+    def _crate_of(self, path: str) -> str | None:
+        folder = posixpath.dirname(path)
+        while True:
+            if posixpath.join(folder, "Cargo.toml") in self._files:
+                return folder
+            if not folder:
+                return None
+            folder = posixpath.dirname(folder)
+
+    @cached_property
+    def _crates(self) -> Mapping[str, str]:
+        found = {}
+        for path in self._named("Cargo.toml"):
+            section = self._texts[path].partition("[package]")[2]
+            if named := re.search(r'^name\s*=\s*"([^"]+)"', section, re.MULTILINE):
+                found[named[1].replace("-", "_")] = posixpath.dirname(path)
+        return found
+
+    # ------------------------------------------------------------ Java, C, Ruby, PHP
+
+    def _java(self, path: str, imported: Import) -> Iterator[Binding]:
+        base = imported.module.replace(".", "/")
+        name, here = imported.names[0]
+        target = self._only_file(f"{base}.java")
+        if target is not None:
+            yield Binding(target, name, here)
+        elif name == "*":
+            folders = [f for f in self.folders if f == base or f.endswith(f"/{base}")]
+            yield from (Binding(f"{folder}/", "*", "*") for folder in folders[:1] if len(folders) == 1)
+
+    def _c(self, path: str, imported: Import) -> Iterator[Binding]:
+        written = imported.module
+        system = written.startswith("<")
+        written = written.strip("<>")
+        beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), written))
+        target = beside if not system and beside in self._files else None
+        if target is None and (not system or "/" in written):
+            target = self._only_file(written)
+        if target is not None:
+            yield Binding(target, "*", "*")
+
+    def _ruby(self, path: str, imported: Import) -> Iterator[Binding]:
+        name = imported.module if imported.module.endswith(".rb") else f"{imported.module}.rb"
+        if imported.module.startswith("."):
+            target: str | None = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+        else:
+            target = next((p for p in (f"lib/{name}", name) if p in self._files), None)
+            target = target or self._only_file(f"lib/{name}")
+        if target in self._files and target is not None:
+            yield Binding(target, "*", "*")
+
+    def _php(self, path: str, imported: Import) -> Iterator[Binding]:
+        parts = imported.module.split("\\")
+        target = self._psr4(imported.module)
+        if target is None and len(parts) > 1:
+            target = self._only_file("/".join(parts[-2:]) + ".php")
+        if target is not None:
+            yield Binding(target, parts[-1], imported.names[0][1])
+
+    def _psr4(self, name: str) -> str | None:
+        for prefix, folder in self._psr4_folders:
+            if name.startswith(prefix):
+                candidate = posixpath.join(folder, name[len(prefix) :].replace("\\", "/")) + ".php"
+                if candidate in self._files:
+                    return candidate
+        return None
+
+    @cached_property
+    def _psr4_folders(self) -> list[tuple[str, str]]:
+        found = []
+        for path in self._named("composer.json"):
+            top = posixpath.dirname(path)
+            for match in re.finditer(r'"([\w\\]+\\\\)"\s*:\s*"([^"]*)"', self._texts[path]):
+                folder = posixpath.normpath(posixpath.join(top, match[2])) if match[2] or top else ""
+                found.append((match[1].replace("\\\\", "\\"), "" if folder == "." else folder))
+        return sorted(found, key=lambda pair: -len(pair[0]))

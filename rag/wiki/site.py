@@ -1,0 +1,134 @@
+"""What lies around the pages: `mkdocs.yml`, `llms.txt`, copies of the cited files, the drawing of diagrams.
+
+Nothing here is fetched when a page is opened. MkDocs is not needed to read the pages, and not imported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from rag.wiki.links import page_file
+from rag.wiki.markdown import plain, untagged
+from rag.wiki.survey import File
+from rag.wiki.values import WikiPage, WikiStructure
+
+MERMAID_FILE = "assets/mermaid.min.js"
+DRAWING_FILE = "assets/diagrams.js"
+STYLE_FILE = "assets/wiki.css"
+
+STYLE = """\
+.wy-nav-content { max-width: 1100px; }
+.wy-table-responsive table td, .wy-table-responsive table th { white-space: normal; }
+.wy-table-responsive table td { overflow-wrap: anywhere; min-width: 6em; }
+"""
+
+DRAWING_SCRIPT = """\
+// Draws the diagrams of this wiki. Labels are text: nothing in them is run or followed.
+document.addEventListener("DOMContentLoaded", function () {
+  if (!window.mermaid) { return; }
+  window.mermaid.initialize({ startOnLoad: false, securityLevel: "strict", maxTextSize: 50000 });
+  var codes = document.querySelectorAll("pre > code.language-mermaid, pre > code.mermaid");
+  codes.forEach(function (code, number) {
+    var holder = document.createElement("div");
+    window.mermaid.render("diagram-" + number, code.textContent).then(function (drawn) {
+      holder.innerHTML = drawn.svg;
+      code.parentElement.replaceWith(holder);
+    });
+  });
+});
+"""
+
+_COPY_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_COPY_STYLE = (
+    "body{margin:0;font:13px/1.5 ui-monospace,Menlo,Consolas,monospace;background:#fff;color:#1f2328}"
+    "h1{font-size:14px;padding:.6em 1em;margin:0;background:#f6f8fa;border-bottom:1px solid #d1d9e0}"
+    "ol{margin:0;padding:.5em 0 2em 5em}li{white-space:pre-wrap;overflow-wrap:anywhere;padding-left:.8em}"
+    "li::marker{color:#818b98}li:target{background:#fff8c5}"
+)
+
+
+def mkdocs_yml(structure: WikiStructure, *, commit: str, draws: bool) -> str:
+    """The settings for MkDocs: navigation as the pages nest, a theme that needs nothing from elsewhere.
+
+    Args:
+        structure: the pages.
+        commit: what the pages were written from, "" when unknown.
+        draws: whether the scripts that draw diagrams lie beside the pages.
+    """
+    lines = [
+        f"site_name: {_yaml(untagged(structure.title))}",
+        f"site_description: {_yaml(untagged(structure.description))}",
+        'docs_dir: "docs"',
+        'site_dir: "site"',
+        "use_directory_urls: false",
+        "theme:",
+        '  name: "readthedocs"',
+        "  highlightjs: false",
+        "  navigation_depth: 4",
+        "markdown_extensions:",
+        '  - "fenced_code"',
+        '  - "tables"',
+        "validation:",
+        "  links:",
+        "    anchors: warn",
+        "    unrecognized_links: warn",
+    ]
+    if commit:
+        lines.append(f"copyright: {_yaml(f'Written from commit {commit}')}")
+    lines += ["extra_css:", f"  - {_yaml(STYLE_FILE)}"]
+    if draws:
+        lines += ["extra_javascript:", f"  - {_yaml(MERMAID_FILE)}", f"  - {_yaml(DRAWING_FILE)}"]
+    return "\n".join([*lines, "nav:", *_nav(structure, "", 1), ""])
+
+
+def _nav(structure: WikiStructure, parent: str, depth: int) -> list[str]:
+    lines = []
+    for page in structure.children(parent):
+        indent, inner = "  " * depth, structure.children(page.id)
+        title = _yaml(untagged(page.title))
+        if inner:
+            lines += [f"{indent}- {title}:", f"{indent}    - {title}: {_yaml(page_file(page))}"]
+            lines += _nav(structure, page.id, depth + 2)
+        else:
+            lines.append(f"{indent}- {title}: {_yaml(page_file(page))}")
+    return lines
+
+
+def _yaml(value: Any) -> str:
+    """A value as YAML: JSON, which is part of it, without signs that YAML's readers refuse."""
+    return json.dumps(value, ensure_ascii=True)
+
+
+def llms_txt(structure: WikiStructure, *, commit: str) -> str:
+    """The list of pages for programs that read, as llmstxt.org describes it."""
+    pages: Mapping[str, WikiPage] = {page.id: page for page in structure.pages}
+    lines = [f"# {plain(structure.title)}", ""]
+    if structure.description:
+        lines += [f"> {plain(structure.description)}", ""]
+    if commit:
+        lines += [f"Written from commit {commit}.", ""]
+    for section in structure.sections:
+        lines += [f"## {plain(section.title)}", ""]
+        for page in (pages[name] for name in section.pages):
+            lines.append(f"- [{plain(page.title)}](docs/{page_file(page)}): {plain(page.description)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def copy_html(file: File) -> str:
+    """A file as a page on which each line can be linked to. It holds text only: no script, no address."""
+    rows = "".join(f'<li id="L{number}">{escape(line)}\n</li>' for number, line in enumerate(_shown(file), 1))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_COPY_POLICY}">'
+        f"<title>{escape(file.path)}</title><style>{_COPY_STYLE}</style></head>"
+        f"<body><h1>{escape(file.path)}</h1><ol>{rows}</ol></body></html>\n"
+    )
+
+
+def _shown(file: File) -> Sequence[str]:
+    lines = [line.rstrip("\r").replace("\0", "\N{REPLACEMENT CHARACTER}") for line in file.lines]
+    return lines[:-1] if len(lines) > 1 and not lines[-1] else lines

@@ -1,0 +1,135 @@
+"""What a wiki was written from: kept beside it, so that the next run writes only what changed.
+
+One JSON file in the wiki's folder. For each page it holds the file, a hash of what was written, a
+fingerprint of what it was made of, the blob ids of the files it cites, and the prose a model wrote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rag.errors import WikiUnwritable
+from rag.types import Usage
+
+STATE_FILE = ".rag-wiki.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProseCitation:
+    """A source that prose cites: its number in the text, its lines, and the blob they are lines of."""
+
+    n: int
+    path: str
+    start: int
+    end: int
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """What a model wrote for a page. `fingerprint` stands for all that it was asked with."""
+
+    text: str
+    fingerprint: str
+    model: str
+    citations: tuple[ProseCitation, ...] = ()
+    invented: int = 0
+    conversation: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class PageState:
+    """A page as it was last written. `error` says why it has no prose though it was asked for."""
+
+    file: str
+    sha256: str
+    fingerprint: str
+    sources: Mapping[str, str]
+    prose: Prose | None = None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class WikiState:
+    """All pages by id, the copies of cited files with their blobs by file name, and a model's plan."""
+
+    pages: dict[str, PageState] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
+    plan: list[dict[str, Any]] = field(default_factory=list)
+
+
+def sha256(text: str) -> str:
+    """SHA-256 of a text, hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def read_state(folder: Path) -> WikiState | None:
+    """The state of the wiki in a folder; None when there is none, or one of another version.
+
+    Raises:
+        WikiUnwritable: it is there and cannot be read.
+    """
+    path = folder / STATE_FILE
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise WikiUnwritable(
+            f"{path} cannot be read: {error}; remove it to have the wiki written anew"
+        ) from error
+    if not isinstance(read, dict) or read.get("version") != VERSION:
+        return None
+    try:
+        return WikiState(
+            {name: _page(page) for name, page in read["pages"].items()}, read["copies"], read["plan"]
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise WikiUnwritable(
+            f"{path} is damaged ({error!r}); remove it to have the wiki written anew"
+        ) from error
+
+
+def _page(read: dict[str, Any]) -> PageState:
+    prose = read.pop("prose")
+    if prose is not None:
+        citations = tuple(ProseCitation(**citation) for citation in prose.pop("citations"))
+        prose = Prose(**{**prose, "usage": Usage(**prose["usage"])}, citations=citations)
+    return PageState(**read, prose=prose)
+
+
+def write_state(folder: Path, state: WikiState) -> None:
+    """Write the state, whole or not at all."""
+    pages = {name: asdict(page) for name, page in sorted(state.pages.items())}
+    value = {"version": VERSION, "pages": pages, "copies": state.copies, "plan": state.plan}
+    write_text(folder / STATE_FILE, json.dumps(value, ensure_ascii=True, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all, its folder made where it is missing.
+
+    Raises:
+        WikiUnwritable: the system does not let us.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+                file.write(text)
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise WikiUnwritable(f"cannot write {path}: {error}; choose another folder with -o") from error

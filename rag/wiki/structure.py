@@ -1,0 +1,375 @@
+"""Which pages a wiki has: from the code itself, or as the repository's steering file asks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rag.retrieval.search import search
+from rag.wiki.entry_points import MANIFESTS
+from rag.wiki.grouping import Group, groups
+from rag.wiki.markdown import sentence
+from rag.wiki.steering import Steering, read_steering
+from rag.wiki.survey import File, Survey, survey
+from rag.wiki.values import Importance, Quote, WikiPage, WikiSection, WikiStructure
+
+if TYPE_CHECKING:
+    from rag.retrieval.search import Searcher
+    from rag.service import Repository
+
+MAX_PAGES = 60
+_FIXED = 6
+_RELATED = 6
+_ASKED_FILES = 12
+_PACKAGE_DOCS = (
+    "__init__.py",
+    "README.md",
+    "README.rst",
+    "doc.go",
+    "lib.rs",
+    "mod.rs",
+    "index.ts",
+    "index.js",
+)
+
+
+def wiki_structure(
+    repository: Repository, *, max_pages: int = MAX_PAGES, steering: Steering | None = None
+) -> WikiStructure:
+    """The pages of a repository's wiki, from its open store; nothing is written and no model asked.
+
+    Args:
+        repository: as `Engine.repository` gives it.
+        max_pages: at least 1; pages that the steering file asks for are all made.
+        steering: what is asked for; by default the repository's own `.devin/wiki.json`.
+
+    Raises:
+        WikiSteeringInvalid: the steering file cannot be read.
+    """
+    surveyed = survey(repository)
+    asked = read_steering(surveyed) if steering is None else steering
+    return structure_of(surveyed, max_pages=max_pages, steering=asked, searcher=repository.searcher)
+
+
+def structure_of(
+    surveyed: Survey,
+    *,
+    max_pages: int = MAX_PAGES,
+    steering: Steering | None = None,
+    searcher: Searcher | None = None,
+) -> WikiStructure:
+    """The same from a survey. The `searcher` finds the files of pages that are asked for by name."""
+    if max_pages < 1:
+        raise ValueError(f"a wiki has at least 1 page, not {max_pages}")
+    steering = steering or Steering()
+    if steering.pages:
+        pages = _asked_pages(surveyed, steering, searcher)
+    else:
+        pages = _pages_of_code(surveyed, max_pages)
+    return WikiStructure(
+        id="wiki",
+        title=surveyed.name,
+        description=describe(surveyed),
+        pages=tuple(pages),
+        sections=tuple(sections_of(pages)),
+        survey=surveyed,
+        notes=steering.notes,
+    )
+
+
+def describe(surveyed: Survey) -> str:
+    """What the repository says of itself in its first document; "" when it says nothing."""
+    for path in readmes(surveyed):
+        if found := surveyed.summary(path):
+            return sentence(found.text, 400)
+    return ""
+
+
+def readmes(surveyed: Survey) -> list[str]:
+    """The documents at the top that introduce the repository, the README first."""
+    top = [file.path for file in surveyed.of_kind("doc") if "/" not in file.path]
+    named = [path for path in top if re.match(r"readme\b", path, re.IGNORECASE)]
+    return sorted(named, key=lambda path: (not path.endswith((".md", ".rst")), path))
+
+
+# ---------------------------------------------------------------- from the code
+
+
+def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
+    found = groups(surveyed.of_kind("code"), max(1, max_pages - _FIXED))
+    used: set[str] = {"index", *(page.id for page in _fixed_pages(surveyed))}
+    packages = _package_pages(surveyed, found, used)
+    fixed = {page.id: page for page in _fixed_pages(surveyed)}
+    before = [fixed[name] for name in ("overview", "architecture") if name in fixed]
+    after = [page for name, page in fixed.items() if name not in ("overview", "architecture")]
+    pages = [*before, *packages, *after]
+    # What a small limit leaves no room for is what a reader misses least.
+    while len(pages) > max_pages:
+        pages.remove(after.pop() if after else before.pop() if len(before) > 1 else pages[-1])
+    return pages
+
+
+def _fixed_pages(surveyed: Survey) -> list[WikiPage]:
+    manifests = [path for path in surveyed.files if path.rpartition("/")[2] in MANIFESTS]
+    manifests.sort(key=lambda path: (path.count("/"), path))
+    code = surveyed.of_kind("code")
+    tests, configs = surveyed.of_kind("test"), surveyed.of_kind("config")
+    docs = surveyed.of_kind("doc")
+    pages = [
+        WikiPage(
+            "overview",
+            "Overview",
+            "What the repository is, what it holds, and where it starts",
+            "high",
+            (*readmes(surveyed), *manifests[:10]),
+            kind="overview",
+        )
+    ]
+    central = _central(surveyed, code)
+    if code:
+        pages += [
+            WikiPage(
+                "architecture",
+                "Architecture",
+                "The packages and how they depend on each other",
+                "high",
+                central,
+                kind="architecture",
+            ),
+            WikiPage(
+                "api",
+                "Public API",
+                "The public classes and functions, the most used first",
+                "medium",
+                central,
+                kind="api",
+            ),
+        ]
+    listed: list[tuple[list[File], WikiPage]] = [
+        (tests, WikiPage("testing", "Testing", "Which tests touch which code", kind="testing")),
+        (
+            configs,
+            WikiPage(
+                "configuration", "Configuration", "Configuration files and settings", kind="configuration"
+            ),
+        ),
+        (
+            docs,
+            WikiPage(
+                "documentation", "Documentation", "The repository's own documents", kind="documentation"
+            ),
+        ),
+    ]
+    for files, page in listed:
+        if files:
+            paths = sorted((file.path for file in files), key=lambda path: (path.count("/"), path))
+            pages.append(replace(page, importance="low", file_paths=tuple(paths)))
+    return pages
+
+
+def _central(surveyed: Survey, code: Sequence[File], limit: int = 20) -> tuple[str, ...]:
+    used = _imported(surveyed)
+    paths = sorted((file.path for file in code), key=lambda path: (-used[path], path))
+    return tuple(paths[:limit])
+
+
+def _imported(surveyed: Survey) -> Counter[str]:
+    """How many files import each file."""
+    return Counter(
+        path
+        for source, target in {(link.source, link.target) for link in surveyed.links}
+        for path in surveyed.files_of(target)
+        if surveyed.files[source].kind != "test"
+    )
+
+
+def _package_pages(surveyed: Survey, found: Sequence[Group], used: set[str]) -> list[WikiPage]:
+    ids = {group.folder: new_id(group.folder or "other code", used) for group in found}
+    parents = {inner.folder: group.folder for group in found for inner in group.inner}
+    page_of = {file.path: ids[group.folder] for group in found for file in group.files}
+    between = page_links(surveyed, page_of)
+    imported = _imported(surveyed)
+    weights = {ids[group.folder]: sum(len(file.lines) for file in group.files) for group in found}
+    pages = []
+    for group in found:
+        page_id = ids[group.folder]
+        paths = sorted((f.path for f in group.files), key=lambda path: (-imported[path], path))
+        near: Counter[str] = Counter()
+        for (source, target), count in between.items():
+            if page_id in (source, target):
+                near[target if source == page_id else source] += count
+        parent = parents.get(group.folder)
+        pages.append(
+            WikiPage(
+                page_id,
+                group.folder or "Other code",
+                _package_description(surveyed, group),
+                _importance(page_id, weights, between),
+                tuple(paths),
+                tuple(name for name, _ in sorted(near.items(), key=lambda n: (-n[1], n[0]))[:_RELATED]),
+                ids[parent] if parent is not None else "",
+                kind="package",
+            )
+        )
+    return pages
+
+
+def page_links(surveyed: Survey, page_of: dict[str, str]) -> Counter[tuple[str, str]]:
+    """How many imports lead from the files of one page to those of another, by pairs of page ids."""
+    between: Counter[tuple[str, str]] = Counter()
+    for link in surveyed.links:
+        source = page_of.get(link.source)
+        targets = {page_of.get(path) for path in surveyed.files_of(link.target)} - {None, source}
+        if source is not None:
+            between.update((source, target) for target in targets if target is not None)
+    return between
+
+
+def _importance(page_id: str, weights: dict[str, int], between: Counter[tuple[str, str]]) -> Importance:
+    """By size and by how many other pages depend on it: the upper third is high, the lower third low."""
+
+    def score(name: str) -> float:
+        dependents = sum(1 for _, target in between if target == name)
+        return weights[name] / max(1, max(weights.values())) + dependents / max(1, len(weights))
+
+    rank = sorted(weights, key=lambda name: (-score(name), name)).index(page_id) / len(weights)
+    return "high" if rank < 1 / 3 else "medium" if rank < 2 / 3 else "low"
+
+
+def package_quote(surveyed: Survey, folder: str) -> Quote | None:
+    """What the package in a folder says of itself in the file that is there for it; None for nothing."""
+    for path in (f"{folder}/{name}" for name in _PACKAGE_DOCS if folder):
+        if path in surveyed.files and (quote := surveyed.summary(path)):
+            return quote
+    return None
+
+
+def _package_description(surveyed: Survey, group: Group) -> str:
+    """What the package says of itself; else what it is in numbers."""
+    if quote := package_quote(surveyed, group.folder):
+        return sentence(quote.text)
+    files, lines = len(group.files), sum(len(file.lines) for file in group.files)
+    folders = sorted({file.path.rpartition("/")[0].partition("/")[0] or "the top" for file in group.files})
+    where = group.folder or ", ".join(folders[:8]) + (" and more" if len(folders) > 8 else "")
+    return f"{files:,} {'file' if files == 1 else 'files'}, {lines:,} lines in {where}"
+
+
+def new_id(title: str, used: set[str]) -> str:
+    """An id of letters, digits and dashes that was not given yet."""
+    base = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "page"
+    found, number = base, 2
+    while found in used:
+        found, number = f"{base}-{number}", number + 1
+    used.add(found)
+    return found
+
+
+# ---------------------------------------------------------------- as asked
+
+
+def _asked_pages(surveyed: Survey, steering: Steering, searcher: Searcher | None) -> list[WikiPage]:
+    used = {"index"}
+    ids = {page.title: new_id(page.title, used) for page in steering.pages}
+    order = _parents_first([(page.title, page.parent) for page in steering.pages])
+    by_title = {page.title: page for page in steering.pages}
+    pages = []
+    for title in order:
+        page = by_title[title]
+        about = " ".join((page.title, page.purpose, *page.notes))
+        pages.append(
+            WikiPage(
+                ids[title],
+                title,
+                page.purpose,
+                "medium" if page.parent else "high",
+                files_about(surveyed, about, f"{page.title}. {page.purpose}", searcher),
+                parent=ids[page.parent] if page.parent else "",
+                notes=page.notes,
+            )
+        )
+    return with_relations(surveyed, pages)
+
+
+def files_about(
+    surveyed: Survey, text: str, question: str, searcher: Searcher | None, limit: int = _ASKED_FILES
+) -> tuple[str, ...]:
+    """Files that a text names by path or folder, then those that a search for the question finds."""
+    named: list[str] = []
+    for word in dict.fromkeys(re.findall(r"[\w.@+/-]*[\w/]", text)):
+        path = word.strip("./")
+        if path in surveyed.files:
+            named.append(path)
+        elif "/" in word and path:
+            named += [other for other in surveyed.files if other.startswith(f"{path}/")][:limit]
+    found = search([searcher], question, k=2 * limit).hits if searcher is not None else ()
+    return tuple(dict.fromkeys([*named, *(hit.path for hit in found)]))[:limit]
+
+
+def with_relations(surveyed: Survey, pages: Sequence[WikiPage]) -> list[WikiPage]:
+    """The pages, related where they share files or the files of one import those of the other."""
+    homes: dict[str, list[str]] = {}
+    for page in pages:
+        for path in page.file_paths:
+            homes.setdefault(path, []).append(page.id)
+    near: dict[str, Counter[str]] = {page.id: Counter() for page in pages}
+
+    def join(sources: Iterable[str], targets: Iterable[str], weight: int) -> None:
+        for source in sources:
+            for target in targets:
+                if source != target:
+                    near[source][target] += weight
+                    near[target][source] += weight
+
+    for shared in homes.values():
+        join(shared, shared, 1)
+    for link in surveyed.links:
+        if link.source in homes and link.target in homes:
+            join(homes[link.source], homes[link.target], 1)
+    return [
+        replace(page, related_pages=tuple(name for name, _ in near[page.id].most_common(_RELATED)))
+        for page in pages
+    ]
+
+
+def _parents_first(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Titles in the order given, each page followed by what lies under it."""
+
+    def below(parent: str) -> Iterable[str]:
+        for title, above in pairs:
+            if above == parent:
+                yield title
+                yield from below(title)
+
+    return list(below(""))
+
+
+# ---------------------------------------------------------------- sections
+
+
+def sections_of(pages: Sequence[WikiPage]) -> list[WikiSection]:
+    """Sections as DeepWiki shows them; pages that have pages below them make sections of their own."""
+    parents = [page for page in pages if any(other.parent == page.id for other in pages)]
+    own = {page.id: f"section-{page.id}" for page in parents}
+    kinds = (
+        ("Overview", ("overview", "architecture", "api")),
+        ("Code", ("package",)),
+        ("Topics", ("asked",)),
+        ("Project", ("testing", "configuration", "documentation")),
+    )
+    sections: list[WikiSection] = []
+    for title, wanted in kinds:
+        inside = [page for page in pages if page.kind in wanted and not page.parent]
+        if inside:
+            subsections = tuple(own[page.id] for page in inside if page.id in own)
+            ids = tuple(page.id for page in inside)
+            sections.append(WikiSection(f"section-{len(sections) + 1}", title, ids, subsections))
+    for page in parents:
+        inside = [other for other in pages if other.parent == page.id]
+        subsections = tuple(own[other.id] for other in inside if other.id in own)
+        sections.append(
+            WikiSection(own[page.id], page.title, tuple(other.id for other in inside), subsections)
+        )
+    return sections

@@ -1,0 +1,413 @@
+"""What the code itself tells: files, definitions, imports and calls of one repository.
+
+Everything is read from an open store; the work tree is not touched. Files are parsed when something about
+them is first asked, and once. Imports and calls that cannot be looked up among the files are left out.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from rag.corpus.languages import kind_of, language_of_path
+from rag.corpus.outline import outline
+from rag.types import Checkout, Kind
+from rag.wiki import quotes
+from rag.wiki.resolve import Binding, Resolver
+from rag.wiki.syntax import Import, RawCall, References, references
+from rag.wiki.values import Call, Link, Quote, Symbol
+
+if TYPE_CHECKING:
+    from rag.corpus.definitions import Definition
+    from rag.database.store import Store
+    from rag.service import Repository
+
+_REEXPORTS = 3
+_KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as the store holds it."""
+
+    path: str
+    text: str
+    blob: str
+    language: str
+    kind: Kind
+    lines: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """The folder it lies in, "" for the top."""
+        return self.path.rpartition("/")[0]
+
+
+class Survey:
+    """A repository's files and what is known of them.
+
+    Args:
+        name: what people call the repository.
+        files: by path, in the order of their paths.
+        checkout: where the files come from; None for texts that come from nowhere.
+    """
+
+    def __init__(self, name: str, files: Mapping[str, File], checkout: Checkout | None = None) -> None:
+        self.name, self.files, self.checkout = name, files, checkout
+        self._symbols: dict[str, tuple[Symbol, ...]] = {}
+        self._references: dict[str, References] = {}
+        self._lock = threading.RLock()
+
+    def of_kind(self, *kinds: Kind) -> list[File]:
+        """The files of these kinds, by path."""
+        return [file for file in self.files.values() if file.kind in kinds]
+
+    # ------------------------------------------------------------ definitions
+
+    def symbols(self, path: str) -> tuple[Symbol, ...]:
+        """The functions and classes of a file with their members, in order, outer before inner."""
+        with self._lock:
+            if path not in self._symbols:
+                self._symbols[path] = tuple(_symbols(self.files[path]))
+            return self._symbols[path]
+
+    def summary(self, path: str) -> Quote | None:
+        """What a file says of itself at its top."""
+        file = self.files[path]
+        if file.kind == "doc":
+            return next(iter(quotes.introduction(file.text, path, limit=1)), None)
+        if file.language == "python":
+            found = quotes.docstring(file.lines, path, 0, len(file.lines))
+            if found is not None:
+                return found
+        return quotes.head_comment(file.lines, path, file.language)
+
+    # ------------------------------------------------------------ imports
+
+    def references(self, path: str) -> References:
+        """The imports and calls of a file as they are written."""
+        with self._lock:
+            if path not in self._references:
+                file = self.files[path]
+                self._references[path] = references(file.text, file.language)
+            return self._references[path]
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        return Resolver({path: file.text for path, file in self.files.items()})
+
+    @cached_property
+    def imports(self) -> Mapping[str, tuple[tuple[Import, Binding], ...]]:
+        """What each file brings from the repository, by its path; files that bring nothing are left out."""
+        with self._lock:
+            found = {}
+            for path, file in self.files.items():
+                brought = [
+                    (imported, binding)
+                    for imported in self.references(path).imports
+                    for binding in self._resolver.bindings(path, file.language, imported)
+                ]
+                if brought:
+                    found[path] = tuple(brought)
+            return found
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """Which file imports which file or folder, each pair and line once, by path and line."""
+        found = {
+            Link(path, binding.target, imported.start, imported.end): None
+            for path, brought in self.imports.items()
+            for imported, binding in brought
+        }
+        return tuple(sorted(found, key=lambda link: (link.source, link.start, link.target)))
+
+    @cached_property
+    def _links_from(self) -> Mapping[str, list[Link]]:
+        found: dict[str, list[Link]] = defaultdict(list)
+        for link in self.links:
+            found[link.source].append(link)
+        return found
+
+    @cached_property
+    def _links_to(self) -> Mapping[str, list[Link]]:
+        found: dict[str, list[Link]] = defaultdict(list)
+        for link in self.links:
+            for path in self.files_of(link.target):
+                found[path].append(link)
+        return found
+
+    def links_from(self, path: str) -> list[Link]:
+        """The imports of a file, by line."""
+        return self._links_from.get(path, [])
+
+    def links_to(self, path: str) -> list[Link]:
+        """The imports that mean a file, by path and line."""
+        return self._links_to.get(path, [])
+
+    def files_of(self, target: str) -> list[str]:
+        """The files that a link's target means: itself, or the code of the folder."""
+        if not target.endswith("/"):
+            return [target]
+        return [f.path for f in self._in_folder.get(target[:-1], ()) if f.kind == "code"]
+
+    @cached_property
+    def _in_folder(self) -> Mapping[str, list[File]]:
+        found: dict[str, list[File]] = defaultdict(list)
+        for file in self.files.values():
+            found[file.folder].append(file)
+        return found
+
+    # ------------------------------------------------------------ calls
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """Which definition calls which, by path and line, as far as names tell for certain."""
+        with self._lock:
+            return tuple(call for path in self.files for call in _Callees(self, path).calls())
+
+    @cached_property
+    def callers(self) -> Mapping[Symbol, tuple[Call, ...]]:
+        """The calls of each definition, by path and line."""
+        found: dict[Symbol, list[Call]] = defaultdict(list)
+        for call in self.calls:
+            found[call.callee].append(call)
+        return {symbol: tuple(calls) for symbol, calls in found.items()}
+
+    def lookup(self, target: str, name: str, depth: int = _REEXPORTS) -> Symbol | None:
+        """The definition of `name` in a file or folder, through re-exports; None when there is no such."""
+        for path in self.files_of(target):
+            if found := self._by_name(path).get(name):
+                return found
+        if depth and not target.endswith("/"):
+            first, _, rest = name.partition(".")
+            for _, binding in self.imports.get(target, ()):
+                if binding.here == first and (
+                    inner := ".".join(part for part in (binding.name, rest) if part)
+                ):
+                    return self.lookup(binding.target, inner, depth - 1)
+        return None
+
+    def _by_name(self, path: str) -> Mapping[str, Symbol]:
+        if path not in self._names:
+            self._names[path] = {symbol.qualified_name: symbol for symbol in reversed(self.symbols(path))}
+        return self._names[path]
+
+    @cached_property
+    def _names(self) -> dict[str, Mapping[str, Symbol]]:
+        return {}
+
+    def beside(self, path: str, name: str) -> Symbol | None:
+        """The definition of `name` in this file, or in its folder where the language shares one scope."""
+        file = self.files[path]
+        if file.language == "go":
+            return self.lookup(f"{file.folder}/", name, 0) if file.folder else self.lookup(path, name, 0)
+        return self._by_name(path).get(name)
+
+    @cached_property
+    def c_functions(self) -> Mapping[str, Symbol]:
+        """The functions of C that are defined once in the whole repository, by name."""
+        found: dict[str, list[Symbol]] = defaultdict(list)
+        for path, file in self.files.items():
+            if file.language in ("c", "cpp"):
+                for symbol in self.symbols(path):
+                    if not symbol.scope and symbol.unit == "function":
+                        found[symbol.name].append(symbol)
+        return {name: symbols[0] for name, symbols in found.items() if len(symbols) == 1}
+
+
+class _Callees:
+    """Looks up what one file calls."""
+
+    def __init__(self, survey: Survey, path: str) -> None:
+        self.survey, self.path = survey, path
+        self.language = survey.files[path].language
+        self.bound = {b.here: b for _, b in survey.imports.get(path, ()) if b.here not in ("", "*")}
+
+    def calls(self) -> Iterator[Call]:
+        raw = self.survey.references(self.path).calls
+        if not raw:
+            return
+        callers = self._callers()
+        for call in raw:
+            caller = callers.get(call.line)
+            callee = self._callee(call, caller)
+            if callee is not None and callee != caller:
+                yield Call(self.path, caller, callee, call.line)
+
+    def _callers(self) -> dict[int, Symbol]:
+        """The innermost definition at each line."""
+        return {
+            line: symbol
+            for symbol in self.survey.symbols(self.path)
+            for line in range(symbol.start, symbol.end + 1)
+        }
+
+    def _callee(self, call: RawCall, caller: Symbol | None) -> Symbol | None:
+        first = call.receiver or call.name
+        if first in ("self", "this", "cls"):
+            return self._member(call.name, caller)
+        if caller is not None and first in _parameters(caller.signature):
+            return None  # a parameter has this name
+        binding = self.bound.get(first)
+        if binding is not None:
+            name = ".".join(part for part in (binding.name, call.name if call.receiver else "") if part)
+            name = call.name if self.language == "java" and not call.receiver else name
+            return self.survey.lookup(binding.target, name) if name else None
+        if call.receiver:
+            return self.survey.beside(self.path, f"{call.receiver}.{call.name}")
+        if self.language in ("java", "ruby") and (member := self._member(call.name, caller)):
+            return member
+        found = self.survey.beside(self.path, call.name)
+        if found is None and self.language in ("c", "cpp"):
+            return self.survey.c_functions.get(call.name)
+        return found
+
+    def _member(self, name: str, caller: Symbol | None) -> Symbol | None:
+        """A method of the class the caller belongs to."""
+        if caller is None or not caller.scope:
+            return None
+        return self.survey.beside(self.path, f"{caller.scope}.{name}")
+
+
+@lru_cache(maxsize=1024)
+def _parameters(signature: str) -> frozenset[str]:
+    """The words between the brackets of a head, its parameters among them."""
+    return frozenset(re.findall(r"\w+", signature.partition("(")[2]))
+
+
+# ---------------------------------------------------------------- reading the store
+
+
+def read_files(store: Store) -> dict[str, File]:
+    """All files of a store, by path: a file's chunks, in order, are the file; an empty one has none."""
+    parts: dict[int, list[str]] = defaultdict(list)
+    about: dict[int, tuple[str, str, str, Kind]] = {}
+    dead, numbers = store.dead, store.file.tolist()
+    for chunk, number in enumerate(numbers):
+        if dead is None or not dead[chunk]:
+            hit = store.hit(chunk, 0.0, {})
+            parts[number].append(hit.text)
+            about.setdefault(number, (hit.path, hit.blob, hit.language, hit.kind))
+    files = {}
+    for path, (_, size, blob) in store.known_files().items():
+        language = language_of_path(path)
+        if blob and not size and language is not None:
+            files[path] = File(path, "", blob, language, kind_of(path, language), ("",))
+    for number, (path, blob, language, kind) in about.items():
+        text = "".join(parts[number])
+        files[path] = File(path, text, blob, language, kind, tuple(text.split("\n")))
+    return dict(sorted(files.items()))
+
+
+_surveys: OrderedDict[tuple[str, str], Survey] = OrderedDict()
+_surveys_lock = threading.Lock()
+
+
+def survey(repository: Repository) -> Survey:
+    """The survey of an open repository. The last few are kept, so that asking again costs nothing."""
+    checkout = repository.checkout
+    key = (str(repository.store.header["id"]), f"{checkout.commit} {checkout.dirty}")
+    with _surveys_lock:
+        found = _surveys.pop(key, None)
+        if found is None:
+            found = Survey(repository.source.name, read_files(repository.store), checkout)
+        _surveys[key] = found
+        while len(_surveys) > _KEPT:
+            _surveys.popitem(last=False)
+    return found
+
+
+# ---------------------------------------------------------------- definitions
+
+_NOT_EXPORTED = re.compile(r"\b(?:private|protected|fileprivate|internal)\b")
+
+
+def _symbols(file: File) -> Iterator[Symbol]:
+    if file.kind == "config" and file.language != "python":
+        return
+    lines = [line + "\n" for line in file.lines[:-1]] + ([file.lines[-1]] if file.lines[-1] else [])
+    exports = _exports(file)
+    found = outline(file.text, lines, file.language, lambda start, end: False)
+    for definition in _flat(found):
+        if definition.unit in ("function", "class"):
+            yield _symbol(file, definition, exports)
+
+
+def _flat(definitions: list[Definition]) -> Iterator[Definition]:
+    for definition in definitions:
+        yield definition
+        yield from _flat(definition.members)
+
+
+def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Symbol:
+    row, end = definition.start, definition.end
+    summary = None
+    if file.language == "python":
+        body = _python_body(file.lines, row, end, definition.symbol)
+        summary = quotes.docstring(file.lines, file.path, body, end)
+    else:
+        summary = quotes.comment_above(file.lines, file.path, row, file.language)
+    return Symbol(
+        path=file.path,
+        name=definition.symbol,
+        scope=definition.scope,
+        unit=definition.unit,
+        start=row + 1,
+        end=end,
+        signature=quotes.signature(file.lines, row, end, definition.symbol),
+        public=_is_public(file, definition, exports),
+        summary=summary,
+    )
+
+
+_PYTHON_HEAD = re.compile(r"\s*(?:async\s+)?(?:def|class)\s")
+
+
+def _python_body(lines: tuple[str, ...], row: int, end: int, name: str) -> int:
+    """The row after the head of a Python definition."""
+    row = next((n for n in range(row, end) if name in lines[n] and _PYTHON_HEAD.match(lines[n])), row)
+    depth = 0
+    for number in range(row, min(end, row + 60)):
+        line = lines[number].partition("#")[0].rstrip()
+        depth += sum(line.count(sign) for sign in "([{") - sum(line.count(sign) for sign in ")]}")
+        if depth <= 0 and line.endswith(":"):
+            return number + 1
+    return end
+
+
+def _exports(file: File) -> set[str] | None:
+    """Names that a JavaScript file exports by a list or an assignment; None where there is no such rule."""
+    if file.language not in ("javascript", "typescript", "tsx"):
+        return None
+    found: set[str] = set()
+    for listed in re.finditer(r"^(?:export|module\.exports\s*=)\s*\{([^}]*)\}", file.text, re.MULTILINE):
+        found |= {part.split()[0] for part in re.split(r"[,:]", listed[1]) if part.split()}
+    found |= set(re.findall(r"^(?:module\.)?exports(?:\.(?:\w+))?\s*=\s*(\w+)", file.text, re.MULTILINE))
+    return found | set(re.findall(r"^export\s+default\s+(\w+)\s*;?\s*$", file.text, re.MULTILINE))
+
+
+def _is_public(file: File, definition: Definition, exports: set[str] | None) -> bool:
+    """Whether others are meant to use a definition, by the language's own sign of it."""
+    head = next((line for line in file.lines[definition.start : definition.end] if line.strip()), "")
+    names = [*definition.scope.split("."), definition.symbol] if definition.scope else [definition.symbol]
+    if any(name.startswith(("_", "#")) for name in names):
+        return False
+    language = file.language
+    if exports is not None:
+        if definition.scope:
+            return definition.symbol != "constructor" and not _NOT_EXPORTED.search(head.partition("(")[0])
+        return names[0] in exports or head.lstrip().startswith("export")
+    if language == "go":
+        return all(name[:1].isupper() for name in names)
+    if language == "rust":
+        return any(
+            re.match(r"\s*pub\b", line) for line in file.lines[definition.start : definition.start + 6]
+        )
+    if language in ("c", "cpp"):
+        return not head.lstrip().startswith("static")
+    return not _NOT_EXPORTED.search(head.partition("(")[0])

@@ -1,0 +1,125 @@
+"""The plain values of a wiki: what doors pass on. The names of the fields follow DeepWiki's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rag.wiki.survey import Survey
+
+Importance = Literal["high", "medium", "low"]
+PageKind = Literal[
+    "overview", "architecture", "package", "api", "testing", "configuration", "documentation", "asked"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WikiPage:
+    """One page, before it is written.
+
+    `file_paths` are the files it is about, the most telling first. `parent` is the id of the page it lies
+    under, "" at the top; `related_pages` are ids. `notes` are what the repository's steering file says to
+    whoever writes the page. `kind` decides what is on it; an "asked" page is one that the steering file or
+    a model named.
+    """
+
+    id: str
+    title: str
+    description: str
+    importance: Importance = "medium"
+    file_paths: tuple[str, ...] = ()
+    related_pages: tuple[str, ...] = ()
+    parent: str = ""
+    notes: tuple[str, ...] = ()
+    kind: PageKind = "asked"
+
+
+@dataclass(frozen=True, slots=True)
+class WikiSection:
+    """A group of pages, by their ids, in order."""
+
+    id: str
+    title: str
+    pages: tuple[str, ...]
+    subsections: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WikiStructure:
+    """All pages of a wiki in reading order, parents before their children.
+
+    `notes` are the steering file's notes on the repository. `survey` is what the pages are written from.
+    """
+
+    id: str
+    title: str
+    description: str
+    pages: tuple[WikiPage, ...]
+    sections: tuple[WikiSection, ...]
+    survey: Survey = field(repr=False, compare=False)
+    notes: tuple[str, ...] = ()
+
+    def page(self, page_id: str) -> WikiPage:
+        """The page of this id. Raises KeyError."""
+        for page in self.pages:
+            if page.id == page_id:
+                return page
+        raise KeyError(page_id)
+
+    def children(self, page_id: str) -> tuple[WikiPage, ...]:
+        """The pages under a page ("" for the top), in order."""
+        return tuple(page for page in self.pages if page.parent == page_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Words of the repository, and the lines where they stand."""
+
+    text: str
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A definition. `scope` is what encloses it, with dots; `signature` is its head on one line.
+
+    `summary` is the first paragraph of its documentation, None when it has none.
+    """
+
+    path: str
+    name: str
+    scope: str
+    unit: str
+    start: int
+    end: int
+    signature: str
+    public: bool
+    summary: Quote | None = None
+
+    @property
+    def qualified_name(self) -> str:
+        """Scope and name, joined by a dot."""
+        return f"{self.scope}.{self.name}" if self.scope else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One file (or a folder, which ends in "/") is imported by another, on these lines."""
+
+    source: str
+    target: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A definition calls another, on this line of its file. A caller of None is the file's own level."""
+
+    path: str
+    caller: Symbol | None
+    callee: Symbol
+    line: int

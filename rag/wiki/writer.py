@@ -1,0 +1,356 @@
+"""A wiki is written into a folder: page by page, several at once, and again only where something changed.
+
+    DIR/docs/index.md, *.md     the pages
+    DIR/docs/source/…           copies of cited files, where no forge shows them
+    DIR/mkdocs.yml, llms.txt    navigation for MkDocs and for programs
+    DIR/.rag-wiki.json          what each page was made of
+
+A page is written as soon as it is done, and noted in the state file: a run that is broken off goes on where
+it was. A page whose prose fails is written without it and says so; the others go on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag.errors import ConfigError, RagError, WikiUnwritable
+from rag.wiki import site
+from rag.wiki.budget import Purse
+from rag.wiki.links import Cited, FileLinks, ForgeLinks, copy_name, page_file
+from rag.wiki.markdown import plain
+from rag.wiki.pages import PageWriter, Rendered
+from rag.wiki.proposal import plan_pages
+from rag.wiki.prose import Cancelled, ProseWriter, as_markdown
+from rag.wiki.report import PageResult, Progress, WikiOptions, WikiReport
+from rag.wiki.state import (
+    STATE_FILE,
+    PageState,
+    Prose,
+    WikiState,
+    read_state,
+    sha256,
+    write_state,
+    write_text,
+)
+from rag.wiki.steering import read_steering
+from rag.wiki.structure import structure_of
+from rag.wiki.survey import Survey, survey
+from rag.wiki.values import WikiPage, WikiStructure
+
+if TYPE_CHECKING:
+    from rag.service import Engine, Repository
+
+_FORMAT = "1"
+"""Part of every fingerprint: raised when pages are to be written anew because they are written otherwise."""
+_WITH_PROSE = frozenset({"overview", "architecture", "package", "asked"})
+
+
+class WikiBuilder:
+    """Writes the wiki of one repository into one folder.
+
+    Args:
+        engine: names the model and keeps its conversations.
+        repository: open, as `Engine.repository` gives it; one index serves all pages.
+        folder: where the wiki goes: empty, missing, or a wiki written before.
+        options: see `WikiOptions`.
+        progress: told each page's result as it comes, how many are done, and how many there are. Called from
+            the thread that called `build`.
+        cancel: when set, no page is begun and no further text is taken from the model.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        repository: Repository,
+        folder: Path,
+        options: WikiOptions | None = None,
+        *,
+        progress: Progress = lambda result, done, total: None,
+        cancel: threading.Event | None = None,
+    ) -> None:
+        self.engine, self.repository = engine, repository
+        self.folder = folder.absolute()
+        self.options = options or WikiOptions()
+        self.progress, self.cancel = progress, cancel or threading.Event()
+        self.notes: list[str] = []
+        self._purse = Purse(self.options.budget_tokens, self.options.budget_usd)
+        self._state = WikiState()
+
+    @cached_property
+    def survey(self) -> Survey:
+        """The repository without the wiki itself, should it lie within."""
+        whole = survey(self.repository)
+        root = self.repository.checkout.root
+        if not self.folder.is_relative_to(root) or self.folder == root:
+            return whole
+        inside = self.folder.relative_to(root).as_posix() + "/"
+        if not any(path.startswith(inside) for path in whole.files):
+            return whole
+        files = {path: file for path, file in whole.files.items() if not path.startswith(inside)}
+        return Survey(whole.name, files, whole.checkout)
+
+    @property
+    def writes_prose(self) -> bool:
+        """Whether a model writes."""
+        return self.options.prose and self.engine.settings.has_model
+
+    def build(self) -> WikiReport:
+        """Write what is new or changed.
+
+        Raises:
+            WikiUnwritable: the folder holds something else, or cannot be written.
+            WikiSteeringInvalid: the repository's steering file cannot be read.
+            ConfigError: the options contradict each other.
+        """
+        self._check()
+        self._state = self._known_state()
+        structure = self._structure()
+        cited_at = ForgeLinks(
+            self.repository.checkout, {path: file.blob for path, file in self.survey.files.items()}
+        )
+        self._links = FileLinks(None if self.options.copies else cited_at.lines)
+        self._writer = PageWriter(structure, self._links)
+        results = list(self._all_pages(structure))
+        removed = [] if self.cancel.is_set() else self._remove_stale(structure)
+        self._write_site(structure)
+        write_state(self.folder, self._state)
+        order = {page.id: number for number, page in enumerate(structure.pages)}
+        results.sort(key=lambda result: order[result.page.id])
+        return WikiReport(
+            self.folder, structure, tuple(results), tuple(removed), tuple(self.notes), self.cancel.is_set()
+        )
+
+    # ------------------------------------------------------------ before
+
+    def _check(self) -> None:
+        if self.options.concurrency < 1 or self.options.max_pages < 1:
+            raise ConfigError("a wiki needs at least 1 page, written 1 at a time")
+        docs = self.folder / "docs"
+        if self.folder.exists() and not self.folder.is_dir():
+            raise WikiUnwritable(f"{self.folder} is a file; choose a folder with -o")
+        if not (self.folder / STATE_FILE).exists() and any(
+            path.exists() and (path.is_file() or any(path.iterdir()))
+            for path in (docs, self.folder / "mkdocs.yml", self.folder / "llms.txt")
+        ):
+            raise WikiUnwritable(
+                f"{self.folder} holds documents that are no wiki of ours; choose an empty folder with -o"
+            )
+
+    def _known_state(self) -> WikiState:
+        state = read_state(self.folder)
+        return WikiState() if state is None else state
+
+    def _structure(self) -> WikiStructure:
+        steering = read_steering(self.survey)
+        structure = structure_of(
+            self.survey,
+            max_pages=self.options.max_pages,
+            steering=steering,
+            searcher=self.repository.searcher,
+        )
+        if not (self.options.plan and self.writes_prose) or steering.pages:
+            return structure
+        try:
+            return plan_pages(
+                self.engine,
+                self.repository,
+                structure,
+                self._state,
+                max_pages=self.options.max_pages,
+                force=self.options.force,
+                spent=self._purse.spend,
+            )
+        except RagError as error:
+            self.notes.append(f"the pages follow the code, for the model's plan failed: {error}")
+            return structure
+
+    # ------------------------------------------------------------ pages
+
+    def _all_pages(self, structure: WikiStructure) -> Iterator[PageResult]:
+        """Write every page; those that wait for a model as their prose comes."""
+        total, done = len(structure.pages), 0
+        waiting: dict[Future[Prose], WikiPage] = {}
+        prose_writer = None
+        if self.writes_prose:
+            prose_writer = ProseWriter(self.engine, self.repository, structure)
+        with ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="wiki") as pool:
+            try:
+                for page in structure.pages:
+                    known = self._state.pages.get(page.id)
+                    prose = known.prose if known is not None else None
+                    if prose_writer is not None and page.kind in _WITH_PROSE:
+                        if self.options.force or not prose_writer.is_current(page, prose):
+                            waiting[pool.submit(self._prose, prose_writer, page)] = page
+                            continue
+                    elif prose is not None and not self._still_true(prose):
+                        prose = None
+                    done += 1
+                    yield self._told(self._write(page, prose), done, total)
+                for future in as_completed(waiting):
+                    done += 1
+                    yield self._told(self._finish(waiting[future], future), done, total)
+            except BaseException:
+                self.cancel.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _told(self, result: PageResult, done: int, total: int) -> PageResult:
+        self.progress(result, done, total)
+        return result
+
+    def _prose(self, writer: ProseWriter, page: WikiPage) -> Prose:
+        """In a thread of the pool."""
+        if self.cancel.is_set():
+            raise Cancelled("the run was stopped before this page")
+        self._purse.check()
+        prose = writer.write(page, self.cancel.is_set)
+        self._purse.spend(prose.usage)
+        return prose
+
+    def _finish(self, page: WikiPage, future: Future[Prose]) -> PageResult:
+        try:
+            prose = future.result()
+        except Cancelled:
+            known = self._state.pages.get(page.id)
+            if known is not None:
+                return PageResult(page, known.file, "waiting", has_prose=known.prose is not None)
+            return replace(self._write(page, None, error="the run was stopped"), action="waiting")
+        except RagError as error:
+            return self._write(page, None, error=str(error))
+        result = self._write(page, prose)
+        return replace(
+            result,
+            usage=prose.usage,
+            invented=prose.invented,
+            uncited=not prose.citations,
+        )
+
+    def _still_true(self, prose: Prose) -> bool:
+        files = self.survey.files
+        return all(c.path in files and files[c.path].blob == c.blob for c in prose.citations)
+
+    def _write(self, page: WikiPage, prose: Prose | None, error: str = "") -> PageResult:
+        """Write a page, unless nothing it is made of changed, or somebody edited it."""
+        rendered = self._render(page, prose, error)
+        files = self.survey.files
+        sources = {path: files[path].blob for path in sorted(rendered.sources)}
+        fingerprint = sha256("\0".join([_FORMAT, self._timeless(rendered.text), *sources.values()]))
+        file = page_file(page)
+        path = self.folder / "docs" / file
+        known = self._state.pages.get(page.id)
+        result = PageResult(page, file, "written", has_prose=prose is not None, error=error)
+        if known is not None and known.file == file and path.is_file():
+            if sha256(path.read_text(encoding="utf-8", errors="replace")) != known.sha256:
+                self.notes.append(
+                    f"docs/{file} was edited by hand and is left as it is; remove it to have it written again"
+                )
+                return replace(result, action="kept")
+            if known.fingerprint == fingerprint:
+                self._state.pages[page.id] = replace(known, prose=prose, error=error)
+                return replace(result, action="unchanged")
+        write_text(path, rendered.text)
+        self._state.pages[page.id] = PageState(
+            file, sha256(rendered.text), fingerprint, sources, prose, error
+        )
+        write_state(self.folder, self._state)
+        return result
+
+    def _render(self, page: WikiPage, prose: Prose | None, error: str) -> Rendered:
+        note, text, more = "", "", frozenset[str]()
+        if prose is not None:
+            cited = Cited(self._links)
+            text = as_markdown(prose, cited)
+            more = frozenset(cited.paths)
+            if not prose.citations:
+                note = "**No statement of the text below cites a source.** "
+                note += f"It was written by {plain(prose.model)}."
+        elif error:
+            note = f"**The text of this page is missing:** {plain(error)}"
+        rendered = self._writer.render(page, text, note=note)
+        return replace(rendered, sources=rendered.sources | more)
+
+    def _timeless(self, text: str) -> str:
+        """A page's text without the commit its links lead to: another commit alone is no change."""
+        commit = self.repository.checkout.commit
+        return text.replace(commit, "") if commit else text
+
+    # ------------------------------------------------------------ around the pages
+
+    def _remove_stale(self, structure: WikiStructure) -> list[str]:
+        """Remove pages that are no more, unless somebody edited them."""
+        removed = []
+        present = {page.id: page_file(page) for page in structure.pages}
+        for name, known in list(self._state.pages.items()):
+            if present.get(name) == known.file:
+                continue
+            del self._state.pages[name]
+            path = self.folder / "docs" / Path(known.file).name
+            if known.file in present.values() or not path.is_file():
+                continue
+            if sha256(path.read_text(encoding="utf-8", errors="replace")) == known.sha256:
+                path.unlink()
+                removed.append(known.file)
+            else:
+                self.notes.append(f"docs/{known.file} is no page any more; it was edited by hand and is left")
+        return removed
+
+    def _write_site(self, structure: WikiStructure) -> None:
+        checkout = self.repository.checkout
+        commit = f"{checkout.commit}{' with changes' if checkout.dirty else ''}" if checkout.commit else ""
+        draws = self.options.mermaid is not None
+        self._write_changed("mkdocs.yml", site.mkdocs_yml(structure, commit=commit, draws=draws))
+        self._write_changed(f"docs/{site.STYLE_FILE}", site.STYLE)
+        self._write_changed("llms.txt", site.llms_txt(structure, commit=commit))
+        if self.options.mermaid is not None:
+            target = self.folder / "docs" / site.MERMAID_FILE
+            self._write_changed(f"docs/{site.DRAWING_FILE}", site.DRAWING_SCRIPT)
+            try:
+                shutil.copyfile(self.options.mermaid, target)
+            except OSError as error:
+                raise WikiUnwritable(f"cannot copy {self.options.mermaid} to {target}: {error}") from error
+        self._write_copies()
+
+    def _write_changed(self, name: str, text: str) -> None:
+        path = self.folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
+            write_text(path, text)
+
+    def _write_copies(self) -> None:
+        """Copies of the files that the pages link to; those no page links to any more are removed."""
+        files, copies = self.survey.files, {}
+        linked = self._links.copied | self._linked_by_waiting()
+        for path in sorted(linked & files.keys()):
+            name, blob = copy_name(path), files[path].blob
+            copies[name] = blob
+            target = self.folder / "docs" / "source" / name
+            if self._state.copies.get(name) != blob or not target.is_file():
+                write_text(target, site.copy_html(files[path]))
+        for name in self._state.copies.keys() - copies.keys():
+            (self.folder / "docs" / "source" / name).unlink(missing_ok=True)
+        self._state.copies = copies
+
+    def _linked_by_waiting(self) -> set[str]:
+        """Files cited by pages that this run did not come to."""
+        if not self.cancel.is_set():
+            return set()
+        return {path for known in self._state.pages.values() for path in known.sources}
+
+
+def write_wiki(
+    engine: Engine,
+    repository: Repository,
+    folder: Path,
+    options: WikiOptions | None = None,
+    *,
+    progress: Progress = lambda result, done, total: None,
+    cancel: threading.Event | None = None,
+) -> WikiReport:
+    """Write the wiki of a repository into a folder, or what changed of it. See `WikiBuilder`."""
+    return WikiBuilder(engine, repository, folder, options, progress=progress, cancel=cancel).build()

@@ -38,11 +38,32 @@ from starlette.middleware.cors import CORSMiddleware
 from rag.errors import RagError
 from rag.serve.errors import headers_of, shape, shape_of, status_of
 from rag.serve.gate import Gate
+from rag.serve.models import Error
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 
-_DOORS = ("health", "openai")
+_DOORS = ("health", "openai", "native", "turns")
 """Modules of `rag.serve` with an `install`, in the order in which their routes are tried."""
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": Error, "description": what}
+    for status, what in (
+        (400, "The request means nothing."),
+        (401, "A key is needed."),
+        (403, "Not served to anyone."),
+        (404, "There is no such thing."),
+        (408, "The body did not arrive."),
+        (409, "Another thing has that name, or the conversation is about another repository."),
+        (413, "Too large."),
+        (422, "A field cannot be used."),
+        (424, "The repository could not be indexed."),
+        (429, "Too many; `Retry-After` says when to come again."),
+        (500, "The server failed."),
+        (501, "The configured memory cannot do this."),
+        (502, "The model's service failed."),
+        (503, "Not now; `Retry-After` says when to come again."),
+    )
+}
 
 _SUMMARY = "Ask any code repository, and go on asking, with a memory that knows the code."
 
@@ -67,6 +88,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        responses=_RESPONSES,
     )
     app.state.service = service
     for kind, handler in _HANDLERS:
@@ -114,8 +136,13 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(shape(status, message, code="invalid", param=param or None), status)
 
 
+async def _broken(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse(shape(500, "the server failed; its log says how", code="internal"), 500)
+
+
 _HANDLERS: tuple[tuple[type[Exception], Any], ...] = (
     (RagError, _ours),
     (HTTPException, _http),
     (RequestValidationError, _invalid),
+    (Exception, _broken),
 )

@@ -34,7 +34,7 @@ def citation_url(citation: Citation, repository: Repository | None, name: str, b
 
 def viewer_link(base: str, name: str, path: str, start: int, end: int) -> str:
     """Our viewer at lines of a file."""
-    where = f"{base.rstrip('/')}/repos/{quote(name, safe='/@')}/view?path={quote(path, safe='/')}"
+    where = f"{base.rstrip('/')}/repos/{quote(name, safe='/@')}/view?path={_quoted(path)}"
     return f"{where}#L{start}-L{end}"
 
 
@@ -47,7 +47,7 @@ def forge_link(remote: str, commit: str, path: str, start: int, end: int) -> str
     if home is None:
         return None
     host = urlsplit(home).hostname or ""
-    file = quote(path, safe="/")
+    file = _quoted(path)
     if "gitlab" in host:
         return f"{home}/-/blob/{commit}/{file}#L{start}-{end}"
     if "bitbucket" in host:
@@ -55,6 +55,10 @@ def forge_link(remote: str, commit: str, path: str, start: int, end: int) -> str
     if any(name in host for name in ("gitea", "forgejo", "codeberg")):
         return f"{home}/src/commit/{commit}/{file}#L{start}-L{end}"
     return f"{home}/blob/{commit}/{file}#L{start}-L{end}"
+
+
+def _quoted(path: str) -> str:
+    return quote(path.encode("utf-8", "surrogateescape"), safe="/")
 
 
 def web_address(remote: str) -> str | None:

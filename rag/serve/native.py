@@ -1,0 +1,268 @@
+"""`/api`: our own routes. Repositories and their indexing, search, questions, evaluation.
+
+Progress and answers also come as server-sent events. Conversations are in `rag.serve.turns`.
+"""
+
+from __future__ import annotations
+
+import time
+from asyncio import to_thread
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from statistics import fmean
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
+
+from rag.errors import NotFound, RagError
+from rag.evaluation.metrics import Span
+from rag.evaluation.questions import Question
+from rag.evaluation.runner import judge
+from rag.retrieval.search import search_in_turn
+from rag.serve import models
+from rag.serve.caller import CallerOf
+from rag.serve.errors import shape_of
+from rag.serve.links import citation_url, viewer_link
+from rag.serve.service import Service
+from rag.serve.streams import EventStream, event, until_gone
+from rag.service import Dialog, Repository
+from rag.types import Answer, Citation, Hit
+
+Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
+
+_EVENTS: dict[int | str, dict[str, object]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events."}
+}
+
+
+def install(app: FastAPI, service: Service) -> None:
+    """Add the routes."""
+    app.include_router(_repositories(service))
+    app.include_router(_asking(service))
+    app.include_router(_evaluation(service))
+
+
+def _repositories(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["repositories"])
+    library = service.library
+
+    @router.get("/repositories")
+    async def repositories() -> list[models.RepositoryState]:
+        """The repositories that are served, and how far their indexes are."""
+        return [models.repository_state(shelf) for shelf in library.shelves()]
+
+    @router.post("/repositories/{name:path}/index", status_code=202)
+    async def index(name: Named, how: models.IndexRequest | None = None) -> models.RepositoryState:
+        """Begin to index a repository, or what changed of it; a job that is going on is not begun again."""
+        shelf = library.shelf(name)
+        library.index(shelf, rebuild=bool(how and how.rebuild))
+        return models.repository_state(shelf)
+
+    @router.delete("/repositories/{name:path}/index")
+    async def cancel(name: Named) -> models.RepositoryState:
+        """End the job that indexes a repository, if there is one. The index before it stays."""
+        shelf = library.shelf(name)
+        await library.cancel(shelf)
+        return models.repository_state(shelf)
+
+    @router.get("/repositories/{name:path}/index/events", responses=_EVENTS, response_class=Response)
+    async def progress(name: Named) -> Response:
+        """The state of a repository, now and as its job goes on, until that ends: events `state`."""
+        shelf = library.shelf(name)
+
+        async def states() -> AsyncGenerator[bytes, None]:
+            async for now in library.events(shelf):
+                yield event(models.repository_state(now).model_dump(mode="json"), "state")
+
+        return EventStream(states(), streams=service.streams, last_words=last_words)
+
+    @router.get("/repositories/{name:path}/source")
+    async def source(
+        name: Named,
+        path: Annotated[str, Query(min_length=1, max_length=1000)],
+        start: Annotated[int, Query(ge=1)] = 1,
+        end: Annotated[int | None, Query(ge=1)] = None,
+    ) -> models.SourceLines:
+        """Lines of a file as they are in the index: both ends belong; nothing outside it is opened."""
+        repository = await library.repository(name)
+        return await to_thread(read_lines, repository, path, start, end)
+
+    @router.get("/repositories/{name:path}")
+    async def repository(name: Named) -> models.RepositoryState:
+        """One repository."""
+        return models.repository_state(library.shelf(name))
+
+    return router
+
+
+def _asking(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["questions"])
+
+    @router.post("/search")
+    async def search(request: Request, asked: models.SearchRequest, caller: CallerOf) -> models.SearchResult:
+        """Retrieval alone, best first; in the light of a conversation when one is named."""
+        service.limiter.check_question(asked.question)
+        dialog = await service.dialog(
+            caller, asked.repositories, conversation=asked.conversation, named=False
+        )
+        async with service.limiter.seat():
+            result = await to_thread(dialog.search, asked.question, k=asked.k)
+        base = str(request.base_url)
+        hits = [models.found(hit, _lines_url(service, hit, base)) for hit in result.hits]
+        return models.SearchResult(
+            question=asked.question, standalone_question=result.sought.standalone, hits=hits
+        )
+
+    @router.post(
+        "/ask",
+        response_model=models.AnswerBody,
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    )
+    async def ask(
+        request: Request, asked: models.AskRequest, caller: CallerOf
+    ) -> models.AnswerBody | Response:
+        """Ask a question. The answer is stored as a turn of the conversation, which it begins if need be.
+
+        With `stream`: events `piece` ({"text": …}) as they come, then one `answer` (as without), or `error`.
+        """
+        service.limiter.check_question(asked.question)
+        dialog = await service.dialog(caller, asked.repositories, conversation=asked.conversation)
+        base = str(request.base_url)
+        if not asked.stream:
+            answer = await until_gone(request, service.answered(dialog, asked.question))
+            return models.answer_body(answer, urls_of(service, dialog, answer.sources, base))
+
+        async def events() -> AsyncGenerator[bytes, None]:
+            async with aclosing(service.answer(dialog, asked.question)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Answer):
+                        body = models.answer_body(piece, urls_of(service, dialog, piece.sources, base))
+                        yield event(body.model_dump(mode="json"), "answer")
+                    else:
+                        yield event({"text": piece}, "piece")
+
+        return EventStream(events(), streams=service.streams, last_words=last_words)
+
+    return router
+
+
+def _evaluation(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["evaluation"])
+
+    @router.post("/eval")
+    async def evaluate(request: Request, asked: models.EvalRequest) -> models.EvalResult:
+        """Measure retrieval on one's own questions: NDCG@10, MRR@10, recall@10, lines found of 200 read."""
+        for judged in asked.questions:
+            service.limiter.check_question(judged.question, param="questions")
+        repository = await service.library.repository(asked.repository)
+
+        async def measured() -> list[models.EvalScores]:
+            async with service.limiter.seat():
+                return [await to_thread(_scores, repository, one, asked.k) for one in asked.questions]
+
+        each = await until_gone(request, measured())
+        lines = [one.lines for one in each if one.lines is not None]
+        return models.EvalResult(
+            repository=asked.repository,
+            questions=len(each),
+            ndcg=fmean(one.ndcg for one in each),
+            mrr=fmean(one.mrr for one in each),
+            recall=fmean(one.recall for one in each),
+            lines=fmean(lines) if lines else None,
+            each=each,
+        )
+
+    return router
+
+
+def last_words(error: RagError) -> bytes:
+    """An error as the last event of a stream."""
+    return event(shape_of(error), "error")
+
+
+def urls_of(
+    service: Service, dialog: Dialog | None, citations: Sequence[Citation], base: str
+) -> dict[Citation, str]:
+    """Where each citation can be read."""
+    opened = {r.source.location: r for r in dialog.repositories} if dialog else {}
+    return {
+        citation: citation_url(
+            citation,
+            opened.get(citation.location) or _repository(service, citation.location),
+            _name(service, citation.location, citation.repo),
+            base,
+        )
+        for citation in citations
+    }
+
+
+def _lines_url(service: Service, hit: Hit, base: str) -> str:
+    name = _name(service, hit.location, hit.repo)
+    return viewer_link(base, name, hit.path, hit.start, hit.end)
+
+
+def _repository(service: Service, location: str) -> Repository | None:
+    shelves = service.library.shelves()
+    return next((s.repository for s in shelves if s.source.location == location and s.repository), None)
+
+
+def _name(service: Service, location: str, otherwise: str) -> str:
+    """What a repository is called here."""
+    shelves = service.library.shelves()
+    return next((s.name for s in shelves if s.source.location == location), otherwise)
+
+
+def read_lines(repository: Repository, path: str, start: int, end: int | None) -> models.SourceLines:
+    """Lines of a file, from the index. An `end` beyond the file is its end.
+
+    Raises:
+        NotFound: the index has no such file, or the file no such line.
+    """
+    store = repository.store
+    for number, segment in reversed(list(enumerate(store.segments))):
+        if path not in segment.paths:
+            continue
+        file = segment.paths.index(path)
+        if number == 0 and store.dead_files[file]:
+            break
+        text = segment.text(file).decode("utf-8", "replace")
+        lines = text.splitlines(keepends=True)
+        if start > max(len(lines), 1):
+            raise NotFound(f"the file has {len(lines):,} lines, so there is no line {start:,}")
+        last = max(start, min(end or len(lines), len(lines)))
+        return models.SourceLines(
+            path=models.shown(path),
+            start=start,
+            end=last,
+            lines=len(lines),
+            language=str(segment.header["languages"][int(segment.columns["file_language"][file])]),
+            text="".join(lines[start - 1 : last]),
+            commit=store.commit,
+            dirty=store.dirty,
+        )
+    raise NotFound("the index of this repository has no such file")
+
+
+def _scores(repository: Repository, asked: models.Judged, k: int) -> models.EvalScores:
+    began = time.perf_counter()
+    found = search_in_turn([repository.searcher], asked.question, asked.history, k=k)
+    took = time.perf_counter() - began
+    spans = tuple(span for place in asked.answers if (span := place.span()))
+    question = Question(
+        id="",
+        repo="",
+        language="",
+        kind="",
+        text=asked.question,
+        files=frozenset(place.path for place in asked.answers),
+        spans=spans,
+    )
+    scores = judge(question, [Span(hit.path, hit.start, hit.end) for hit in found.hits], took)
+    return models.EvalScores(
+        question=asked.question,
+        ndcg=scores.ndcg,
+        mrr=scores.mrr,
+        recall=scores.recall,
+        lines=scores.lines,
+        seconds=took,
+    )

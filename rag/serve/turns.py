@@ -1,0 +1,201 @@
+"""`/api/conversations` and `/api/turns`: what was asked and answered, each caller's own.
+
+What the configured memory cannot do yet is answered with 501.
+"""
+
+from __future__ import annotations
+
+import json
+from asyncio import to_thread
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
+
+from rag.analysis import terms
+from rag.errors import NotFound
+from rag.records import conversation_record, turn_record
+from rag.serve import models
+from rag.serve.caller import CallerOf
+from rag.serve.errors import ServeError
+from rag.serve.keys import Caller
+from rag.serve.native import urls_of
+from rag.serve.service import Service
+from rag.types import Conversation, DialogTurn
+
+ConversationId = Annotated[str, Path(description="A conversation's id or name.", max_length=200)]
+TurnId = Annotated[str, Path(description="A turn's id.", max_length=200)]
+
+_MOST = 200
+
+
+class NotSupported(ServeError):
+    """The configured memory cannot do this."""
+
+    status, code = 501, "not_supported"
+
+
+def install(app: FastAPI, service: Service) -> None:
+    """Add the routes."""
+    app.include_router(_conversations(service))
+    app.include_router(_changes(service))
+    app.include_router(_turns(service))
+
+
+class _Desk:
+    """One caller's conversations, with what the routes need of them."""
+
+    def __init__(self, service: Service, caller: Caller) -> None:
+        self.service, self.namespace = service, caller.namespace
+        self.store = service.engine_for(caller).turns
+        self._find = service.engine_for(caller).find_conversation
+        self._names = {str(shelf.source): shelf.name for shelf in service.library.shelves()}
+
+    async def conversation(self, name: str) -> Conversation:
+        """The conversation of an id or name. Raises NotFound."""
+        return await to_thread(self._find, name)
+
+    async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call the store in a thread. Raises NotSupported where it has no such method."""
+        bound: Callable[..., Any] | None = getattr(self.store, method, None)
+        if bound is None:
+            raise NotSupported(f"the configured memory cannot do this yet ({method}); see --memory")
+        return await to_thread(bound, *arguments, namespace=self.namespace, **options)
+
+    def body(self, conversation: Conversation) -> models.ConversationBody:
+        return models.ConversationBody(**models.conversation_body(conversation, self._names))
+
+    def turn(self, turn: DialogTurn, base: str) -> models.TurnBody:
+        return models.turn_body(turn, urls_of(self.service, None, turn.citations, base))
+
+
+def _conversations(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api/conversations", tags=["conversations"])
+
+    @router.get("")
+    async def conversations(
+        caller: CallerOf,
+        repository: Annotated[str | None, Query(max_length=300)] = None,
+        limit: Annotated[int, Query(ge=1, le=_MOST)] = 50,
+        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    ) -> list[models.ConversationBody]:
+        """The conversations, the one last written to first; only those about a repository if one is named."""
+        desk = _Desk(service, caller)
+        found: list[Conversation] = await desk.call("conversations")
+        if repository is not None:
+            source = service.library.shelf(repository).source
+            found = [one for one in found if source in one.sources]
+        return [desk.body(one) for one in found[offset : offset + limit]]
+
+    @router.get("/{conversation}")
+    async def conversation(
+        request: Request, caller: CallerOf, conversation: ConversationId
+    ) -> models.ConversationDetail:
+        """One conversation with its turns."""
+        desk = _Desk(service, caller)
+        one = await desk.conversation(conversation)
+        turns = await desk.call("turns", one.id)
+        base = str(request.base_url)
+        return models.ConversationDetail(
+            **desk.body(one).model_dump(), all_turns=[desk.turn(turn, base) for turn in turns]
+        )
+
+    @router.get("/{conversation}/export", response_class=Response)
+    async def export(caller: CallerOf, conversation: ConversationId) -> Response:
+        """The conversation as JSON lines: one for itself, then one for each turn; as `rag turns export`."""
+        desk = _Desk(service, caller)
+        one = await desk.conversation(conversation)
+        turns = await desk.call("turns", one.id)
+        lines = [{"conversation": conversation_record(one)}, *({"turn": turn_record(t)} for t in turns)]
+        text = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in lines)
+        return Response(
+            text,
+            media_type="application/x-ndjson",
+            headers={"Content-Disposition": f'attachment; filename="{one.id}.jsonl"'},
+        )
+
+    return router
+
+
+def _changes(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api/conversations", tags=["conversations"])
+
+    @router.patch("/{conversation}")
+    async def rename(
+        caller: CallerOf, conversation: ConversationId, wanted: models.Rename
+    ) -> models.ConversationBody:
+        """Give a conversation another name."""
+        desk = _Desk(service, caller)
+        one = await desk.conversation(conversation)
+        return desk.body(await desk.call("rename", one.id, wanted.name))
+
+    @router.post("/{conversation}/fork", status_code=201)
+    async def fork(
+        caller: CallerOf, conversation: ConversationId, wanted: models.Fork | None = None
+    ) -> models.ConversationBody:
+        """A conversation that goes on from a turn of this one."""
+        wanted = wanted or models.Fork()
+        desk = _Desk(service, caller)
+        one = await desk.conversation(conversation)
+        return desk.body(await desk.call("fork", one.id, at=wanted.at, name=wanted.name))
+
+    @router.delete("/{conversation}")
+    async def delete(caller: CallerOf, conversation: ConversationId) -> models.Deleted:
+        """Delete a conversation with its turns."""
+        desk = _Desk(service, caller)
+        one = await desk.conversation(conversation)
+        return models.Deleted(turns=await desk.call("delete_conversation", one.id))
+
+    return router
+
+
+def _turns(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api/turns", tags=["turns"])
+
+    @router.get("")
+    async def search(
+        request: Request,
+        caller: CallerOf,
+        q: Annotated[str, Query(min_length=1, max_length=1000, description="Words to look for.")],
+        limit: Annotated[int, Query(ge=1, le=_MOST)] = 20,
+    ) -> list[models.TurnBody]:
+        """Turns that hold the words, those with most of them first, then the newest."""
+        desk = _Desk(service, caller)
+        sought = list(dict.fromkeys(terms(q)))
+        if not sought:
+            return []
+        matches = await desk.call("matching", sought)
+        turns = [holder for holder in matches.found if holder.kind == "turn"]
+        turns.sort(key=lambda holder: (-sum(count > 0 for count in holder.counts), -holder.order))
+        found = [await desk.call("turn", holder.id) for holder in turns[:limit]]
+        return [desk.turn(turn, str(request.base_url)) for turn in found]
+
+    @router.get("/{turn}")
+    async def turn(request: Request, caller: CallerOf, turn: TurnId) -> models.TurnBody:
+        """One turn."""
+        desk = _Desk(service, caller)
+        return desk.turn(await desk.call("turn", turn), str(request.base_url))
+
+    @router.delete("/{turn}")
+    async def delete(caller: CallerOf, turn: TurnId) -> models.Deleted:
+        """Delete one turn. Orders of the others stay."""
+        desk = _Desk(service, caller)
+        if not await desk.call("delete_turn", turn):
+            raise NotFound("there is no such turn")
+        return models.Deleted(turns=1)
+
+    @router.post("/{turn}/marks")
+    async def mark(
+        request: Request, caller: CallerOf, turn: TurnId, wanted: models.Marking
+    ) -> models.TurnBody:
+        """Give a turn marks, and take some."""
+        desk = _Desk(service, caller)
+        found: DialogTurn = await desk.call("turn", turn)
+        where = found.conversation_id or ""
+        for given in wanted.add:
+            await desk.call("update_marks", where, given, ids=[turn])
+        for taken in wanted.remove:
+            await desk.call("update_marks", where, None, old=taken, ids=[turn])
+        return desk.turn(await desk.call("turn", turn), str(request.base_url))
+
+    return router

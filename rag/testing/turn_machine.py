@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import MemoryStore
@@ -32,6 +32,8 @@ from rag.types import DialogTurn, Message, Source
 
 _SOUGHT = ("token", "user", "getusername", "北京")
 _NAMESPACES = ("", "ada")
+numbers = st.integers(0, 7)
+places = st.tuples(numbers, st.sampled_from([False, False, False, False, True]))
 filters = st.none() | values.marks | st.lists(values.marks, max_size=2)
 
 
@@ -78,14 +80,13 @@ class Listed:
 class MemoryStoreMachine(RuleBasedStateMachine):
     """Calls in any order; after each, the store holds what the lists hold."""
 
-    conversations: Bundle[str] = Bundle("conversations")
-    ids: Bundle[str] = Bundle("ids")
-
     def __init__(self) -> None:
         super().__init__()
         self.clock = SteppedClock()
         self.store = self.make_store()
         self.listed: list[Listed] = []  # the one last written to last
+        self.begun: list[tuple[str, str]] = []  # conversations, also those that are gone, and their namespace
+        self.ids: list[str] = ["nothing"]  # of turns and messages, also those that are gone
         self.records: dict[tuple[str, str], tuple[bytes, datetime | None]] = {}  # (namespace, key)
 
     def make_store(self) -> MemoryStore:
@@ -97,6 +98,16 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         self.store.close()
 
     # ---- the model
+
+    def place(self, place: tuple[int, bool]) -> tuple[str, str]:
+        """A conversation and its namespace, or one that is not its."""
+        number, elsewhere = place
+        conversation, namespace = self.begun[-1 - number % len(self.begun)]
+        return conversation, ("" if namespace else "ada") if elsewhere else namespace
+
+    def known(self, numbers: list[int]) -> list[str]:
+        """Ids of turns and messages."""
+        return [self.ids[-1 - number % len(self.ids)] for number in numbers]
 
     def find(self, conversation: str, namespace: str) -> Listed | None:
         """The conversation of this id in this namespace."""
@@ -134,28 +145,41 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     # ---- conversations
 
+    @initialize(
+        turns=st.lists(values.dialog_turns, min_size=3, max_size=4),
+        messages=st.lists(values.messages, min_size=2, max_size=2),
+        keep_last=st.none() | st.integers(2, 3),
+    )
+    def begin(self, turns: list[DialogTurn], messages: list[Message], keep_last: int | None) -> None:
+        """A conversation, and a fork of it that went on."""
+        self.create("", "", sources=[], ttl_s=None, keep_last=keep_last)
+        self.put((0, False), turns[:3])
+        self.put((0, False), messages[:1])
+        self.fork((0, False), None, "")
+        self.put((0, False), turns[3:] or messages[1:])
+
     @rule(
-        target=conversations,
         namespace=values.namespaces,
         name=values.names,
         sources=values.sources,
         ttl_s=st.none() | st.sampled_from([600.0, 900.0]),
         keep_last=st.none() | st.integers(1, 3),
     )
-    def create(self, namespace: str, name: str, **more: Any) -> str:
+    def create(self, namespace: str, name: str, **more: Any) -> None:
         """Begin a conversation."""
         if not self.free(name, namespace):
             with pytest.raises(ConversationMismatch):
                 self.store.create_conversation(namespace=namespace, name=name, **more)
-            return "nothing"
+            return
         made = self.store.create_conversation(namespace=namespace, name=name, **more)
         more["sources"] = tuple(more["sources"])
         self.listed.append(Listed(made.id, namespace, name, updated=self.clock.now, **more))
-        return made.id
+        self.begun.append((made.id, namespace))
 
-    @rule(conversation=conversations, namespace=values.namespaces, name=values.names)
-    def rename(self, conversation: str, namespace: str, name: str) -> None:
+    @rule(place=places, name=values.names)
+    def rename(self, place: tuple[int, bool], name: str) -> None:
         """Give another name."""
+        conversation, namespace = self.place(place)
         one = self.find(conversation, namespace)
         if one is None or (name != one.name and not self.free(name, namespace)):
             with pytest.raises((NotFound, ConversationMismatch)):
@@ -164,33 +188,29 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         assert self.store.rename(conversation, name, namespace=namespace).name == name
         one.name = name
 
-    @rule(
-        target=conversations,
-        conversation=conversations,
-        namespace=values.namespaces,
-        at=st.none() | st.integers(-2, 6),
-        name=values.names,
-    )
-    def fork(self, conversation: str, namespace: str, at: int | None, name: str) -> str:
+    @rule(place=places, at=st.none() | st.integers(-2, 6), name=values.names)
+    def fork(self, place: tuple[int, bool], at: int | None, name: str) -> None:
         """Go on from anywhere."""
+        conversation, namespace = self.place(place)
         one = self.find(conversation, namespace)
         orders = [-1, *(item.now.order for item in one.said)] if one else []
         if one is None or at not in (None, *orders) or not self.free(name, namespace):
             with pytest.raises((NotFound, ConversationMismatch)):
                 self.store.fork(conversation, at=at, name=name, namespace=namespace)
-            return "nothing"
+            return
         made = self.store.fork(conversation, at=at, name=name, namespace=namespace)
-        place = orders[-1] if at is None else at
-        assert (made.parent, made.forked_at) == (conversation, place)
-        inherited = [item for item in one.said if item.now.order <= place]
-        self.listed.append(
-            replace(one, id=made.id, name=name, said=inherited, given=place + 1, updated=self.clock.now)
-        )
-        return made.id
+        place_ = orders[-1] if at is None else at
+        assert (made.parent, made.forked_at) == (conversation, place_)
+        inherited = [item for item in one.said if item.now.order <= place_]
+        forked = replace(one, id=made.id, name=name, said=inherited, given=place_ + 1)
+        forked.updated = self.clock.now
+        self.listed.append(forked)
+        self.begun.append((made.id, namespace))
 
-    @rule(conversation=conversations, namespace=values.namespaces, to=st.integers(-1, 6))
-    def rewind(self, conversation: str, namespace: str, to: int) -> None:
+    @rule(place=places, to=st.integers(-1, 9))
+    def rewind(self, place: tuple[int, bool], to: int) -> None:
         """Take back the end."""
+        conversation, namespace = self.place(place)
         one = self.find(conversation, namespace)
         if one is None:
             with pytest.raises(NotFound):
@@ -201,53 +221,47 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         turns = sum(item.is_turn for item in gone)
         assert self.store.rewind(conversation, to=to, namespace=namespace) == turns
 
-    @rule(conversation=conversations, namespace=values.namespaces)
-    def clear(self, conversation: str, namespace: str) -> None:
-        """Take back everything."""
+    @rule(place=places, delete=st.booleans())
+    def clear_or_delete(self, place: tuple[int, bool], delete: bool) -> None:
+        """Take back everything, or delete the conversation."""
+        conversation, namespace = self.place(place)
         one = self.find(conversation, namespace)
-        if one is not None:
-            assert self.store.clear(conversation, namespace=namespace) == len(one.said)
-            one.said = []
-
-    @rule(conversation=conversations, namespace=values.namespaces)
-    def delete_conversation(self, conversation: str, namespace: str) -> None:
-        """Delete a conversation."""
-        one = self.find(conversation, namespace)
+        call = self.store.delete_conversation if delete else self.store.clear
         if one is None:
             with pytest.raises(NotFound):
-                self.store.delete_conversation(conversation, namespace=namespace)
+                call(conversation, namespace=namespace)
             return
-        turns = len(one.of(DialogTurn))
-        assert self.store.delete_conversation(conversation, namespace=namespace) == turns
-        self.listed.remove(one)
+        gone = one.of(DialogTurn) if delete else one.said
+        assert call(conversation, namespace=namespace) == len(gone)
+        one.said = []
+        if delete:
+            self.listed.remove(one)
 
     # ---- turns and messages
 
-    @rule(
-        target=ids,
-        conversation=conversations,
-        namespace=values.namespaces,
-        said=st.lists(values.dialog_turns, min_size=1, max_size=3)
-        | st.lists(values.messages, min_size=1, max_size=3),
-    )
-    def add(self, conversation: str, namespace: str, said: list[Any]) -> str:
-        """Add turns, or messages."""
-        self.put(conversation, namespace, said)
-        return str(said[0].id)
+    @rule(place=places, said=st.lists(values.dialog_turns, min_size=1, max_size=3))
+    def add_turns(self, place: tuple[int, bool], said: list[DialogTurn]) -> None:
+        """Add turns."""
+        self.put(place, said)
 
-    @rule(
-        conversation=conversations,
-        namespace=values.namespaces,
-        known=ids,
-        said=st.tuples(values.dialog_turns, values.dialog_turns)
-        | st.tuples(values.messages, values.messages),
-    )
-    def add_known(self, conversation: str, namespace: str, known: str, said: tuple[Any, Any]) -> None:
+    @rule(place=places, said=st.lists(values.messages, min_size=1, max_size=3))
+    def add_messages(self, place: tuple[int, bool], said: list[Message]) -> None:
+        """Add messages."""
+        self.put(place, said)
+
+    @rule(place=places, number=numbers, said=st.tuples(values.dialog_turns, values.dialog_turns))
+    def add_known_turns(self, place: tuple[int, bool], number: int, said: tuple[DialogTurn, ...]) -> None:
         """Add one whose id is, or was, there already; twice in one call."""
-        self.put(conversation, namespace, [said[0], *(replace(each, id=known) for each in said)])
+        self.put(place, [said[0], *(replace(each, id=self.known([number])[0]) for each in said)])
 
-    def put(self, conversation: str, namespace: str, said: list[Any]) -> None:
+    @rule(place=places, number=numbers, said=st.tuples(values.messages, values.messages))
+    def add_known_messages(self, place: tuple[int, bool], number: int, said: tuple[Message, ...]) -> None:
+        """Add one whose id is, or was, there already; twice in one call."""
+        self.put(place, [said[0], *(replace(each, id=self.known([number])[0]) for each in said)])
+
+    def put(self, place: tuple[int, bool], said: list[Any]) -> None:
         """Add to the store and the list."""
+        conversation, namespace = self.place(place)
         kind = type(said[0])
         call: Any = self.store.extend if kind is DialogTurn else self.store.add_messages
         one = self.find(conversation, namespace)
@@ -271,6 +285,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
             expected = [item.now for item in new]
         assert call(said, conversation=conversation, namespace=namespace) == expected
         if new:
+            self.ids += [item.now.id for item in new]
             one.said = self.trimmed([*one.said, *new], one.keep_last, new[0].is_turn)
             self.written(one)
 
@@ -280,9 +295,10 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         gone = same[: -keep_last if keep_last else 0]
         return [item for item in said if item not in gone]
 
-    @rule(known=ids, namespace=values.namespaces, turn=values.dialog_turns)
-    def edit(self, known: str, namespace: str, turn: DialogTurn) -> None:
+    @rule(number=numbers, namespace=values.namespaces, turn=values.dialog_turns)
+    def edit(self, number: int, namespace: str, turn: DialogTurn) -> None:
         """Store another version."""
+        (known,) = self.known([number])
         turn = replace(turn, id=known)
         item = self.item(known, namespace, DialogTurn)
         if item is None:
@@ -293,16 +309,18 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         item.versions.append(replace(turn, **same, version=len(item.versions) + 1))
         assert self.store.edit_turn(turn, namespace=namespace) == item.now
 
-    @rule(known=ids, namespace=values.namespaces)
-    def delete_turn(self, known: str, namespace: str) -> None:
+    @rule(number=numbers, namespace=values.namespaces)
+    def delete_turn(self, number: int, namespace: str) -> None:
         """Delete one turn."""
+        (known,) = self.known([number])
         item = self.item(known, namespace, DialogTurn)
         assert self.store.delete_turn(known, namespace=namespace) is (item is not None)
         self.forget([item] if item else [])
 
-    @rule(conversation=conversations, namespace=values.namespaces, known=st.lists(ids, max_size=3))
-    def delete_messages(self, conversation: str, namespace: str, known: list[str]) -> None:
+    @rule(place=places, chosen=st.lists(numbers, max_size=3))
+    def delete_messages(self, place: tuple[int, bool], chosen: list[int]) -> None:
         """Delete messages."""
+        (conversation, namespace), known = self.place(place), self.known(chosen)
         one = self.find(conversation, namespace)
         if one is not None:
             gone = [item for item in one.said if not item.is_turn and item.now.id in known]
@@ -313,16 +331,17 @@ class MemoryStoreMachine(RuleBasedStateMachine):
     # ---- marks
 
     @rule(
-        conversation=conversations,
-        namespace=values.namespaces,
+        place=places,
         new=st.none() | values.marks,
         old=st.none() | values.marks,
-        known=st.none() | st.lists(ids, max_size=3),
+        chosen=st.none() | st.lists(numbers, max_size=3),
     )
     def update_marks(
-        self, conversation: str, namespace: str, new: str | None, old: str | None, known: list[str] | None
+        self, place: tuple[int, bool], new: str | None, old: str | None, chosen: list[int] | None
     ) -> None:
         """Change marks."""
+        conversation, namespace = self.place(place)
+        known = None if chosen is None else self.known(chosen)
         one = self.find(conversation, namespace)
         if one is None or new is old is None:
             with pytest.raises((NotFound, ValueError)):
@@ -338,9 +357,10 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         found = self.store.update_marks(conversation, new, old=old, ids=known, namespace=namespace)
         assert found == changed
 
-    @rule(conversation=conversations, namespace=values.namespaces, mark=filters)
-    def delete_by_mark(self, conversation: str, namespace: str, mark: Any) -> None:
+    @rule(place=places, mark=filters)
+    def delete_by_mark(self, place: tuple[int, bool], mark: Any) -> None:
         """Delete by mark."""
+        conversation, namespace = self.place(place)
         one = self.find(conversation, namespace)
         if one is not None and mark is not None:
             gone = [item for item in one.said if set(item.now.marks) & _marks(mark)]
@@ -348,17 +368,22 @@ class MemoryStoreMachine(RuleBasedStateMachine):
             self.forget(gone)
 
     @rule(
-        conversation=conversations,
+        place=places,
         mark=filters,
         exclude_mark=filters,
         last=st.none() | st.integers(0, 3),
         before=st.none() | st.integers(-1, 5),
         after=st.none() | st.integers(-1, 5),
     )
-    def read(self, conversation: str, mark: Any, exclude_mark: Any, last: int | None, **range_: Any) -> None:
+    def read(
+        self, place: tuple[int, bool], mark: Any, exclude_mark: Any, last: int | None, **range_: Any
+    ) -> None:
         """Read with filters."""
-        one = next((one for one in self.listed if one.id == conversation), None)
+        conversation, namespace = self.place(place)
+        one = self.find(conversation, namespace)
         if one is None:
+            with pytest.raises(NotFound):
+                self.store.turns(conversation, namespace=namespace, last=last)
             return
 
         def wanted(each: Any) -> bool:
@@ -369,7 +394,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
             return found if last is None else found[len(found) - min(last, len(found)) :]
 
         how: dict[str, Any] = {"mark": mark, "exclude_mark": exclude_mark, "last": last}
-        how["namespace"] = one.namespace
+        how["namespace"] = namespace
         before, after = range_["before"], range_["after"]
         turns = [
             turn
@@ -403,7 +428,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     # ---- time, and another store
 
-    @rule(seconds=st.sampled_from([1, 300, 600]))
+    @rule(seconds=st.sampled_from([1, 100, 300, 600]))
     def wait(self, seconds: int) -> None:
         """Let time go by."""
         self.clock.advance(seconds)
@@ -451,6 +476,10 @@ class MemoryStoreMachine(RuleBasedStateMachine):
             every = [item.now for item in items]
             assert self.store.matching(_SOUGHT, namespace=namespace) == counted(every, _SOUGHT)
             assert self.store.matching(_SOUGHT, namespace=namespace, limit=2) == counted(every, _SOUGHT, 2)
+            for one in self.listed:
+                if one.namespace == namespace:
+                    found = self.store.matching(_SOUGHT, namespace=namespace, conversation=one.id)
+                    assert found == counted([item.now for item in one.said], _SOUGHT)
             citing = []
             for item in items:
                 if item.is_turn:

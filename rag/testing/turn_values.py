@@ -32,9 +32,9 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 metadata = st.none() | st.dictionaries(texts, json_values, max_size=3)
 counts = st.integers(0, 2**40)
-# No moments that a change of the clocks skips: Python compares those unequal to themselves in UTC.
-moments = st.datetimes(
-    datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.timezones(), allow_imaginary=False
+# No moments that a change of the clocks skips or repeats: Python compares those unequal to themselves in UTC.
+moments = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.timezones()).filter(
+    lambda moment: moment == moment.astimezone(UTC)
 )
 scores = st.floats(allow_nan=False, allow_infinity=False)
 marks = st.sampled_from(["x", "y", "北", ""])
@@ -52,7 +52,7 @@ citations = st.builds(
 )
 dialog_turns = st.builds(
     DialogTurn,
-    id=st.uuids().map(str),
+    id=st.uuids(version=4).map(str),
     user_query=st.none() | st.builds(UserQuery, texts, metadata),
     assistant_response=st.none() | st.builds(AssistantResponse, texts, metadata),
     parent_id=st.none() | texts,
@@ -70,7 +70,7 @@ dialog_turns = st.builds(
 )
 messages = st.builds(
     Message,
-    id=st.uuids().map(str),
+    id=st.uuids(version=4).map(str),
     content=texts | st.binary(max_size=20) | json_values,
     role=texts,
     name=texts,

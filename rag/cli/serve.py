@@ -115,7 +115,7 @@ def serve(
         server = make_server(
             ServerSettings(
                 engine=settings,
-                repositories=tuple(_named(text) for text in repo or ([] if allow_urls else ["."])),
+                repositories=tuple(named_source(text) for text in repo or ([] if allow_urls else ["."])),
                 allow_urls=tuple(allow_urls or ()),
                 host=host,
                 port=port,
@@ -135,7 +135,7 @@ def serve(
             raise ConfigError(f"the server could not listen on {host}:{port}; is the port taken? Try --port")
 
 
-def _named(text: str) -> tuple[str, Source]:
+def named_source(text: str) -> tuple[str, Source]:
     """`NAME=SOURCE`, or a source under its own name. A folder that has `=` in its path is itself."""
     from rag.service import locate
 

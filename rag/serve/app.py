@@ -27,6 +27,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -111,8 +112,9 @@ def create_app(settings: ServerSettings) -> FastAPI:
 
 
 def doors(settings: ServerSettings) -> tuple[str, ...]:
-    """The doors that the settings open."""
-    return (*_DOORS, *(("deepwiki",) if settings.deepwiki else ()))
+    """The doors that the settings open; MCP where its SDK is installed."""
+    has_mcp = find_spec("mcp") is not None
+    return (*_DOORS, *(("mcp",) if has_mcp else ()), *(("deepwiki",) if settings.deepwiki else ()))
 
 
 async def _ours(request: Request, error: Exception) -> JSONResponse:

@@ -1,0 +1,57 @@
+"""`rag mcp`: the tools of the server over stdin and stdout, for editors and agents that start it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from rag.cli import options
+from rag.cli.serve import named_source
+from rag.cli.terminal import errors_as_exit_codes, settings_from
+from rag.errors import BackendMissing
+
+
+def mcp(
+    repo: Annotated[
+        list[str] | None,
+        typer.Option("--repo", "-r", metavar="[NAME=]SOURCE", help="A repository to serve; here by default."),
+    ] = None,
+    allow_urls: Annotated[
+        list[str] | None, typer.Option("--allow-urls", metavar="HOST", help="Also repositories of this host.")
+    ] = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    client: options.Client = None,
+    memory: options.Memory = None,
+    embedder: options.Embedder = None,
+) -> None:
+    """Serve the Model Context Protocol on stdin and stdout.
+
+    rag mcp --repo .
+    """
+    with errors_as_exit_codes():
+        settings = settings_from(
+            model=model, base_url=base_url, client=client, memory=memory, embedder=embedder
+        )
+        try:
+            from rag.serve.mcp import make_mcp
+            from rag.serve.service import Service
+            from rag.serve.settings import ServerSettings
+        except ImportError as error:
+            raise BackendMissing(backend="rag mcp", missing=str(error.name), extra="mcp") from error
+        service = Service(
+            ServerSettings(
+                engine=settings,
+                repositories=tuple(named_source(text) for text in repo or ([] if allow_urls else ["."])),
+                allow_urls=tuple(allow_urls or ()),
+                port=0,
+            )
+        )
+
+        async def run() -> None:
+            async with service.running():
+                await make_mcp(service).run_stdio_async()
+
+        asyncio.run(run())

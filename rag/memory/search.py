@@ -1,0 +1,85 @@
+"""Full text over turns and messages: a store finds who holds the words, BM25 ranks here.
+
+The words are those of `rag.analysis`: identifiers split, CJK in pairs, so `getUserName`, "user name" and
+"北京" find the same turns in the same order whatever the store (Robertson and Zaragoza 2009, with the
+usual k1 and b).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from rag.analysis import terms
+from rag.ports import Holder, Matches, TurnStore
+
+Kind = Literal["turn", "message"]
+
+K1 = 1.2
+B = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A turn or message that was found, by its id."""
+
+    id: str
+    kind: Kind
+    conversation: str
+    order: int
+    score: float
+
+
+def search_text(
+    store: TurnStore,
+    query: str,
+    *,
+    namespace: str = "",
+    conversation: str | None = None,
+    kind: Kind | None = None,
+    k: int = 10,
+    limit: int = 1000,
+) -> list[Recalled]:
+    """The k best turns and messages for words, best first; equal scores: the newer first, then by id.
+
+    Args:
+        store: where they are.
+        query: any text; without a word in it nothing is found.
+        namespace: whose conversations.
+        conversation: only this one; None is all of the namespace.
+        kind: only turns, or only messages; None is both.
+        k: at least 1.
+        limit: how many holders of each word are looked at, the newest.
+    """
+    words = list(dict.fromkeys(terms(query)))
+    if not words:
+        return []
+    matches = store.matching(words, namespace=namespace, conversation=conversation, limit=limit)
+    scored = [
+        _recalled(holder, score)
+        for holder, score in zip(matches.found, bm25(matches), strict=True)
+        if kind in (None, holder.kind)
+    ]
+    scored.sort(key=lambda found: (-found.score, -found.order, found.id))
+    return scored[:k]
+
+
+def bm25(matches: Matches) -> list[float]:
+    """The score of each turn or message found, in their order; above 0."""
+    mean = matches.length / matches.items if matches.items else 1.0
+    idf = [math.log(1 + (matches.items - n + 0.5) / (n + 0.5)) for n in matches.holders]
+    return [_score(holder, idf, mean or 1.0) for holder in matches.found]
+
+
+def _score(holder: Holder, idf: list[float], mean: float) -> float:
+    damping = K1 * (1 - B + B * holder.length / mean)
+    return sum(
+        weight * count * (K1 + 1) / (count + damping)
+        for weight, count in zip(idf, holder.counts, strict=True)
+        if count
+    )
+
+
+def _recalled(holder: Holder, score: float) -> Recalled:
+    return Recalled(holder.id, holder.kind, holder.conversation, holder.order, round(score, 6))

@@ -1,0 +1,325 @@
+"""What an agent can do here, as plain functions: the MCP door only gives them names and schemas.
+
+The first four are DeepWiki's tools under their names and with their texts; each says more in its values,
+and takes more arguments, none of which is needed.
+"""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from rag.retrieval.lookup import Use, definitions, uses
+from rag.serve.errors import BadRequest, StillIndexing
+from rag.serve.keys import Caller
+from rag.serve.library import Shelf
+from rag.serve.links import citation_url
+from rag.serve.service import MOST_REPOSITORIES, Service
+from rag.service import Repository
+from rag.service.lines import read_lines
+from rag.service.recall import recall
+from rag.types import Answer, Citation, Hit
+from rag.wiki.outline import structure_outline
+from rag.wiki.pages import page_markdown, wiki_contents
+from rag.wiki.structure import wiki_structure
+from rag.wiki.values import WikiStructure
+
+Tell = Callable[[float, float | None, str], Awaitable[None]]
+"""Told how far something is: done, total, what."""
+
+_MOST_HITS = 50
+_MOST_LINES = 2_000
+_SHOWN_USES = 50
+
+
+class Place(BaseModel):
+    """Lines of a file at a commit. Lines count from 1, both ends belong."""
+
+    repo: str
+    path: str
+    start_line: int
+    end_line: int
+    symbol: str = ""
+    commit: str | None = None
+    url: str = ""
+    score: float | None = None
+    text: str | None = None
+
+
+class Reply(BaseModel):
+    """What a tool says, as text."""
+
+    result: str
+
+
+class Asked(Reply):
+    """An answer: what it rests on, and the conversation it can be gone on with."""
+
+    sources: list[Place] = Field(default_factory=list)
+    found: bool = True
+    model: str = ""
+    conversationId: str = ""  # noqa: N815
+    turnId: str = ""  # noqa: N815
+
+
+class Contents(Reply):
+    """Pages of a wiki; `nextPage` is the first that did not fit, None at the end."""
+
+    pages: list[str] = Field(default_factory=list)
+    nextPage: int | None = None  # noqa: N815
+
+
+class Places(Reply):
+    """Places that were found, best first."""
+
+    places: list[Place] = Field(default_factory=list)
+
+
+class Toolbox:
+    """The tools over one service.
+
+    Args:
+        service: what is served.
+        base: the server's own address, for links to our viewer; "" where there is none.
+    """
+
+    def __init__(self, service: Service, base: str = "") -> None:
+        self._service, self._base = service, base
+        self._wikis: dict[str, tuple[Repository, WikiStructure]] = {}
+
+    # ------------------------------------------------------------ DeepWiki's
+
+    async def list_available_repos(self) -> Reply:
+        """The repositories of the list, with how far each is indexed."""
+        lines = []
+        for shelf in self._service.library.shelves():
+            where = f" at {shelf.repository.checkout.commit[:10]}" if _has_commit(shelf) else ""
+            lines.append(f"- {shelf.name} ({shelf.state}{where})")
+        return Reply(result="\n".join(["Available repositories:", "", *lines]))
+
+    async def read_wiki_structure(self, repo: str, ref: str | None, tell: Tell) -> Reply:
+        """The pages of a repository's wiki, as an outline."""
+        structure = await self._wiki(repo, ref, tell)
+        return Reply(result=structure_outline(structure, repo))
+
+    async def read_wiki_contents(
+        self, repo: str, ref: str | None, page: int | None, max_chars: int | None, tell: Tell
+    ) -> Contents:
+        """The wiki as one text; from a page on, and not much longer than asked, if so asked."""
+        structure = await self._wiki(repo, ref, tell)
+        if page is None and max_chars is None:
+            text = await to_thread(wiki_contents, structure)
+            return Contents(result=text, pages=[one.title for one in structure.pages])
+        first = 1 if page is None else page
+        if not 1 <= first <= len(structure.pages):
+            raise BadRequest(
+                f"pages are numbered from 1 to {len(structure.pages)}, not {first}", param="page"
+            )
+        texts: list[str] = []
+        for one in structure.pages[first - 1 :]:
+            text = f"# Page: {one.title}\n\n{await to_thread(page_markdown, structure, one.id)}"
+            if texts and (max_chars is None or sum(map(len, texts)) + len(text) > max_chars):
+                break
+            texts.append(text)
+        following = first + len(texts)
+        return Contents(
+            result="\n".join(texts),
+            pages=[one.title for one in structure.pages[first - 1 : following - 1]],
+            nextPage=following if following <= len(structure.pages) else None,
+        )
+
+    async def ask_question(
+        self,
+        caller: Caller,
+        repos: str | Sequence[str],
+        question: str,
+        conversation: str | None,
+        ref: str | None,
+        tell: Tell,
+    ) -> Asked:
+        """Answer a question about one or more repositories; the turn is kept."""
+        names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
+        if len(names) > MOST_REPOSITORIES:
+            raise BadRequest(f"{len(names)} repositories were named; at most {MOST_REPOSITORIES} are asked")
+        shelves = [await self._ready(name, ref, tell) for name in names]
+        dialog = await self._service.dialog(caller, shelves, conversation=conversation)
+        await tell(0.5, 1.0, "answering")
+        answer = await self._service.answered(dialog, question)
+        served = {shelf.repository.source.location: shelf for shelf in shelves if shelf.repository}
+        places = [self._cited(citation, served.get(citation.location)) for citation in answer.citations]
+        return Asked(
+            result=_with_sources(answer, places),
+            sources=places,
+            found=answer.found,
+            model=answer.model,
+            conversationId=answer.conversation_id,
+            turnId=answer.turn_id,
+        )
+
+    # ------------------------------------------------------------ an agent's
+
+    async def search_code(
+        self, caller: Caller, repo: str, query: str, limit: int, ref: str | None, tell: Tell
+    ) -> Places:
+        """The chunks that answer a query best, with their text."""
+        self._service.limiter.check_question(query, param="query")
+        shelf = await self._ready(repo, ref, tell)
+        dialog = await self._service.dialog(caller, [shelf])
+        async with self._service.limiter.seat():
+            found = await to_thread(dialog.search, query, k=max(1, min(limit, _MOST_HITS)), turns=[])
+        places = [self._of_hit(hit, shelf) for hit in found.hits]
+        return Places(result=_listed(places, nothing="Nothing was found."), places=places)
+
+    async def read_span(
+        self, repo: str, path: str, start: int, end: int | None, ref: str | None, tell: Tell
+    ) -> Places:
+        """Lines of a file, as they are indexed."""
+        shelf = await self._ready(repo, ref, tell)
+        assert shelf.repository is not None
+        last = min(end or start + _MOST_LINES - 1, start + _MOST_LINES - 1)
+        if start < 1 or last < start:
+            raise BadRequest(f"lines count from 1 and end after they start, not {start}-{end}")
+        read = await to_thread(read_lines, shelf.repository, path, start, last)
+        place = Place(
+            repo=shelf.name,
+            path=read.path,
+            start_line=read.start,
+            end_line=read.end,
+            commit=read.commit,
+            text=read.text,
+        )
+        head = f"{read.path}:{read.start}-{read.end} (of {read.total} lines)"
+        return Places(result=f"{head}\n\n{_numbered(read.text, read.start)}", places=[place])
+
+    async def find_symbol(self, repo: str, name: str, ref: str | None, tell: Tell) -> Places:
+        """Where a symbol is defined."""
+        shelf = await self._ready(repo, ref, tell)
+        assert shelf.repository is not None
+        hits = await to_thread(definitions, shelf.repository.searcher.index, name)
+        places = [self._of_hit(hit, shelf) for hit in hits[:_MOST_HITS]]
+        return Places(result=_listed(places, nothing=f"Nothing defines {name}."), places=places)
+
+    async def who_calls(self, repo: str, symbol: str, ref: str | None, tell: Tell) -> Places:
+        """Where a symbol is called, else where it is named."""
+        shelf = await self._ready(repo, ref, tell)
+        assert shelf.repository is not None
+        found = await to_thread(uses, shelf.repository.searcher.index, symbol)
+        calls = [use for use in found if use.calls]
+        shown = (calls or found)[:_SHOWN_USES]
+        if not shown:
+            return Places(result=f"Nothing calls or names {symbol}.")
+        head = f"{len(calls)} places call {symbol}" if calls else f"Nothing calls {symbol}; it is named here"
+        lines = [f"{head}{f' (the first {len(shown)})' if len(shown) < len(calls) else ''}:", ""]
+        lines += [_use_line(use) for use in shown]
+        return Places(result="\n".join(lines), places=[self._of_hit(use.hit, shelf) for use in shown])
+
+    async def recall_turns(self, caller: Caller, query: str, conversation: str | None, limit: int) -> Reply:
+        """Earlier turns of the caller that hold the words of a query."""
+        engine = self._service.engine_for(caller)
+        found = await to_thread(
+            recall, engine, query, conversation=conversation, k=max(1, min(limit, _MOST_HITS))
+        )
+        if not found:
+            return Reply(result="No earlier turn speaks of this.")
+        blocks = [
+            f"## {turn.question}\n\n{turn.answer}\n\n"
+            f"(turn {turn.id} of conversation {turn.conversation_id}; "
+            f"{', '.join(c.place for c in turn.citations if c.used) or 'no sources'})"
+            for turn in found
+        ]
+        return Reply(result="\n\n".join(blocks))
+
+    # ------------------------------------------------------------ what they share
+
+    async def _ready(self, name: str, ref: str | None, tell: Tell) -> Shelf:
+        """The shelf of a repository, once it can be asked; tells how far its index is meanwhile."""
+        library = self._service.library
+        shelf = library.shelf(name, ref)
+        while True:
+            try:
+                await library.opened(shelf)
+                return shelf
+            except StillIndexing:
+                async for state in library.events(shelf):
+                    await tell(float(state.done), float(state.total) or None, state.stage or "indexing")
+
+    async def _wiki(self, name: str, ref: str | None, tell: Tell) -> WikiStructure:
+        """The structure of a repository's wiki, made once for each state of its index."""
+        shelf = await self._ready(name, ref, tell)
+        repository = shelf.repository
+        assert repository is not None
+        known = self._wikis.get(shelf.name)
+        if known is None or known[0].store is not repository.store:
+            await tell(0.5, 1.0, "reading the structure")
+            known = self._wikis[shelf.name] = (repository, await to_thread(wiki_structure, repository))
+        return known[1]
+
+    def _cited(self, citation: Citation, shelf: Shelf | None) -> Place:
+        name = shelf.name if shelf else citation.repo
+        repository = shelf.repository if shelf else None
+        return Place(
+            repo=name,
+            path=citation.path,
+            start_line=citation.start,
+            end_line=citation.end,
+            symbol=citation.symbol,
+            commit=citation.commit,
+            url=citation_url(citation, repository, name, self._base),
+        )
+
+    def _of_hit(self, hit: Hit, shelf: Shelf) -> Place:
+        cited = Citation(
+            n=1,
+            repo=hit.repo,
+            path=hit.path,
+            start=hit.start,
+            end=hit.end,
+            commit=hit.commit,
+            blob=hit.blob,
+            symbol=".".join(part for part in (hit.scope, hit.symbol) if part),
+            dirty=hit.dirty,
+        )
+        place = self._cited(cited, shelf)
+        return place.model_copy(update={"score": round(hit.score, 4), "text": hit.text})
+
+
+def _has_commit(shelf: Shelf) -> bool:
+    return shelf.repository is not None and bool(shelf.repository.checkout.commit)
+
+
+def _with_sources(answer: Answer, places: Sequence[Place]) -> str:
+    if not places:
+        return answer.text
+    lines = [
+        f"- [{citation.n}] [{place.path}:{place.start_line}-{place.end_line}]({place.url})"
+        for citation, place in zip(answer.citations, places, strict=True)
+    ]
+    return "\n".join([answer.text.rstrip(), "", "Sources:", *lines])
+
+
+def _listed(places: Sequence[Place], *, nothing: str) -> str:
+    blocks = []
+    for place in places:
+        head = f"{place.path}:{place.start_line}-{place.end_line}"
+        symbol = f"  {place.symbol}" if place.symbol else ""
+        blocks.append(f"{head}{symbol}\n{_numbered(place.text or '', place.start_line)}")
+    return "\n\n".join(blocks) or nothing
+
+
+def _numbered(text: str, first: int) -> str:
+    lines = text.removesuffix("\n").split("\n")
+    return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, first))
+
+
+def _use_line(use: Use) -> str:
+    where = ", ".join(str(line) for line in use.lines[:10])
+    inside = ".".join(part for part in (use.hit.scope, use.hit.symbol) if part)
+    return f"- {use.hit.path}:{where}{f' in {inside}' if inside else ''}"
+
+
+def as_values(reply: Reply) -> dict[str, Any]:
+    """A reply as JSON values; what is not known is left out."""
+    return reply.model_dump(exclude_none=True)

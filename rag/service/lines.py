@@ -1,0 +1,58 @@
+"""Lines of a file as they are indexed: what every citation of that state shows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rag.errors import NotFound
+from rag.service.engine import Repository
+
+_NEAREST = 3
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+"""Lines as git and editors count them: other separators that Unicode knows do not end one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Some lines of a file; both ends belong. `total` is how many the file has, `blob` git's id of it."""
+
+    path: str
+    start: int
+    end: int
+    total: int
+    text: str
+    blob: str
+    commit: str | None
+    dirty: bool
+
+
+def read_lines(repository: Repository, path: str, start: int = 1, end: int | None = None) -> Excerpt:
+    """Read lines of an indexed file; the range is cut to what the file has.
+
+    Only what is indexed can be read: a path is looked up in the store, never opened.
+
+    Raises:
+        NotFound: no file of that path is indexed, or it has no such line.
+        ValueError: the range is none.
+    """
+    if start < 1 or (end is not None and end < start):
+        raise ValueError(f"lines count from 1 and end after they start, not {start}-{end}")
+    store = repository.store
+    text = store.file_text(path)
+    if text is None:
+        raise NotFound(f"no file {path!r} is indexed in {repository.source.name}{_alike(repository, path)}")
+    content, blob = text
+    lines = _LINE.findall(content)
+    if start > max(1, len(lines)):
+        raise NotFound(f"{path} has {len(lines)} lines, so there is no line {start}")
+    last = len(lines) if end is None else min(end, len(lines))
+    return Excerpt(
+        path, start, last, len(lines), "".join(lines[start - 1 : last]), blob, store.commit, store.dirty
+    )
+
+
+def _alike(repository: Repository, path: str) -> str:
+    name = path.rpartition("/")[2]
+    alike = sorted(p for p in repository.store.known_files() if p.rpartition("/")[2] == name)[:_NEAREST]
+    return f"; there is {', '.join(alike)}" if alike else ""

@@ -1,0 +1,212 @@
+"""The MCP door through the official client that is installed, over HTTP and over stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.live_server import SAMPLE, Served
+
+pytest.importorskip("mcp", reason="the mcp extra is not installed")
+
+TOOLS = {
+    "list_available_repos",
+    "read_wiki_structure",
+    "read_wiki_contents",
+    "ask_question",
+    "recall_turns",
+    "search_code",
+    "read_span",
+    "find_symbol",
+    "who_calls",
+}
+
+
+@asynccontextmanager
+async def connected(target: Any) -> AsyncIterator[Any]:
+    """A session with a server, through 2.x's client or 1.x's: `target` is a URL or a command."""
+    try:
+        from mcp.client import Client
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+    except ImportError:
+        async with _connected_v1(target) as session:
+            yield session
+        return
+    if not isinstance(target, str):
+        env = {"RAG_HOME": os.environ["RAG_HOME"], "PATH": os.environ["PATH"]}
+        target = stdio_client(StdioServerParameters(command=target[0], args=target[1:], env=env))
+    async with Client(target) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _connected_v1(target: Any) -> AsyncIterator[Any]:
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+    from mcp.client.streamable_http import streamable_http_client
+
+    if isinstance(target, str):
+        opened: Any = streamable_http_client(target)
+    else:
+        env = {"RAG_HOME": os.environ["RAG_HOME"], "PATH": os.environ["PATH"]}
+        opened = stdio_client(StdioServerParameters(command=target[0], args=target[1:], env=env))
+    async with opened as streams, ClientSession(streams[0], streams[1]) as session:
+        await session.initialize()
+        yield session
+
+
+async def called(session: Any, tool: str, **arguments: Any) -> tuple[str, dict[str, Any], bool]:
+    result = await session.call_tool(tool, arguments)
+    dumped = result.model_dump(by_alias=True)
+    return result.content[0].text, dumped.get("structuredContent") or {}, bool(dumped.get("isError"))
+
+
+def over_http(served: Served, talk: Callable[[Any], Any]) -> Any:
+    async def run() -> Any:
+        async with connected(f"{served.url}/mcp") as session:
+            return await talk(session)
+
+    return asyncio.run(run())
+
+
+def test_the_tools_are_deepwikis_and_our_own(served: Served) -> None:
+    async def talk(session: Any) -> Any:
+        return (await session.list_tools()).tools
+
+    tools = {tool.name: tool.model_dump(by_alias=True) for tool in over_http(served, talk)}
+    assert tools.keys() == TOOLS
+    ask = tools["ask_question"]["inputSchema"]
+    assert sorted(ask["required"]) == ["question", "repoName"]
+    assert {each["type"] for each in ask["properties"]["repoName"]["anyOf"]} == {"string", "array"}
+    for name in ("read_wiki_structure", "read_wiki_contents"):
+        assert tools[name]["inputSchema"]["required"] == ["repoName"]
+    assert all(
+        tool["annotations"]["readOnlyHint"] == (name != "ask_question") for name, tool in tools.items()
+    )
+
+
+def test_text_and_structured_result_are_one(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        for tool in ("read_wiki_structure", "read_wiki_contents"):
+            text, values, failed = await called(session, tool, repoName="sample")
+            assert (values["result"], failed) == (text, False)
+        assert text.startswith("# Page: ")
+        text, _, _ = await called(session, "read_wiki_structure", repoName="sample")
+        assert text.startswith("Available pages for sample:\n\n- 1 ")
+
+    over_http(served, talk)
+
+
+def test_pages_put_together_are_the_contents(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        whole, values, _ = await called(session, "read_wiki_contents", repoName="sample")
+        titles, read, page = values["pages"], [], 1
+        texts = []
+        while page:
+            text, part, _ = await called(
+                session, "read_wiki_contents", repoName="sample", page=page, maxChars=4000
+            )
+            texts.append(text)
+            read += part["pages"]
+            page = part.get("nextPage")
+        assert read == titles
+        assert len(texts) > 1
+        assert "\n".join(texts) == whole
+
+    over_http(served, talk)
+
+
+def test_a_follow_up_goes_on_with_its_conversation(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        text, first, _ = await called(
+            session, "ask_question", repoName="sample", question="Where is a token checked?"
+        )
+        assert first["found"] and any(each["symbol"] == "authenticate" for each in first["sources"])
+        source = first["sources"][0]
+        assert f"{source['path']}:{source['start_line']}-{source['end_line']}" in text
+        _, second, _ = await called(
+            session,
+            "ask_question",
+            repoName=["sample"],
+            question="And who calls it?",
+            conversationId=first["conversationId"],
+        )
+        assert second["conversationId"] == first["conversationId"]
+        assert any(each["path"] == "snip/app.py" for each in second["sources"])
+        turns = await session.read_resource(f"turns://conversations/{first['conversationId']}")
+        stored = json.loads(turns.contents[0].text)
+        assert [turn["id"] for turn in stored] == [first["turnId"], second["turnId"]]
+
+    over_http(served, talk)
+
+
+def test_symbols_callers_and_lines_are_those_of_the_files(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        _, found, _ = await called(session, "find_symbol", repoName="sample", name="authenticate")
+        (place,) = found["places"]
+        _, read, _ = await called(
+            session,
+            "read_span",
+            repoName="sample",
+            path=place["path"],
+            startLine=place["start_line"],
+            endLine=place["end_line"],
+        )
+        assert read["places"][0]["text"] == place["text"]
+        lines = (SAMPLE / place["path"]).read_text().splitlines(keepends=True)
+        assert place["text"] == "".join(lines[place["start_line"] - 1 : place["end_line"]])
+        text, users, _ = await called(session, "who_calls", repoName="sample", symbol="authenticate")
+        assert text.splitlines()[2].startswith("- snip/app.py:")
+        assert all("authenticate(" in each["text"] for each in users["places"])
+        text, hits, _ = await called(
+            session, "search_code", repoName="sample", query="revoke an API token", limit=3
+        )
+        assert 0 < len(hits["places"]) <= 3
+
+    over_http(served, talk)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("ask_question", {"repoName": "nowhere", "question": "x"}, "no repository of that name"),
+        ("ask_question", {"repoName": "/etc", "question": "x"}, "no repository of that name"),
+        (
+            "ask_question",
+            {"repoName": ["sample"] * 3 + [str(n) for n in range(10)], "question": "x"},
+            "at most 10",
+        ),
+        ("ask_question", {"repoName": "sample", "question": " "}, "empty"),
+        ("ask_question", {"repoName": "sample", "question": "x" * 20_000}, "characters"),
+        ("read_span", {"repoName": "sample", "path": "../../../etc/passwd"}, "no file"),
+        ("read_span", {"repoName": "sample", "path": "snip/auth.py", "startLine": 9999}, "no line 9999"),
+        ("read_span", {"repoName": "sample", "path": "snip/auth.py", "startLine": 5, "endLine": 2}, "5-2"),
+        ("read_wiki_contents", {"repoName": "sample", "page": 999}, "numbered from 1"),
+    ],
+)
+def test_what_cannot_be_done_is_said(served: Served, tool: str, arguments: Any, says: str) -> None:
+    text, _, failed = over_http(served, lambda session: called(session, tool, **arguments))
+    assert failed
+    assert says in text
+
+
+def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
+
+    async def run() -> None:
+        command = [sys.executable, "-m", "rag", "mcp", "--repo", f"sample={SAMPLE}"]
+        async with connected(command) as session:
+            assert {tool.name for tool in (await session.list_tools()).tools} == TOOLS
+            _, asked, failed = await called(
+                session, "ask_question", repoName="sample", question="Where is a token checked?"
+            )
+            assert not failed and asked["sources"]
+
+    asyncio.run(run())

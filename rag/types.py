@@ -386,6 +386,14 @@ class DialogTurn:
         """The worst of what the answer rests on; None when that was not looked up, or there is nothing."""
         return worst(check for _, check in self.checked) if self.checks else None
 
+    def at_present(self) -> DialogTurn:
+        """The turn with the citations that moved standing where the lines are now; the others as they were."""
+        now = list(self.citations)
+        for n, check in enumerate(self.checks):
+            if check.state == "moved":
+                now[n] = replace(now[n], path=check.path, start=check.start, end=check.end)
+        return replace(self, citations=tuple(now))
+
     def _repr_html_(self) -> str:
         """The turn as a notebook shows it."""
         number = "" if self.order is None else f"{self.order + 1}. "

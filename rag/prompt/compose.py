@@ -22,7 +22,7 @@ from rag.errors import ContextTooSmall
 from rag.ports import TokenCounter
 from rag.prompt.merge import merge
 from rag.prompt.templates import Template
-from rag.prompt.views import history_of, plain, view_of
+from rag.prompt.views import plain, view_of
 from rag.types import DialogTurn, Hit, NumberedSource, Prompt
 
 _HISTORY_SHARE = 0.25
@@ -128,7 +128,8 @@ class _Draft:
         """The text with these pieces, and its sources as they are numbered in it."""
         sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(merge(hits), start=1))
         views = [view_of(source, name_repository=self.name_repository) for source in sources]
-        text = self.template.render(**self.variables, contexts=views, conversation_history=history_of(turns))
+        history = self.template.history(turns)
+        text = self.template.render(**self.variables, contexts=views, conversation_history=history)
         return text, sources
 
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:

@@ -16,7 +16,8 @@ variable that does not exist is an error even where the branch is never taken. V
     language              code of the language to answer in
     repositories          names of the repositories asked
 
-`system` knows only `language` and `repositories`. A template that does not name `contexts` or
+`system` knows only `language` and `repositories`. `stale` is what stands before an earlier answer whose
+sources have changed since; it knows `sources` and `is_stale`. A template that does not name `contexts` or
 `conversation_history` is given no sources or no turns; one that does must show all of them.
 """
 
@@ -33,11 +34,12 @@ import jinja2.nodes
 import jinja2.sandbox
 
 from rag.errors import TemplateError
-from rag.prompt.views import history_of, plain
+from rag.prompt.views import StaleView, history_of, plain
 from rag.resources import shipped
 from rag.types import DialogTurn
 
 _SYSTEM_VARIABLES = frozenset({"language", "repositories"})
+_STALE_VARIABLES = frozenset({"sources", "is_stale"})
 _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "system_prompt",
     "output_format_str",
@@ -52,13 +54,25 @@ _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
 class Template:
     """A template that has been read and checked. `origin` is its file, or "the given text".
 
-    `system` is the template of the `system_prompt` it is given.
+    `system` is the template of the `system_prompt` it is given, `stale` that of what is said before an
+    earlier answer whose sources have changed; None is the one that is shipped.
     """
 
     origin: str
     variables: frozenset[str]
     _compiled: jinja2.Template
     system: Template | None = None
+    stale: Template | None = None
+
+    def history(self, turns: Sequence[DialogTurn]) -> dict[int, DialogTurn]:
+        """Turns as `conversation_history`; those whose sources have changed say so."""
+
+        def label(sources: Sequence[StaleView]) -> str:
+            stale = self.stale or _read(shipped("templates") / "stale.j2", knows=_STALE_VARIABLES)
+            is_stale = any(source.state != "unknown" for source in sources)
+            return stale.render(sources=sources, is_stale=is_stale)
+
+        return history_of(turns, label)
 
     def render(self, **variables: object) -> str:
         """Fill the template in.
@@ -93,7 +107,11 @@ def load_template(chosen: str | None, home: Path, name: str = "answer") -> Templ
         TemplateError: it does not exist, has a mistake, or names a variable that does not exist.
     """
     template = _chosen(chosen, home) if chosen else _read(_find(home, name))
-    return replace(template, system=_read(_find(home, "system"), system=True))
+    return replace(
+        template,
+        system=_read(_find(home, "system"), knows=_SYSTEM_VARIABLES),
+        stale=_read(_find(home, "stale"), knows=_STALE_VARIABLES),
+    )
 
 
 def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], language: str = "en") -> str:
@@ -104,10 +122,11 @@ def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], l
     Raises:
         TemplateError: as `load_template` and `Template.render`.
     """
-    return load_template(None, home, "condense").render(
+    template = load_template(None, home, "condense")
+    return template.render(
         system_prompt="",
         output_format_str="",
-        conversation_history=history_of(turns),
+        conversation_history=template.history(turns),
         contexts=[],
         input_str=plain(question),
         standalone_question=plain(question),
@@ -117,8 +136,12 @@ def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], l
 
 
 @lru_cache(maxsize=64)
-def parse_template(text: str, *, origin: str = "the given text", system: bool = False) -> Template:
+def parse_template(
+    text: str, *, origin: str = "the given text", knows: frozenset[str] | None = None
+) -> Template:
     """Check a template and make it ready. The last ones are kept: compiling takes longer than a search.
+
+    `knows` are the variables of a template that is part of another; None are those of an answer.
 
     Raises:
         TemplateError: a mistake in the syntax, a variable that does not exist, or no question in it.
@@ -126,7 +149,7 @@ def parse_template(text: str, *, origin: str = "the given text", system: bool = 
     environment = jinja2.sandbox.SandboxedEnvironment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    known = _SYSTEM_VARIABLES if system else _ANSWER_VARIABLES
+    known = _ANSWER_VARIABLES if knows is None else knows
     try:
         tree = environment.parse(text)
         compiled = environment.from_string(text)
@@ -140,7 +163,7 @@ def parse_template(text: str, *, origin: str = "the given text", system: bool = 
             f"the template {origin}:{line} names {name!r}, which does not exist; the variables are "
             + ", ".join(sorted(known))
         )
-    if not system and "input_str" not in variables:
+    if knows is None and "input_str" not in variables:
         raise TemplateError(
             f"the template {origin} never shows the question; put {{{{ input_str }}}} into it"
         )
@@ -166,12 +189,12 @@ def _find(home: Path, name: str) -> Path:
     return own if own.is_file() else shipped("templates") / f"{name}.j2"
 
 
-def _read(path: Path, *, system: bool = False) -> Template:
+def _read(path: Path, *, knows: frozenset[str] | None = None) -> Template:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TemplateError(f"cannot read the template {path}: {error}") from error
-    return parse_template(text, origin=str(path), system=system)
+    return parse_template(text, origin=str(path), knows=knows)
 
 
 def _first_use(tree: jinja2.nodes.Template, names: frozenset[str]) -> tuple[int, str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rag.quoting import fence, one_line, well_formed, without_markers
-from rag.types import AssistantResponse, Citation, DialogTurn, NumberedSource, UserQuery
+from rag.types import AssistantResponse, Citation, DialogTurn, FreshnessState, NumberedSource, UserQuery
 
 _NO_INFO_STRING = re.compile(r"[^A-Za-z0-9+#._-]")
 
@@ -54,21 +54,43 @@ def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
     )
 
 
-def history_of(turns: Sequence[DialogTurn]) -> dict[int, DialogTurn]:
-    """Turns for a template, in order, under their numbers (1, 2, … where those are missing or not unique)."""
+@dataclass(frozen=True, slots=True)
+class StaleView:
+    """A cited place that is not known to be as it was."""
+
+    place: str
+    state: FreshnessState
+    reason: str
+
+
+Label = Callable[[Sequence[StaleView]], str]
+
+
+def history_of(turns: Sequence[DialogTurn], label: Label) -> dict[int, DialogTurn]:
+    """Turns for a template, in order, under their numbers (1, 2, … where those are missing or not unique).
+
+    An answer whose sources have changed, are gone, or could not be compared begins with what `label` says
+    of them; citations that moved stand where the lines are now.
+    """
     orders = [turn.order for turn in turns if turn.order is not None]
     numbered = len(set(orders)) == len(turns)
     keys = orders if numbered else range(1, len(turns) + 1)
-    return {key: _turn_view(turn) for key, turn in zip(keys, turns, strict=True)}
+    return {key: _turn_view(turn, label) for key, turn in zip(keys, turns, strict=True)}
 
 
-def _turn_view(turn: DialogTurn) -> DialogTurn:
+def _turn_view(turn: DialogTurn, label: Label) -> DialogTurn:
+    doubtful = [
+        StaleView(_word(citation.place), check.state, _word(check.reason))
+        for citation, check in turn.checked
+        if check.is_stale or check.state == "unknown"
+    ]
+    said = f"{label(doubtful).strip()}\n" if doubtful else ""
     return replace(
         turn,
         user_query=UserQuery(plain(turn.question)),
-        assistant_response=AssistantResponse(plain(turn.answer)),
+        assistant_response=AssistantResponse(said + plain(turn.answer)),
         standalone_question=plain(turn.standalone_question),
-        citations=tuple(_citation_view(citation) for citation in turn.citations),
+        citations=tuple(_citation_view(citation) for citation in turn.at_present().citations),
     )
 
 

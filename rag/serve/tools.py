@@ -260,6 +260,7 @@ class Toolbox:
     def _cited(self, citation: Citation, shelf: Shelf | None) -> Place:
         name = shelf.name if shelf else citation.repo
         repository = shelf.repository if shelf else None
+        url = citation_url(citation, repository, name, self._base)
         return Place(
             repo=name,
             path=citation.path,
@@ -267,7 +268,8 @@ class Toolbox:
             end_line=citation.end,
             symbol=citation.symbol,
             commit=citation.commit,
-            url=citation_url(citation, repository, name, self._base),
+            # Over stdio there is no viewer of ours to lead to.
+            url="" if url.startswith("/") else url,
         )
 
     def _of_hit(self, hit: Hit, shelf: Shelf) -> Place:
@@ -293,10 +295,10 @@ def _has_commit(shelf: Shelf) -> bool:
 def _with_sources(answer: Answer, places: Sequence[Place]) -> str:
     if not places:
         return answer.text
-    lines = [
-        f"- [{citation.n}] [{place.path}:{place.start_line}-{place.end_line}]({place.url})"
-        for citation, place in zip(answer.citations, places, strict=True)
-    ]
+    lines = []
+    for citation, place in zip(answer.citations, places, strict=True):
+        where = f"{place.path}:{place.start_line}-{place.end_line}"
+        lines.append(f"- [{citation.n}] {f'[{where}]({place.url})' if place.url else where}")
     return "\n".join([answer.text.rstrip(), "", "Sources:", *lines])
 
 

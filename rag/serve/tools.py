@@ -96,7 +96,8 @@ class Toolbox:
         """The repositories of the list, with how far each is indexed."""
         lines = []
         for shelf in self._service.library.shelves():
-            where = f" at {shelf.repository.checkout.commit[:10]}" if _has_commit(shelf) else ""
+            commit = shelf.repository.checkout.commit if shelf.repository else None
+            where = f" at {commit[:10]}" if commit else ""
             lines.append(f"- {shelf.name} ({shelf.state}{where})")
         return Reply(result="\n".join(["Available repositories:", "", *lines]))
 
@@ -286,10 +287,6 @@ class Toolbox:
         )
         place = self._cited(cited, shelf)
         return place.model_copy(update={"score": round(hit.score, 4), "text": hit.text})
-
-
-def _has_commit(shelf: Shelf) -> bool:
-    return shelf.repository is not None and bool(shelf.repository.checkout.commit)
 
 
 def _with_sources(answer: Answer, places: Sequence[Place]) -> str:

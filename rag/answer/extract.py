@@ -1,9 +1,10 @@
 """The answer without a model: the lines nearest to the question, quoted as they stand in the files.
 
 From each of the best sources come the line that defines it, the first lines of its documentation, and the
-lines that share the most telling words with the question. A word tells more the fewer of the shown sources
-hold it. Left-out lines show as `…`, and the lines quoted are named. Nothing is claimed but that the words
-named stand in the lines quoted.
+stretches that share the most telling words with the question; where it is asked who calls something, the
+lines that call it. A word tells more the fewer of the shown sources hold it. Left-out lines show as `…`, and
+the lines quoted are named. The sources after those are named with one line each. Nothing is claimed but that
+the words named stand in the lines quoted.
 """
 
 from __future__ import annotations
@@ -18,15 +19,25 @@ from rag.quoting import fence, one_line
 from rag.types import Hit, NumberedSource, Prepared, Usage
 
 _QUOTED_SOURCES = 3
+_NAMED_SOURCES = 5
 _MAX_LINES = 14
-_MAX_MATCHES = 5
+_MAX_STRETCHES = 2
 _UNMATCHED_LINES = 8
 _MAX_WIDTH = 240
+_MAX_NAMED_WIDTH = 100
 
 _NO_MODEL = "No language model is configured, so nothing is explained here"
 
 _DOC_LINE = re.compile(r"""\s*(?:[rRuU]?(?:\"{3}|'{3})|//|/\*|\*|--|#(?!include|define|if))""")
 _DOC_QUOTES = re.compile(r"""\s*[rRuU]?(\"{3}|'{3})""")
+_DECORATES = re.compile(r"\s*(?:@\w|#\[)")
+_CLOSES = re.compile(r"\s*[)\]}]+[,;]?\s*$")
+_CALLERS = re.compile(
+    r"\b(who|what|which|where|anything|anyone)\b[^?.]{0,60}\b(calls?|called|callers?|invokes?|invoked|uses?|used"
+    r"|triggers?|triggered|call sites?)\b",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"`([^`\s]+?)(?:\(\))?`|\b(\w*(?:[a-z0-9][A-Z]|_)\w*)\b")
 
 
 class ExtractiveGenerator:
@@ -50,9 +61,9 @@ class ExtractiveGenerator:
 
 
 def extract(prepared: Prepared, quoted: list[tuple[str, int, int]] | None = None) -> Iterator[str]:
-    """Quote the best lines of the best three sources, each under its number; say so when there are none.
+    """Quote the best lines of three sources, each under its number, and one line of the next five.
 
-    The places quoted are added to `quoted` as they come.
+    Says so when there are none. The places quoted are added to `quoted` as they come.
     """
     sources = prepared.prompt.sources
     if not sources:
@@ -61,16 +72,44 @@ def extract(prepared: Prepared, quoted: list[tuple[str, int, int]] | None = None
         )
         yield f"{found}. {_NO_MODEL}.\n"
         return
-    question = prepared.standalone_question or prepared.question
-    weights = _weights(question, [source.hit for source in sources])
+    sought = _Sought.of(prepared.standalone_question or prepared.question, [s.hit for s in sources])
     yield f"{_NO_MODEL}; these are the lines nearest to the question, quoted as they stand.\n"
-    name_repository = len({(source.hit.repo, source.hit.location) for source in sources}) > 1
-    for source in sources[:_QUOTED_SOURCES]:
-        quote = _chosen_lines(source.hit, weights)
-        if quoted is not None:
-            hit = source.hit
-            quoted += [(hit.path, hit.start + a, hit.start + b) for a, b in quote.spans]
-        yield "\n" + _quoted(source, quote, question, name_repository=name_repository)
+    several = len({(source.hit.repo, source.hit.location) for source in sources}) > 1
+    ordered = sorted(sources, key=lambda source: not sought.calling(source.hit)) if sought.called else sources
+    places = quoted if quoted is not None else []
+    for source in ordered[:_QUOTED_SOURCES]:
+        quote = _chosen_lines(source.hit, sought)
+        places += [(source.hit.path, source.hit.start + a, source.hit.start + b) for a, b in quote.spans]
+        yield "\n" + _quoted(source, quote, sought.question, several=several)
+    further = ordered[_QUOTED_SOURCES:][:_NAMED_SOURCES]
+    if further:
+        yield "\nFurther places:\n\n" + "".join(
+            _named(source, sought, places, several=several) for source in further
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """The question; what each of its terms tells; the names whose callers are asked for."""
+
+    question: str
+    weights: Mapping[str, float]
+    called: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, question: str, hits: Sequence[Hit]) -> _Sought:
+        called = []
+        if _CALLERS.search(question):
+            called = [(quoted or bare).rpartition(".")[2] for quoted, bare in _NAME.findall(question)]
+        return cls(question, _weights(question, hits), tuple(dict.fromkeys(filter(None, called))))
+
+    def calling(self, hit: Hit) -> list[int]:
+        """The lines, from 0, that call one of the names; none in what defines it."""
+        names = "|".join(re.escape(name) for name in self.called if name != hit.symbol)
+        if not names:
+            return []
+        call = re.compile(rf"(?<![\w$])(?:{names})\s*(?:\(|<|::|!\()")
+        return [i for i, line in enumerate(hit.text.split("\n")) if call.search(line)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +130,41 @@ def _gap(left_out: Sequence[str]) -> list[str]:
     return ["…"] if any(line.strip() for line in left_out) else []
 
 
-def _quoted(source: NumberedSource, quote: _Quote, question: str, *, name_repository: bool) -> str:
+def _quoted(source: NumberedSource, quote: _Quote, question: str, *, several: bool) -> str:
     hit = source.hit
-    path = one_line(f"{hit.repo}:{hit.path}" if name_repository else hit.path)
-    places = ", ".join(f"`{path}:{hit.start + a}-{hit.start + b}`" for a, b in quote.spans)
+    first, *more = [_range(hit.start + a, hit.start + b) for a, b in quote.spans]
+    place = f"`{_path(hit, several=several)}:{first}`"
+    also = "".join(f", {lines}" for lines in more)
     matched = _matched(question, quote.text)
     why = f" — matches {', '.join(f'*{word}*' for word in matched)}" if matched else ""
     marks = fence(quote.text)
     language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language)
-    return f"{_what(hit)}{places} [{source.n}]{why}\n\n{marks}{language}\n{quote.text}\n{marks}\n"
+    return f"{_what(hit)}{place}{also} [{source.n}]{why}\n\n{marks}{language}\n{quote.text}\n{marks}\n"
+
+
+def _named(
+    source: NumberedSource, sought: _Sought, places: list[tuple[str, int, int]], *, several: bool
+) -> str:
+    """A source in one line: its place, and the line that says most about it."""
+    hit = source.hit
+    lines = hit.text.split("\n")
+    best = next(iter(sought.calling(hit)), _defining(hit, lines))
+    if best is None:
+        best = max(
+            range(len(lines)), key=lambda i: (_score(lines[i], sought.weights), bool(lines[i].strip()))
+        )
+    places.append((hit.path, hit.start + best, hit.start + best))
+    shown = one_line(lines[best].strip())
+    shown = shown if len(shown) <= _MAX_NAMED_WIDTH else shown[:_MAX_NAMED_WIDTH].rstrip() + "…"
+    return f"- `{_path(hit, several=several)}:{hit.start + best}` [{source.n}] `{shown}`\n"
+
+
+def _range(first: int, last: int) -> str:
+    return f"{first}-{last}" if last > first else str(first)
+
+
+def _path(hit: Hit, *, several: bool) -> str:
+    return one_line(f"{hit.repo}:{hit.path}" if several else hit.path)
 
 
 def _what(hit: Hit) -> str:
@@ -109,24 +174,41 @@ def _what(hit: Hit) -> str:
     return f"{hit.unit.capitalize()} `{one_line(name)}`, "
 
 
-def _chosen_lines(hit: Hit, weights: Mapping[str, float]) -> _Quote:
-    """Choose at most 14 lines of a hit: all when it has no more, else its head and its best lines."""
+def _chosen_lines(hit: Hit, sought: _Sought) -> _Quote:
+    """Choose at most 14 lines of a hit: all when it has no more, else its head and its best stretches."""
     lines = [line.rstrip("\r") for line in hit.text.split("\n")]
     while len(lines) > 1 and not lines[-1].strip():
         lines.pop()
     if len(lines) <= _MAX_LINES:
         return _Quote(lines, _spans(set(range(len(lines))), lines))
     chosen = set(_head(hit, lines))
-    scores = {i: _score(line, weights) for i, line in enumerate(lines)}
-    best = sorted((i for i in scores if scores[i] > 0), key=lambda i: (-scores[i], i))[:_MAX_MATCHES]
-    if not best:
-        best = list(range(_UNMATCHED_LINES))
-    for reach in (0, 1, 2):
-        for i in best:
-            for near in (i - reach, i + reach):
-                if 0 <= near < len(lines) and len(chosen) < _MAX_LINES:
-                    chosen.add(near)
+    scores = [_score(line, sought.weights) for line in lines]
+    for i in sought.calling(hit):
+        if i < len(lines):
+            scores[i] += 2 * sum(sought.weights.values()) + 1
+    if not any(scores):
+        chosen |= set(range(_UNMATCHED_LINES))
+    for left in range(_MAX_STRETCHES, 0, -1):
+        chosen |= _stretch(lines, scores, chosen, (_MAX_LINES - len(chosen)) // left)
     return _Quote(lines, _spans(chosen, lines))
+
+
+def _stretch(lines: Sequence[str], scores: Sequence[float], chosen: Set[int], room: int) -> set[int]:
+    """The run of at most `room` lines that tells most beside what is chosen, its best lines in the middle.
+
+    It begins with no mere bracket. Empty when nothing else tells anything.
+    """
+    best: Sequence[int] = ()
+    told = 0.0
+    for begin in range(len(lines)):
+        if not lines[begin].strip() or _CLOSES.match(lines[begin]) or begin in chosen:
+            continue
+        run = range(begin, min(begin + room, len(lines)))
+        middle = begin + (room - 1) / 2
+        value = sum(scores[i] * (1 - abs(i - middle) / (4 * room)) for i in run if i not in chosen)
+        if value > told:
+            best, told = run, value
+    return {i for i in best if i not in chosen}
 
 
 def _weights(question: str, hits: Sequence[Hit]) -> dict[str, float]:
@@ -144,14 +226,25 @@ def _score(line: str, weights: Mapping[str, float]) -> float:
 
 
 def _head(hit: Hit, lines: Sequence[str]) -> list[int]:
-    """The line that names the definition, and up to three lines of documentation around it."""
-    name = re.compile(rf"(?<!\w){re.escape(hit.symbol)}(?!\w)") if hit.symbol else None
-    defines = 0
-    if name is not None:
-        code = [i for i, line in enumerate(lines) if name.search(line) and not _DOC_LINE.match(line)]
-        defines = code[0] if code else 0
+    """The line that names the definition, what decorates it, and up to three lines of documentation around.
+
+    Empty for a later part of a definition, which does not name it.
+    """
+    defines = _defining(hit, lines)
+    if defines is None:
+        return []
     above = [i for i in range(defines) if _DOC_LINE.match(lines[i])][:2]
-    return [*above, defines, *_documentation_below(lines, defines)]
+    decorated = [i for i in range(max(defines - 2, 0), defines) if _DECORATES.match(lines[i])]
+    return [*above, *decorated, defines, *_documentation_below(lines, defines)]
+
+
+def _defining(hit: Hit, lines: Sequence[str]) -> int | None:
+    """The line that names what the hit defines; None when there is none."""
+    name = re.compile(rf"(?<!\w){re.escape(hit.symbol)}(?!\w)") if hit.symbol else None
+    for i, line in enumerate(lines):
+        if name is not None and name.search(line) and not _DOC_LINE.match(line):
+            return i
+    return None
 
 
 def _documentation_below(lines: Sequence[str], defines: int) -> list[int]:

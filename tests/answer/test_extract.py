@@ -42,15 +42,22 @@ _BLOCK = re.compile(
     r"^(?P<head>[^\n]*) \[(?P<n>\d+)\][^\n]*\n\n(?P<marks>`{3,})[^\n`]*\n(?P<body>.*?)\n(?P=marks)$",
     re.DOTALL | re.MULTILINE,
 )
-_PLACE = re.compile(r"`[^`]*:(\d+)-(\d+)`")
+_PLACES = re.compile(r"`[^`]*:(\d+(?:-\d+)?)`((?:, \d+(?:-\d+)?)*) \[")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def quotes(text: str) -> list[tuple[int, list[tuple[int, int]], str]]:
     """Number, ranges of lines, and body of each quote."""
     return [
-        (int(m["n"]), [(int(a), int(b)) for a, b in _PLACE.findall(m["head"])], m["body"])
+        (int(m["n"]), [(int(a), int(b or a)) for a, b in _RANGE.findall(_named(m["head"] + " ["))], m["body"])
         for m in _BLOCK.finditer(text)
     ]
+
+
+def _named(head: str) -> str:
+    found = _PLACES.search(head)
+    assert found
+    return found[1] + found[2]
 
 
 def test_the_definition_its_documentation_and_the_matching_lines_are_quoted() -> None:
@@ -82,6 +89,40 @@ def test_three_sources_are_quoted_each_under_its_number_and_repository() -> None
     assert [n for n, _, _ in quotes(text)] == [1, 2, 3]
     assert "`shop:shop/sessions.py:" in text
     assert "`desk:f0.py:" in text
+
+
+def test_the_next_five_sources_are_named_with_one_line_each() -> None:
+    others = [replace(SIGN, path=f"f{n}.py", start=10 * n, end=10 * n + 30) for n in range(9)]
+    generator = ExtractiveGenerator()
+    text = "".join(generator.stream(prepared("token", *others)))
+    further = re.findall(r"^- `(f\d\.py):(\d+)` \[(\d)\] `(.*)`$", text, re.MULTILINE)
+    assert further == [
+        (f"f{n}.py", str(10 * n + 1), str(n + 1), "def sign(token: str) -> str:") for n in range(3, 8)
+    ]
+    assert generator.quoted[-1] == ("f7.py", 71, 71)
+    assert resolve(text, prepared("token", *others).prompt.sources).invented == 0
+
+
+def test_a_later_part_of_a_definition_is_named_by_the_line_that_tells_most() -> None:
+    part = replace(SIGN, text="    x = 1\n    if expired(token):\n        raise Expired\n", end=42)
+    text = answer("When is a token expired?", *[replace(SIGN, path=f"f{n}.py") for n in range(3)], part)
+    assert "- `shop/sessions.py:41` [4] `if expired(token):`" in text
+
+
+def test_where_it_is_asked_who_calls_something_the_calling_lines_come_first() -> None:
+    caller = replace(
+        SIGN,
+        path="shop/http.py",
+        symbol="respond",
+        text="def respond(token):\n" + "    wait()\n" * 40 + "    cookie = sign(token)\n    send(cookie)\n",
+        end=82,
+    )
+    for question in ("Who calls `sign`?", 'who calls it? (after "How?", about `sign`)'):
+        (first, _, body), (second, _, _) = quotes(answer(question, SIGN, caller))
+        assert (first, second) == (2, 1)
+        assert "    cookie = sign(token)\n" in body
+        assert body.startswith("def respond(token):\n")
+    assert [n for n, _, _ in quotes(answer("How does `sign` work?", SIGN, caller))] == [1, 2]
 
 
 def test_a_path_or_a_quote_cannot_pose_as_text_or_reference() -> None:

@@ -1,42 +1,57 @@
-"""The command `rag`: thin doors onto the engine."""
+"""The command `rag`: thin doors onto the engine.
+
+A command is imported when it is called by its name: a search need not wait for the web server. Everything
+else (help, a mistyped name, completion) sees all of them.
+"""
 
 from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-from rag.cli.ask import ask
-from rag.cli.doctor import doctor
-from rag.cli.evaluate import evaluate
-from rag.cli.index import index
-from rag.cli.mcp import mcp
-from rag.cli.options import WordsCommand
-from rag.cli.search import search
-from rag.cli.serve import serve
-from rag.cli.session import chat
-from rag.cli.turns import app as turns
-from rag.cli.wiki import wiki
+_COMMANDS = {
+    "ask": ("ask", "ask"),
+    "chat": ("session", "chat"),
+    "search": ("search", "search"),
+    "index": ("index", "index"),
+    "wiki": ("wiki", "wiki"),
+    "turns": ("turns", "app"),
+    "eval": ("evaluate", "evaluate"),
+    "serve": ("serve", "serve"),
+    "mcp": ("mcp", "mcp"),
+    "doctor": ("doctor", "doctor"),
+}
+"""The commands in the order of the help: the module of each, and what it is called there."""
+_OF_WORDS = frozenset({"ask", "search"})
 
-app = typer.Typer(
-    name="rag",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command(cls=WordsCommand)(ask)
-app.command()(chat)
-app.command(cls=WordsCommand)(search)
-app.command()(index)
-app.command()(wiki)
-app.add_typer(turns, name="turns")
-app.command("eval")(evaluate)
-app.command()(serve)
-app.command()(mcp)
-app.command()(doctor)
+
+def commands(names: Iterable[str] = _COMMANDS) -> typer.Typer:
+    """The command line with these commands."""
+    made = typer.Typer(
+        name="rag",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name in names:
+        module, attribute = _COMMANDS[name]
+        command = getattr(import_module(f"rag.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            made.add_typer(command, name=name)
+        elif name in _OF_WORDS:
+            from rag.cli.options import WordsCommand
+
+            made.command(name, cls=WordsCommand)(command)
+        else:
+            made.command(name)(command)
+    made.callback()(_root)
+    return made
 
 
 def _version(show: bool) -> None:
@@ -47,7 +62,6 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool | None, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -56,9 +70,17 @@ def _root(
     """Ask any code repository, and go on asking. Answers cite the lines they rest on."""
 
 
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module 'rag.cli' has no attribute {name!r}")
+    globals()["app"] = made = commands()
+    return made
+
+
 def main() -> None:
     """Run the command line. What a terminal cannot show, or was no text when it was typed, becomes `?`."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    app()
+    first = sys.argv[1:2]
+    commands(first if first and first[0] in _COMMANDS else _COMMANDS)()

@@ -160,33 +160,32 @@ class _Walker:
 
     def _scanned(self) -> Iterator[str]:
         """The files of all folders that no `.gitignore` leaves out."""
+        # Text, not Path: a large tree has thousands of folders, and every search begins here.
+        top = f"{self.root}/".replace("//", "/")
         pending: list[tuple[str, tuple[tuple[str, Patterns], ...]]] = [("", ())]
         while pending:
-            folder, ignores = pending.pop()
+            prefix, ignores = pending.pop()
             try:
-                with os.scandir(self.root / folder) as found:
-                    entries = list(found)
+                with os.scandir(top + prefix) as found:
+                    entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
             except OSError as error:
-                if not folder:
+                if not prefix:
                     raise SourceError(f"cannot read the folder {self.root}: {error.strerror}") from error
-                self.result.skipped.append(Skipped(f"{folder}/", skip.UNREADABLE, error.strerror or ""))
+                self.result.skipped.append(Skipped(prefix, skip.UNREADABLE, error.strerror or ""))
                 continue
-            prefix = f"{folder}/" if folder else ""
-            if any(entry.name == ".gitignore" for entry in entries):
-                own = read_patterns(self.root / folder / ".gitignore", strict=False)
+            if (".gitignore", False) in entries:
+                own = read_patterns(self.root / prefix / ".gitignore", strict=False)
                 ignores = (*ignores, (prefix, own)) if own else ignores
-            for entry in entries:
-                path, is_folder = prefix + entry.name, entry.is_dir(follow_symlinks=False)
-                if is_folder and entry.name.lower() in skip.VERSION_CONTROL_FOLDERS:
-                    continue
-                if _ignored(path + "/" * is_folder, ignores):
+            for name, is_folder in entries:
+                path = prefix + name
+                if ignores and _ignored(path + "/" * is_folder, ignores):
                     continue
                 if not is_folder:
                     yield path
-                elif entry.name.lower() in skip.VENDORED_FOLDERS:
+                elif (known := name.lower()) in skip.VENDORED_FOLDERS:
                     self.vendored[path] += 0
-                else:
-                    pending.append((path, ignores))
+                elif known not in skip.VERSION_CONTROL_FOLDERS:
+                    pending.append((path + "/", ignores))
 
 
 def _ignored(path: str, ignores: tuple[tuple[str, Patterns], ...]) -> bool:

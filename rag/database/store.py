@@ -299,17 +299,11 @@ class Store:
         known: dict[str, tuple[int, int, str]] = {}
         dead = set(np.flatnonzero(self.dead_files).tolist())
         for number, segment in enumerate(self.segments):
-            columns = segment.columns
-            rows = zip(
-                segment.paths,
-                columns["file_mtime_ns"].tolist(),
-                columns["file_size"].tolist(),
-                columns["file_blob"],
-                strict=True,
-            )
-            for row, (path, mtime_ns, size, blob) in enumerate(rows):
+            columns, blobs = segment.columns, segment.columns["file_blob"].tobytes().hex()
+            times, sizes = columns["file_mtime_ns"].tolist(), columns["file_size"].tolist()
+            for row, (path, mtime_ns, size) in enumerate(zip(segment.paths, times, sizes, strict=True)):
                 if number or row not in dead:
-                    known[path] = (mtime_ns, size, blob.tobytes().hex())
+                    known[path] = (mtime_ns, size, blobs[40 * row : 40 * row + 40])
         for path, (mtime_ns, size) in self.touched().items():
             if path in known:
                 known[path] = (mtime_ns, size, known[path][2])

@@ -18,7 +18,7 @@ from rag.database.locate import remove, store_path, stores
 from rag.database.store import Store
 from rag.database.update import Options, count_behind, open_usable, refresh, write_texts
 from rag.errors import ConversationMismatch, NotFound, SourceError, StoreError
-from rag.ports import Embedder, TextGenerator, TokenCounter, TurnStore
+from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
 from rag.retrieval.search import Searcher
 from rag.settings import Settings
 from rag.types import Checkout, Conversation, Filters, IndexReport, Source, SourceFile
@@ -71,7 +71,7 @@ class Engine:
         return backends.open_embedder(self.settings)
 
     @cached_property
-    def turns(self) -> TurnStore:
+    def turns(self) -> MemoryStore:
         """The store of conversations that the settings name."""
         return backends.open_turn_store(self.settings)
 
@@ -130,11 +130,12 @@ class Engine:
         ref: str | None = None,
         refreshing: bool = True,
         rebuild: bool = False,
+        counting: bool = True,
     ) -> Repository:
         """Open a repository: fetched, indexed or brought up to date first where that is needed.
 
         With `refreshing` off an existing store is opened as it is, and a notice says how many files are
-        behind; one that does not exist is still built.
+        behind; one that does not exist is still built. With `counting` off too, nobody looks at the files.
 
         Raises:
             SourceError, StoreError: as the rooms do.
@@ -144,7 +145,7 @@ class Engine:
         options = Options(max_file_bytes=self.settings.max_file_bytes, gather=backends.gather_rows)
         checkout = self._acquire(located, path, refreshing=refreshing or rebuild)
         if not refreshing and not rebuild and (store := open_usable(path, located, self.embedder, options)):
-            if behind := count_behind(store, checkout, options):
+            if counting and (behind := count_behind(store, checkout, options)):
                 files = "1 file differs" if behind == 1 else f"{behind} files differ"
                 self.notice(f"{located.name}: {files} from the index; leave out --no-refresh to take them up")
             return self._opened(located, checkout, store.at(checkout), None)

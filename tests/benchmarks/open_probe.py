@@ -1,5 +1,7 @@
 """How fast a store opens and takes a change, in one warm process: `open_probe FOLDER FILE` prints JSON.
 
+Opening alone reads the store as it is, as the systems it is compared with do; looking for changes, which
+every command of ours does first, is timed beside it.
 FOLDER is indexed already. "Warm" is the median of five openings after the first: the modules are imported,
 nothing else is kept.
 """
@@ -25,7 +27,7 @@ def opened(root: str, *, scanning: bool) -> tuple[float, int]:
     """Seconds from nothing open to the first answer, and the chunks there are."""
     began = time.perf_counter()
     engine = Engine(load_settings())
-    repository = engine.repository(locate(root), refreshing=scanning)
+    repository = engine.repository(locate(root), refreshing=scanning, counting=False)
     search([repository.searcher], QUESTION)
     seconds = time.perf_counter() - began
     engine.close()

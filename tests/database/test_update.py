@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import git
 
+from rag.corpus import read
 from rag.corpus.acquire import acquire, resolve
 from rag.database import update
 from rag.database.locate import remove, store_path, stores
@@ -314,3 +315,26 @@ def test_stores_are_listed_and_removed(indexed, sample_repo, tmp_path):
     assert remove(path) > 0
     assert list(stores(tmp_path)) == []
     assert remove(path) == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 10])
+def test_an_update_costs_what_changed(indexed, sample_repo, monkeypatch, count):
+    """Files that are opened, and chunks that are embedded: as many as changed, however many there are."""
+    modules = [sample_repo / f"module_{n}.py" for n in range(30)]
+    for n, module in enumerate(modules):
+        module.write_text(f"def function_{n}():\n    return {n}\n")
+        os.utime(module, (1_700_000_000, 1_700_000_000))
+    embedder = CountingEmbedder()
+    for file in sample_repo.rglob("*.*"):
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+    indexed(embedder=embedder)
+    embedder.embedded.clear()
+    opened: list[str] = []
+    original = read._opened
+    monkeypatch.setattr(read, "_opened", lambda root, path: opened.append(path) or original(root, path))
+    for module in modules[:count]:
+        module.write_text(module.read_text() + "# changed\n")
+    _, report = indexed(embedder=embedder)
+    assert report.changed == count
+    assert len(embedder.embedded) == count
+    assert set(opened) == {module.name for module in modules[:count]}

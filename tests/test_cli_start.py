@@ -1,0 +1,52 @@
+"""A command that is called by its name starts alone, and looks as it does among the others."""
+
+import subprocess
+import sys
+
+import pytest
+from command import rag_process
+from typer.testing import CliRunner
+
+from rag import cli
+
+NAMES = list(cli._COMMANDS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rest", [["--help"], ["--no-such-option"], []])
+def test_a_command_alone_says_what_it_says_among_all(name, rest):
+    if name in ("chat", "serve", "mcp", "doctor", "index", "wiki") and not rest:
+        rest = ["--help"]  # these begin to work at once
+    alone, among = (CliRunner().invoke(app, [name, *rest]) for app in (cli.commands([name]), cli.commands()))
+    assert (alone.exit_code, alone.stdout, alone.stderr) == (among.exit_code, among.stdout, among.stderr)
+    assert alone.stdout or alone.stderr
+
+
+def test_help_and_a_mistyped_name_know_every_command():
+    shown = rag_process("--help").out
+    assert [name for name in NAMES if name in shown] == NAMES
+    mistyped = rag_process("serch", "x")
+    assert mistyped.code == 2
+    assert "search" in mistyped.err
+
+
+def test_a_search_does_not_load_the_other_commands(sample_repo):
+    code = (
+        "import sys\nfrom rag.cli import main\n"
+        f"sys.argv = ['rag', 'search', {str(sample_repo)!r}, 'token', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([n for n in ('rag.cli.serve', 'rag.cli.turns', 'numpy') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_cold_search_does_without_faiss(sample_repo):
+    code = (
+        "import sys\nfrom rag.cli import main\n"
+        f"sys.argv = ['rag', 'search', {str(sample_repo)!r}, 'token']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([n for n in ('faiss', 'pathspec', 'adalflow', 'openai') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

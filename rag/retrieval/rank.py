@@ -1,6 +1,6 @@
 """From candidates to an order: every signal is a function of its own, one number a candidate.
 
-    score = (lexical + dense + symbol + mention + path + file) x kind x place
+    score = (lexical + synonym + dense + symbol + mention + path + file + about) x kind x place
 
 Each term is a weight times a signal between 0 and 1; the two factors are below 1 for places a question
 seldom means (tests, documentation, examples) unless it asks for them.
@@ -11,18 +11,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import terms
-from rag.ports import ChunkIndex
+from rag.ports import ChunkIndex, Vectors
+from rag.retrieval.dense import cosines
 from rag.retrieval.question import Question, last_part
 
 Signal = npt.NDArray[np.float32]
 Chunks = npt.NDArray[np.int64]
+Name = tuple[str, str]
+"""Symbol and scope of a chunk, \"\" for none."""
 
 TEST, DOC, CONFIG = 1, 2, 3
+
+_OPENED = 40
+"""So many files are looked at whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +37,13 @@ class Weights:
     """How much each signal is worth."""
 
     lexical: float = 1.0
-    dense: float = 0.8
+    synonym: float = 1.0
+    dense: float = 0.7
     symbol: float = 0.7
     mention: float = 0.8
-    path: float = 0.3
+    path: float = 0.2
     file: float = 1.1
+    about: float = 0.4
     test: float = 0.4
     doc: float = 0.35
     config: float = 0.4
@@ -42,6 +51,7 @@ class Weights:
     asked: float = 1.6
     class_: float = 0.75
     section: float = 0.6
+    unnamed: float = 0.6
     repeat: float = 0.95
 
 
@@ -60,29 +70,31 @@ def scaled(values: Signal, best: float) -> Signal:
     return (positive / best).astype(np.float32) if best > 0 else positive
 
 
-def symbol_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float]) -> Signal:
+def symbol_signal(names: Sequence[Name], wanted: Mapping[str, float], total: float) -> Signal:
     """How much of the name a chunk defines is in the question, each word as rare as it is.
 
-    `wanted` holds the question's terms with their idf. A name of which every word is asked for has the
-    rarity it covers of the question; a scope counts a third.
+    `wanted` holds the question's terms and their synonyms with their idf; `total` is the sum over its own. A
+    name of which every word is asked for has the rarity it covers of the question; a scope counts a third.
     """
-    total = sum(wanted.values()) or 1.0
-    known: dict[tuple[str, str], float] = {}
-    values = []
-    for chunk in chunks.tolist():
-        name = index.name(chunk)
+    asked = frozenset(wanted)
+    known: dict[Name, float] = {}
+    for name in names:
         if name not in known:
-            known[name] = _named(*name, wanted) / total if name[0] else 0.0
-        values.append(known[name])
-    return np.minimum(np.asarray(values, np.float32), np.float32(1))
+            known[name] = _named(*name, wanted, asked) / total if name[0] else 0.0
+    return np.minimum(np.asarray([known[name] for name in names], np.float32), np.float32(1))
 
 
-def _named(symbol: str, scope: str, wanted: Mapping[str, float]) -> float:
-    named = set(terms(symbol))
-    common = named & wanted.keys()
-    value = sum(wanted[term] for term in common) * len(common) / len(named) if common else 0.0
-    around = (set(terms(scope)) & wanted.keys()) - common if scope else ()
-    return value + sum(wanted[term] for term in around) / 3
+def _named(symbol: str, scope: str, wanted: Mapping[str, float], asked: frozenset[str]) -> float:
+    named = _terms_in(symbol)
+    common = named & asked
+    value = sum([wanted[term] for term in common]) * len(common) / len(named) if common else 0.0
+    around = (_terms_in(scope) & asked) - common if scope else ()
+    return value + sum([wanted[term] for term in around]) / 3
+
+
+@lru_cache(maxsize=65_536)
+def _terms_in(text: str) -> frozenset[str]:
+    return frozenset(terms(text))
 
 
 def mention_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Signal:
@@ -103,38 +115,62 @@ def _is_path(path: str, mentioned: str) -> bool:
     return path == mentioned or path.endswith(f"/{mentioned.lstrip('/')}")
 
 
-def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float]) -> Signal:
+def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
     """How much of the question the file's path covers; its stem counts whole, its folders half."""
-    total = sum(wanted.values()) or 1.0
-    files = index.file[chunks]
+    files = index.file[chunks].tolist()
+    asked = frozenset(wanted)
     by_file = {}
-    for file in set(files.tolist()):
+    for file in dict.fromkeys(files):
         folder, _, name = index.file_path(file).rpartition("/")
-        stem = set(terms(name.split(".", 1)[0]))
-        around = set(terms(folder)) - stem
-        covered = sum(wanted.get(term, 0.0) for term in stem)
-        covered += sum(wanted.get(term, 0.0) for term in around) / 2
+        stem = _terms_in(name.split(".", 1)[0])
+        around = (_terms_in(folder) & asked) - stem
+        covered = sum([wanted[term] for term in stem & asked]) + sum([wanted[term] for term in around]) / 2
         by_file[file] = min(covered / total, 1.0)
-    return np.asarray([by_file[file] for file in files.tolist()], np.float32)
+    return np.asarray([by_file[file] for file in files], np.float32)
 
 
 def file_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal) -> Signal:
     """How much the other chunks of the same file say too: the sum of the file's five best, scaled."""
     files = index.file[chunks]
-    order = np.argsort(-relevance, kind="stable")
-    seen: dict[int, int] = {}
-    sums: dict[int, float] = {}
-    for i in order.tolist():
-        file = int(files[i])
-        if seen.setdefault(file, 0) < 5:
-            seen[file] += 1
-            sums[file] = sums.get(file, 0.0) + float(relevance[i])
-    values = np.asarray([sums[file] for file in files.tolist()], np.float32)
+    among_best = _place_in_file(files, chunks, relevance) < 5
+    sums = np.bincount(files, weights=np.where(among_best, relevance, 0), minlength=1)
+    values = sums[files].astype(np.float32)
     return scaled(values, float(values.max(initial=0.0)))
 
 
-def kind_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: Weights) -> Signal:
-    """Below 1 for tests, documentation, configuration, heads of classes; above 1 for what is asked for."""
+def about_signal(index: ChunkIndex, chunks: Chunks, query: Vectors) -> Signal:
+    """What the whole file is about: the mean nearness of all its chunks to the question, scaled.
+
+    Looked at for the first files only of the chunks in the order given, 0 for the others.
+    """
+    files = index.file[chunks]
+    opened = np.sort(np.asarray(list(dict.fromkeys(files.tolist()))[:_OPENED], files.dtype))
+    first, end = (np.searchsorted(index.file, opened, side) for side in ("left", "right"))
+    count = end - first
+    start = np.cumsum(count) - count
+    inside = np.arange(count.sum()) + np.repeat(first - start, count)
+    near = np.maximum(cosines(index, inside, query), np.float32(0))
+    mean = scaled((np.add.reduceat(near, start) / count).astype(np.float32), 1.0)
+    row = np.minimum(np.searchsorted(opened, files), len(opened) - 1)
+    values: Signal = np.where(opened[row] == files, mean[row], np.float32(0))
+    return scaled(values, float(values.max(initial=0.0)))
+
+
+def _place_in_file(files: npt.NDArray[np.int32], chunks: Chunks, scores: Signal) -> npt.NDArray[np.int64]:
+    """The place of each chunk among those of its file, from 0, best first, equal ones by number."""
+    order = np.lexsort((chunks, -scores, files))
+    begins = np.flatnonzero(np.diff(files[order], prepend=-1))
+    place = np.empty(len(files), np.int64)
+    place[order] = np.arange(len(files)) - np.repeat(begins, np.diff(begins, append=len(files)))
+    return place
+
+
+def kind_factor(
+    index: ChunkIndex, chunks: Chunks, names: Sequence[Name], question: Question, weights: Weights
+) -> Signal:
+    """Below 1 for tests, documentation, configuration, heads of classes, and lines without a name of their
+    own (imports, licences, loose code); above 1 for what is asked for.
+    """
     by_kind = np.asarray([1.0, weights.test, weights.doc, weights.config], np.float32)
     for ask, kind, factor in (
         ("tests", TEST, weights.asked),
@@ -145,15 +181,21 @@ def kind_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: 
             by_kind[kind] = factor
     by_unit = np.asarray([1.0, weights.class_, weights.section, 1.0], np.float32)
     factors: Signal = by_kind[index.kind[chunks]] * by_unit[index.unit[chunks]]
+    factors[[not symbol for symbol, _ in names]] *= np.float32(weights.unnamed)
     return factors
 
 
 def place_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: Weights) -> Signal:
     """Below 1 for files that stand aside: examples, benchmarks, compatibility, tools."""
-    files = index.file[chunks]
-    aside = {f for f in set(files.tolist()) if _ASIDE.search(index.file_path(f))}
     factor = 1.0 if "example" in question.asks else weights.aside
-    return np.asarray([factor if file in aside else 1.0 for file in files.tolist()], np.float32)
+    files = index.file[chunks].tolist()
+    by_file = {f: factor if _stands_aside(index.file_path(f)) else 1.0 for f in dict.fromkeys(files)}
+    return np.asarray([by_file[file] for file in files], np.float32)
+
+
+@lru_cache(maxsize=65_536)
+def _stands_aside(path: str) -> bool:
+    return _ASIDE.search(path) is not None
 
 
 def spread(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: Weights) -> list[int]:
@@ -161,14 +203,7 @@ def spread(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: Weights) 
 
     Equal scores stand in the order of the chunks.
     """
-    files = index.file[chunks]
-    order = np.lexsort((chunks, -scores))
-    count: dict[int, int] = {}
-    held = np.empty(len(chunks), np.float32)
-    for i in order.tolist():
-        file = int(files[i])
-        held[i] = scores[i] * weights.repeat ** count.setdefault(file, 0)
-        count[file] += 1
+    held = scores * np.float32(weights.repeat) ** _place_in_file(index.file[chunks], chunks, scores)
     return [int(i) for i in np.lexsort((chunks, -held))]
 
 

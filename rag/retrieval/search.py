@@ -14,6 +14,7 @@ from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.lexical import Bm25, term_idfs
 from rag.retrieval.question import last_part, understand
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
+from rag.retrieval.synonyms import synonyms
 from rag.types import Hit
 
 CANDIDATES = 250
@@ -26,6 +27,8 @@ SHOWN = 5
 
 COMPOUND = 0.7
 """What two words of the question written as one weigh, where the repository writes them so."""
+ALIKE = 0.7
+"""What a synonym in a name weighs beside the question's own word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,15 @@ class Found:
 class _Gathered:
     """The candidates of one store, with what the two legs give them (not yet scaled).
 
-    `named` is 1 for those that the question or the conversation names.
+    `named` is 1 for those that the question or the conversation names; `alike` are the synonyms searched.
     """
 
     searcher: Searcher
+    query: Vectors
+    alike: dict[str, float]
     chunks: rank.Chunks
     lexical: rank.Signal
+    synonym: rank.Signal
     dense: rank.Signal
     named: rank.Signal
 
@@ -106,6 +112,8 @@ def _gather(searcher: Searcher, sought: Sought) -> _Gathered:
     """What each leg proposes, and both legs' numbers for all of it."""
     index = searcher.index
     lexical = Bm25(index, sought.terms)
+    own = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
+    alike = synonyms(index, own)
     query = _query_vector(searcher, sought)
     if isinstance(searcher.embedder, BagEmbedder) and not lexical:
         # Not one word of the question stands anywhere: what such an embedder finds near is chance.
@@ -116,7 +124,16 @@ def _gather(searcher: Searcher, sought: Sought) -> _Gathered:
     chunks = rank.union([best, nearest(searcher.vectors, index, query, CANDIDATES), named])
     is_named = np.zeros(len(chunks), np.float32)
     is_named[np.searchsorted(chunks, named)] = 1
-    return _Gathered(searcher, chunks, lexical.scores(chunks), cosines(index, chunks, query), is_named)
+    return _Gathered(
+        searcher=searcher,
+        query=query,
+        alike=alike,
+        chunks=chunks,
+        lexical=lexical.scores(chunks),
+        synonym=Bm25(index, alike).scores(chunks),
+        dense=cosines(index, chunks, query),
+        named=is_named,
+    )
 
 
 def _rank(gathered: _Gathered, sought: Sought, best_lexical: float, best_dense: float, k: int) -> list[Hit]:
@@ -125,22 +142,30 @@ def _rank(gathered: _Gathered, sought: Sought, best_lexical: float, best_dense: 
     if not len(gathered.chunks):
         return []
     lexical = weights.lexical * rank.scaled(gathered.lexical, best_lexical)
+    synonym = weights.synonym * rank.scaled(gathered.synonym, best_lexical)
     dense = weights.dense * rank.scaled(gathered.dense, best_dense)
-    judged = np.argsort(-(lexical + dense + gathered.named), kind="stable")[: max(JUDGED, 3 * k)]
-    chunks, lexical, dense = gathered.chunks[judged], lexical[judged], dense[judged]
+    relevance = lexical + synonym + dense
+    judged = np.argsort(-(relevance + gathered.named), kind="stable")[: max(JUDGED, 3 * k)]
+    chunks, relevance = gathered.chunks[judged], relevance[judged]
     wanted = {term: idf * sought.terms[term] for term, idf in term_idfs(index, sought.terms).items()}
+    total = sum(wanted.values()) or 1.0
+    meant = {term: idf * gathered.alike[term] for term, idf in term_idfs(index, gathered.alike).items()}
+    wanted = {term: ALIKE * idf for term, idf in meant.items()} | wanted
+    names = [index.name(chunk) for chunk in chunks.tolist()]
     legs = {
-        "lexical": lexical,
-        "dense": dense,
-        "symbol": weights.symbol * rank.symbol_signal(index, chunks, wanted),
+        "lexical": lexical[judged],
+        "synonym": synonym[judged],
+        "dense": dense[judged],
+        "symbol": weights.symbol * rank.symbol_signal(names, wanted, total),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
-        "path": weights.path * rank.path_signal(index, chunks, wanted),
+        "path": weights.path * rank.path_signal(index, chunks, wanted, total),
+        "file": weights.file * rank.file_signal(index, chunks, relevance),
+        "about": weights.about * rank.about_signal(index, chunks, gathered.query),
         "near": near_signal(index, chunks, sought, gathered.searcher.carry),
         "uses": uses_signal(index, chunks, sought, gathered.searcher.carry),
     }
-    legs["file"] = weights.file * rank.file_signal(index, chunks, lexical + dense)
     scores = np.sum(list(legs.values()), axis=0, dtype=np.float32)
-    scores *= rank.kind_factor(index, chunks, sought.question, weights)
+    scores *= rank.kind_factor(index, chunks, names, sought.question, weights)
     scores *= defined_factor(index, chunks, sought)
     scores *= rank.place_factor(index, chunks, sought.question, weights)
     hits = []

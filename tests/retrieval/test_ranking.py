@@ -1,0 +1,95 @@
+"""What ranking promises, on small repositories: other words for the same, whole things before loose lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag.analysis import terms
+from rag.backends.faiss_index import FaissIndex
+from rag.corpus.chunk import chunk
+from rag.database.update import Options, write_texts
+from rag.resources import shipped
+from rag.retrieval import rank
+from rag.retrieval.search import Searcher, search
+from rag.retrieval.synonyms import synonyms
+from rag.testing.hashing_embedder import HashingEmbedder
+from rag.types import Checkout, Source, SourceFile, blob_id
+
+DISK = '''
+def rmdir(path):
+    """Drop it with all that lies below."""
+    for child in path.iterdir():
+        rmdir(child)
+
+
+def describe(path):
+    """Say what it holds."""
+    return [child.name for child in path.iterdir()]
+'''
+OTHER = '''
+"""Somewhere else."""
+import folderless
+
+
+def greet(name):
+    """Say hello to somebody, in whatever tongue is theirs."""
+    return f"hello {name}"
+'''
+
+
+@pytest.fixture
+def searcher(tmp_path: Path) -> Callable[[Mapping[str, str]], Searcher]:
+    def searcher(texts: Mapping[str, str]) -> Searcher:
+        files = [SourceFile(p, t, blob_id(t.encode()), "python", "code") for p, t in texts.items()]
+        checkout = Checkout(Source(str(tmp_path)), tmp_path)
+        embedder = HashingEmbedder(16)
+        store = write_texts(files, checkout, tmp_path / "s.pkl", embedder, Options())
+        return Searcher(store, embedder, FaissIndex(store.vectors))
+
+    return searcher
+
+
+def test_a_question_in_everyday_words_finds_the_technical_ones(searcher):
+    found = search([searcher({"disk.py": DISK, "other.py": OTHER})], "How is a folder thrown away?").hits
+    assert found[0].symbol == "rmdir"
+    assert found[0].legs["synonym"] > 0
+
+
+def test_a_word_of_the_repository_s_own_names_needs_its_synonyms_less(searcher):
+    wanted = dict.fromkeys(terms("folder"), 1.0)
+    foreign = synonyms(searcher({"a.py": "def dir():\n    pass\n"}).index, wanted)
+    own = synonyms(searcher({"a.py": "def dir():\n    pass\n", "folder.py": "x = 1\n"}).index, wanted)
+    assert own["dir"] < foreign["dir"] <= 1
+
+
+def test_every_line_of_the_table_says_something():
+    lines = shipped("data/synonyms.txt").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        if line and not line.startswith("#"):
+            said, one_way, written = line.partition(":")
+            assert terms(said), line
+            assert not one_way or terms(written), line
+
+
+def test_the_places_in_a_file_are_counted_from_its_best():
+    files, chunks = np.array([3, 1, 3, 1, 3], np.int32), np.arange(5)
+    scores = np.array([1.0, 2.0, 5.0, 2.0, 4.0], np.float32)
+    assert rank._place_in_file(files, chunks, scores).tolist() == [2, 0, 0, 1, 1]
+
+
+def test_what_a_file_is_about_is_the_mean_over_all_its_chunks(searcher):
+    found = searcher({"disk.py": DISK, "other.py": OTHER})
+    query = np.asarray(found.embedder.embed(["drop a path"], role="query")[0])
+    chunks = np.arange(len(found.index))[::-1]
+    values = rank.about_signal(found.index, chunks, query)
+    near = np.maximum(np.asarray([found.index.vector(int(c)) @ query for c in chunks]), 0)
+    mean = {f: near[found.index.file[chunks] == f].mean() for f in set(found.index.file.tolist())}
+    expected = np.asarray([mean[f] for f in found.index.file[chunks].tolist()])
+    np.testing.assert_allclose(values, expected / expected.max(), rtol=1e-4)
+    assert len(chunks) == sum(
+        len(chunk(SourceFile(p, t, "", "python", "code"))) for p, t in (("d", DISK), ("o", OTHER))
+    )

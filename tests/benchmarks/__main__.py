@@ -10,12 +10,13 @@ from pathlib import Path
 
 from rag.cli.terminal import out
 from rag.errors import RagError
-from tests.benchmarks import embedding, gate, indexing, quality, together
+from tests.benchmarks import embedding, gate, indexing, quality, scale, together
 from tests.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
 from tests.benchmarks.report import keep_run, write_report
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "index": indexing.index,
+    "scale": scale.scale,
     "dev": quality.dev,
     "embedding": embedding.embedding_dev,
     "together": together.together,

@@ -47,10 +47,20 @@ def serve(
             "--deepwiki", help="Add the routes of deepwiki-open's backend.", rich_help_panel=_SERVED
         ),
     ] = False,
-    host: Annotated[str, typer.Option("--host", help="Where to listen; elsewhere than here needs a key.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535)] = 8000,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Read settings from a TOML file; flags win over it."),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            help="Where to listen, 127.0.0.1 unless told otherwise; elsewhere than here needs a key.",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", min=0, max=65535, help="8000 unless told otherwise.")
+    ] = None,
     add_key: Annotated[
         str | None,
         typer.Option(
@@ -75,12 +85,15 @@ def serve(
         typer.Option("--origin", metavar="URL", help="A web page that may call it.", rich_help_panel=_WHO),
     ] = None,
     rate: Annotated[
-        str,
+        str | None,
         typer.Option("--rate", help="Requests of one caller, such as 60/minute.", rich_help_panel=_MUCH),
-    ] = "",
+    ] = None,
     concurrent: Annotated[
-        int, typer.Option("--concurrent", min=1, help="Questions at once.", rich_help_panel=_MUCH)
-    ] = 256,
+        int | None,
+        typer.Option(
+            "--concurrent", min=1, help="Questions at once, 256 unless told otherwise.", rich_help_panel=_MUCH
+        ),
+    ] = None,
     model: options.Model = None,
     base_url: options.BaseUrl = None,
     client: options.Client = None,
@@ -100,39 +113,38 @@ def serve(
             model=model, base_url=base_url, client=client, memory=memory, embedder=embedder
         )
         try:
+            from rag.serve.config import keys_file, server_settings
             from rag.serve.keys import add_key as new_key
             from rag.serve.run import log_json, make_server
-            from rag.serve.settings import ServerSettings
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
-        keys_file = settings.home / "keys.toml"
         if add_key is not None:
-            out(new_key(keys_file, add_key, key_namespace))
-            say(f"rag: only its hash is kept, in {keys_file}; send it as `Authorization: Bearer KEY`")
+            out(new_key(keys_file(settings), add_key, key_namespace))
+            say(f"rag: only its hash is kept, in {keys_file(settings)}; send it as `Authorization: Bearer`")
             return
         if key_namespace is not None:
             raise ConfigError("--namespace goes with --add-key")
-        server = make_server(
-            ServerSettings(
-                engine=settings,
-                repositories=tuple(named_source(text) for text in repo or ([] if allow_urls else ["."])),
-                allow_urls=tuple(allow_urls or ()),
-                host=host,
-                port=port,
-                keys_file=keys_file,
-                keys=tuple(os.environ.get("RAG_SERVER_KEYS", "").split()),
-                public_hosts=tuple(public_host or ()),
-                origins=tuple(origin or (["http://localhost:3000"] if deepwiki else [])),
-                deepwiki=deepwiki,
-                rate=rate,
-                concurrent=concurrent,
-            )
-        )
+        flags = {
+            "repositories": tuple(named_source(text) for text in repo or ()),
+            "allow_urls": tuple(allow_urls or ()),
+            "public_hosts": tuple(public_host or ()),
+            "origins": tuple(origin or ()),
+            "host": host,
+            "port": port,
+            "rate": rate,
+            "concurrent": concurrent,
+            "deepwiki": deepwiki or None,
+            "keys": tuple(os.environ.get("RAG_SERVER_KEYS", "").split()),
+        }
+        wanted = server_settings(settings, config, flags)
+        server = make_server(wanted)
         log_json()
-        say(f"rag: serving on http://{host}:{port} (Ctrl-C to stop)")
+        say(f"rag: serving on http://{wanted.host}:{wanted.port} (Ctrl-C to stop)")
         server.run()
         if not server.started:
-            raise ConfigError(f"the server could not listen on {host}:{port}; is the port taken? Try --port")
+            raise ConfigError(
+                f"the server could not listen on {wanted.host}:{wanted.port}; is the port taken? Try --port"
+            )
 
 
 def named_source(text: str) -> tuple[str, Source]:

@@ -1,0 +1,112 @@
+"""The server's settings file: what `rag serve --config` reads. Flags win over it.
+
+    version = 1
+    host = "0.0.0.0"
+    public_hosts = ["rag.example.org"]
+    rate = "120/minute"
+
+    [repositories]
+    api = "/srv/repositories/api"
+    web = "https://example.org/team/web.git"
+
+Keys are the names of the fields of `ServerSettings`. One that is spelt wrong is an error, not ignored.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rag.errors import SettingsError
+from rag.serve.settings import ServerSettings
+from rag.service import locate
+from rag.settings import Settings
+from rag.types import Source
+
+VERSION = 1
+"""Goes up when a key changes its meaning; a file of another version is named, never half read."""
+
+_NOT_IN_FILES = frozenset({"engine", "keys"})
+
+
+def keys_file(engine: Settings) -> Path:
+    """Where keys are kept unless the settings say otherwise."""
+    return engine.home / "keys.toml"
+
+
+def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, Any]) -> ServerSettings:
+    """The settings of a server: flags (None and () are unset) win over the file, which wins over defaults.
+
+    Without any repository it serves the current folder. deepwiki-open's frontend expects port 8001 and
+    calls from its own page.
+
+    Raises:
+        SettingsError: as `read_config`.
+    """
+    given = {} if config is None else read_config(config)
+    given |= {name: value for name, value in flags.items() if value is not None and value != ()}
+    if not given.get("repositories") and not given.get("allow_urls"):
+        here = locate(".")
+        given["repositories"] = ((here.name, here),)
+    if given.get("deepwiki"):
+        given = {"port": 8001, "origins": ("http://localhost:3000",), **given}
+    return ServerSettings(**{"keys_file": keys_file(engine), **given, "engine": engine})
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings of a file as keyword arguments of `ServerSettings`.
+
+    Relative paths of repositories and of `keys_file` start at the file's folder.
+
+    Raises:
+        SettingsError: the file cannot be read, is of another version, or sets what is no setting.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"cannot read the server's settings {path}: {error}") from error
+    version = values.pop("version", None)
+    if version != VERSION:
+        raise SettingsError(
+            f"{path} is of version {version!r}, this rag reads version {VERSION}; "
+            f"write `version = {VERSION}` at its top once its keys are those of `rag serve --help`"
+        )
+    found = {name: _converted(path, name, value) for name, value in values.items()}
+    if "repositories" in found:
+        found["repositories"] = tuple(_repositories(path, found["repositories"]))
+    if "keys_file" in found:
+        found["keys_file"] = path.parent / found["keys_file"]
+    return found
+
+
+def _converted(path: Path, name: str, value: Any) -> Any:
+    kinds = {field.name: str(field.type) for field in fields(ServerSettings)}
+    if name not in kinds or name in _NOT_IN_FILES:
+        known = ", ".join(sorted(kinds.keys() - _NOT_IN_FILES))
+        raise SettingsError(f"{path} sets {name!r}, which is no setting of a server; there are {known}")
+    kind = kinds[name]
+    wanted: dict[str, type | tuple[type, ...]] = {"bool": bool, "int": int, "float": (int, float), "str": str}
+    if name == "repositories":
+        ok = isinstance(value, dict) and all(isinstance(source, str) for source in value.values())
+    elif kind.startswith("tuple"):
+        ok = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        value = tuple(value) if ok else value
+    elif kind.startswith("Path"):
+        ok = isinstance(value, str)
+    else:
+        ok = isinstance(value, wanted[kind]) and (kind == "bool" or not isinstance(value, bool))
+    if not ok:
+        raise SettingsError(f"{path}: {name} cannot be {value!r}; see `rag serve --help`")
+    return value
+
+
+def _repositories(path: Path, named: dict[str, str]) -> list[tuple[str, Source]]:
+    found = []
+    for name, text in named.items():
+        place = Path(text).expanduser()
+        is_path = "://" not in text and ":" not in text
+        found.append((name, locate(str(path.parent / place) if is_path else text)))
+    return found

@@ -19,7 +19,7 @@ RUN apt-get update \
     && git config --system --add safe.directory '*'
 COPY --from=build /opt/rag /opt/rag
 ENV PATH=/opt/rag/bin:$PATH RAG_HOME=/data PYTHONUNBUFFERED=1
-USER rag
+USER 10001
 WORKDIR /repositories
 VOLUME /data
 EXPOSE 8000

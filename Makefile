@@ -11,7 +11,7 @@ help:
 	@echo "make demo    set up, index a real repository, ask it: no key, no server"
 	@echo "make test    set up and run every test"
 	@echo "make check   lint and types"
-	@echo "make bench   measure (ONLY=name for one)"
+	@echo "make bench   measure (ONLY=name for one); all on one page in .bench/report.html"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:

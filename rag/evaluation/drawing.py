@@ -12,10 +12,11 @@ from html import escape
 LABEL, WIDTH, BAR = 210, 520, 13  # pixels: the names' column, the plot, a bar
 _COLOURS = ("#2563eb", "#d97706", "#059669", "#9333ea", "#dc2626", "#0891b2", "#65a30d", "#64748b")
 _HEIGHT, _FOOT, _TICKS = 220, 40, 5
+_BEHIND = 190  # pixels for the figure behind a bar
 
 _STYLE = """
 :root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, td.name { text-align: left; }
@@ -59,7 +60,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def svg(height: float, shapes: Iterable[str], title: str) -> str:
     """A picture as wide as a column of names, the plot and a figure behind it."""
-    width = LABEL + WIDTH + 160
+    width = LABEL + WIDTH + _BEHIND
     return (
         f'<svg viewBox="0 0 {width} {height:.0f}" width="{width}" height="{height:.0f}" role="img" '
         f'aria-label="{escape(title, quote=True)}">{"".join(shapes)}</svg>'
@@ -106,8 +107,8 @@ def curves(title: str, axes: tuple[str, str], series: Mapping[str, Points], *, l
     if not points:
         return ""
     x_axis = _Axis([x for x, _ in points], LABEL, LABEL + WIDTH, log=log)
-    y_axis = _Axis([y for _, y in points] + ([] if log else [0.0]), _HEIGHT, 12, log=log)
-    shapes = [text(LABEL, 10, axes[1], "end"), text(LABEL + WIDTH, _HEIGHT + _FOOT - 4, axes[0], "end")]
+    y_axis = _Axis([y for _, y in points] + ([] if log else [0.0]), _HEIGHT, 26, log=log)
+    shapes = [text(LABEL - 40, 12, axes[1]), text(LABEL + WIDTH, _HEIGHT + _FOOT - 4, axes[0], "end")]
     for value in y_axis.ticks():
         y = y_axis(value)
         shapes.append(line(LABEL, y, LABEL + WIDTH, y, style='opacity=".2"'))

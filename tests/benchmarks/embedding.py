@@ -50,6 +50,7 @@ from tests.benchmarks.vectors import KeptMiniLm, WordLlamaEmbedder, wordllama
 DEPTH = 50
 WEIGHTS = (0.4, 0.8, 1.2, 1.6)
 """What the dense leg may weigh in the ranking; each embedder has the one that is best for it on dev."""
+CURVES = ("doc_mrr", "doc_fused_mrr", "newcomer_ndcg", "newcomer_fused_ndcg")
 MINILM_CHUNKS = 10_000
 """MiniLM is measured on the smallest repositories that have so many chunks together: 20 minutes of it."""
 
@@ -114,12 +115,12 @@ def _learning_curve(file: Path) -> None:
     head, *rows = [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines() if line]
     found = [dict(zip(head, row, strict=True)) for row in rows]
     title = "Learning curve, as measured in training (data/embedding/PROVENANCE.md), not measured here"
-    show(title, head, rows)
-    figures = ("doc_mrr", "doc_fused_mrr", "newcomer_ndcg", "newcomer_fused_ndcg")
+    show(title, [name.replace("_", " ") for name in head], rows)
+    axes = "MRR@10 of doc comments → code, NDCG@10 of newcomers' questions"
     for axis, name in (("pairs", "more data, 128 dimensions"), ("dimensions", "more dimensions, all data")):
         chosen = [row for row in found if row["curve"] in (axis, "both")]
-        points = {f: [(float(row[axis]), float(row[f])) for row in chosen] for f in figures}
-        draw(f"Learning curve: {name}", (axis, "MRR@10 of doc comments, NDCG@10 of newcomers"), points)
+        points = {f.replace("_", " "): [(float(row[axis]), float(row[f])) for row in chosen] for f in CURVES}
+        draw(f"Learning curve: {name}", (axis, axes), points)
 
 
 def _weights(bench: Bench, name: str) -> dict[str, float]:

@@ -38,7 +38,7 @@ def keep_run(bench: Bench, name: str, about: str, began: float, seconds: float, 
     run = {
         "about": about,
         "where": where(),
-        "began": datetime.fromtimestamp(began, UTC).isoformat(" ", "minutes"),
+        "began": f"{datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M}",
         "seconds": round(seconds, 1),
         "failed": failed,
         "parts": [*PARTS],
@@ -70,15 +70,16 @@ def _section(name: str, about: str, run: Mapping[str, Any] | None) -> str:
         return f"{head}{_missing(f'run `make bench ONLY={name}`')}</section>"
     when = f"{run['began']} UTC, {run['seconds']:,.0f} s, {run['where']}"
     failed = f"<p><b>failed:</b> {escape(run['failed'])}</p>" if run["failed"] else ""
-    parts = "".join(_part(part) for part in run["parts"])
+    first = next((part for part in run["parts"] if "quality" in part), None)
+    parts = "".join(_part(part, unfolded=part is first) for part in run["parts"])
     return f'{head}<p class="quiet">{escape(when)}</p>{failed}{parts}</section>'
 
 
-def _part(part: Mapping[str, Any]) -> str:
+def _part(part: Mapping[str, Any], *, unfolded: bool) -> str:
     if "missing" in part:
         return _missing(part["missing"])
     if "quality" in part:
-        return _folded(part["quality"], quality(summary_of(part["summary"])))
+        return _folded(part["quality"], quality(summary_of(part["summary"])), unfolded)
     if "curves" in part:
         drawn = curves(part["curves"], tuple(part["axes"]), part["series"], log=part["log"])
         return f"<h3>{escape(part['curves'])}</h3>{drawn}"
@@ -86,8 +87,9 @@ def _part(part: Mapping[str, Any]) -> str:
     return f"<h3>{escape(part['table'])}</h3>{table(part['columns'], part['rows'])}{drawn}"
 
 
-def _folded(title: str, inside: str) -> str:
-    return f"<details open><summary><b>{escape(title)}</b></summary>{inside}</details>"
+def _folded(title: str, inside: str, unfolded: bool) -> str:
+    opened = " open" if unfolded else ""
+    return f"<details{opened}><summary><b>{escape(title)}</b></summary>{inside}</details>"
 
 
 def _missing(reason: str) -> str:

@@ -1,6 +1,6 @@
 """Conversations in this process: begun, forked, taken back; the rest of the store builds on them.
 
-What is kept, and how forks share it, is told in `memory_kept`.
+What is kept, and how forks share it, is told in `turn_items`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rag.backends import turn_errors as check
-from rag.backends.memory_kept import Item, Items, Kept, Kind, Span
+from rag.backends.memory_kept import Items
+from rag.backends.turn_items import Item, Kept, Kind, Span, spans_until
 from rag.ports import Clock
 from rag.types import Conversation, Source, now_utc
 
@@ -95,7 +96,7 @@ class MemoryConversations:
             made = replace(
                 kept.conversation, id=str(uuid.uuid4()), name=name, parent=conversation, forked_at=at
             )
-            spans = [*_until(kept.spans, at), Span(made.id, at + 1, None)]
+            spans = [*spans_until(kept.spans, at), Span(made.id, at + 1, None)]
             return self._begin(Kept(made, spans, at + 1, dict(kept.first)))
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
@@ -193,9 +194,9 @@ class MemoryConversations:
         spans, kept.spans = kept.spans, []
         staying = set(gone) - set(self._release(gone))
         if any(own.origin == item.origin and own.holds(item.order) for item in staying):
-            kept.spans = [*_until(spans, to), own._replace(first=kept.next_order)]
+            kept.spans = [*spans_until(spans, to), own._replace(first=kept.next_order)]
         else:
-            kept.spans = [*_until(inherited, to), own]
+            kept.spans = [*spans_until(inherited, to), own]
         return Counter(item.kind for item in gone)
 
     def _delete(self, kept: Kept) -> int:
@@ -220,8 +221,3 @@ class MemoryConversations:
         for item in items:
             self._items.remove(item)
         return len(items)
-
-
-def _until(spans: list[Span], order: int) -> list[Span]:
-    """The part of ascending spans up to an order."""
-    return [span.until(order) for span in spans if span.first <= order]

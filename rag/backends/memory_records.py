@@ -6,27 +6,20 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from rag.backends.turn_errors import check_bounds, incremented
+from rag.backends.turn_items import StoredRecord
 from rag.ports import Clock
-
-
-class Record(NamedTuple):
-    """A record's value and when it expires."""
-
-    value: bytes
-    expires: datetime | None = None
 
 
 @dataclass(slots=True)
 class Shelf:
     """Records by key; none expires before `soonest`."""
 
-    records: dict[str, Record] = field(default_factory=dict)
+    records: dict[str, StoredRecord] = field(default_factory=dict)
     soonest: datetime | None = None
 
-    def put(self, key: str, record: Record) -> None:
+    def put(self, key: str, record: StoredRecord) -> None:
         """Store a record in the place of another."""
         self.records[key] = record
         if record.expires is not None and (self.soonest is None or record.expires < self.soonest):
@@ -58,7 +51,7 @@ class MemoryRecords:
             expires = None if ttl_s is None else self._clock() + timedelta(seconds=ttl_s)
             here = self._shelf(shelf, namespace)
             for key, value in records.items():
-                here.put(key, Record(bytes(value), expires))
+                here.put(key, StoredRecord(bytes(value), expires))
 
     def records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> dict[str, bytes]:
         """The records that are there, in the order asked."""
@@ -89,14 +82,14 @@ class MemoryRecords:
             if new is None:
                 here.records.pop(key, None)
             else:
-                here.put(key, Record(bytes(new), there and there.expires))
+                here.put(key, StoredRecord(bytes(new), there and there.expires))
             return True
 
     def append_record(self, key: str, more: bytes, *, shelf: str, namespace: str = "") -> int:
         """Write at the end of a record, which begins empty; return its length in bytes."""
         with self._lock:
             here = self._shelf(shelf, namespace)
-            there = here.records.get(key, Record(b""))
+            there = here.records.get(key, StoredRecord(b""))
             here.put(key, there._replace(value=there.value + more))
             return len(here.records[key].value)
 
@@ -104,7 +97,7 @@ class MemoryRecords:
         """Add to a record that is a number in decimal, see `RecordStore`."""
         with self._lock:
             here = self._shelf(shelf, namespace)
-            there = here.records.get(key, Record(b"0"))
+            there = here.records.get(key, StoredRecord(b"0"))
             here.put(key, there._replace(value=incremented(there.value, by)))
             return int(here.records[key].value)
 

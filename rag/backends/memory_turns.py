@@ -1,6 +1,6 @@
 """Turns, messages and records in this process: gone when it ends. The reference for every other backend.
 
-What is kept, and how forks share it, is told in `memory_kept`.
+What is kept, and how forks share it, is told in `turn_items`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from rag.backends import turn_errors as check
 from rag.backends.memory_conversations import MemoryConversations
-from rag.backends.memory_dump import dumped, restored
-from rag.backends.memory_kept import Item, Kind
 from rag.backends.memory_records import MemoryRecords
+from rag.backends.turn_dump import conversation_line, item_line, record_line, restored
+from rag.backends.turn_items import Item, Kind
 from rag.ports import Holder, Marks, Matches
 from rag.types import DialogTurn, Message
 
@@ -222,7 +222,10 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
                 wanted = {self._find(each, namespace).conversation.id for each in conversations}
                 chosen = [kept for each, kept in self._kept.items() if each in wanted]
                 shelves = {}
-            lines = dumped([(self._counted(kept), kept) for kept in chosen], self._items, shelves)
+            lines = [conversation_line(self._counted(kept), kept) for kept in chosen]
+            lines += map(item_line, dict.fromkeys(it for kept in chosen for it in self._items.shown(kept)))
+            for name, shelf in sorted(shelves.items()):
+                lines += [record_line(name, key, record) for key, record in sorted(shelf.records.items())]
         return iter(lines)
 
     def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:

@@ -1,16 +1,15 @@
-"""What the in-process store keeps as the lines of a dump, and back; see `MemoryStore`."""
+"""What is kept as the lines of a dump, and back; see `MemoryStore`."""
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rag.backends.memory_kept import Item, Items, Kept, Span
-from rag.backends.memory_records import Record, Shelf
 from rag.backends.turn_errors import bad_line
+from rag.backends.turn_items import Item, Kept, Span, StoredRecord
 from rag.records import conversation_from_record, conversation_record, message_from_record, turn_from_record
 from rag.types import Conversation
 
@@ -23,23 +22,26 @@ class Restored:
 
     kept: list[Kept] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
-    records: list[tuple[str, str, Record]] = field(default_factory=list)  # shelf, key, record
+    records: list[tuple[str, str, StoredRecord]] = field(default_factory=list)  # shelf, key, record
 
 
-def dumped(
-    conversations: Sequence[tuple[Conversation, Kept]], items: Items, shelves: Mapping[str, Shelf]
-) -> list[Line]:
-    """The lines of these conversations, of what they show, and of these shelves."""
-    shown = dict.fromkeys(item for _, kept in conversations for item in items.shown(kept))
-    return [
-        *({"conversation": conversation_record(counted), **kept.line()} for counted, kept in conversations),
-        *map(_item_line, shown),
-        *(
-            _record_line(name, key, record)
-            for name, shelf in sorted(shelves.items())
-            for key, record in sorted(shelf.records.items())
-        ),
-    ]
+def conversation_line(conversation: Conversation, kept: Kept) -> Line:
+    """The line of a conversation, with its counts."""
+    return {"conversation": conversation_record(conversation), **kept.line()}
+
+
+def item_line(item: Item) -> Line:
+    """The line of a turn or message."""
+    if item.kind == "message":
+        return {"message": item.record()}
+    return {"turn": item.record(), "versions": [item.record(n) for n in range(len(item.versions) - 1)]}
+
+
+def record_line(shelf: str, key: str, record: StoredRecord) -> Line:
+    """The line of a record."""
+    expires = record.expires and record.expires.astimezone(UTC).isoformat(timespec="microseconds")
+    value = b64encode(record.value).decode("ascii")
+    return {"record": {"shelf": shelf, "key": key, "value": value, "expires": expires}}
 
 
 def restored(lines: Iterable[Mapping[str, Any]], namespace: str) -> Restored:
@@ -51,18 +53,6 @@ def restored(lines: Iterable[Mapping[str, Any]], namespace: str) -> Restored:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise bad_line(line) from error
     return found
-
-
-def _item_line(item: Item) -> Line:
-    if item.kind == "message":
-        return {"message": item.record()}
-    return {"turn": item.record(), "versions": [item.record(n) for n in range(len(item.versions) - 1)]}
-
-
-def _record_line(shelf: str, key: str, record: Record) -> Line:
-    expires = record.expires and record.expires.astimezone(UTC).isoformat(timespec="microseconds")
-    value = b64encode(record.value).decode("ascii")
-    return {"record": {"shelf": shelf, "key": key, "value": value, "expires": expires}}
 
 
 def _read(line: Mapping[str, Any], namespace: str, found: Restored) -> None:
@@ -78,7 +68,7 @@ def _read(line: Mapping[str, Any], namespace: str, found: Restored) -> None:
     else:
         record = line["record"]
         expires = record["expires"] and datetime.fromisoformat(record["expires"])
-        kept = Record(b64decode(record["value"], validate=True), expires)
+        kept = StoredRecord(b64decode(record["value"], validate=True), expires)
         found.records.append((record["shelf"], record["key"], kept))
 
 

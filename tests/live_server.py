@@ -157,3 +157,12 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
             return stack.enter_context(serving(home, **settings))
 
         yield start
+
+
+@pytest.fixture
+def provider() -> Iterator[Any]:
+    """A model's service that does as told, see `rag.testing.provider_server`."""
+    from rag.testing.provider_server import ProviderServer
+
+    with ProviderServer() as running:
+        yield running

@@ -208,7 +208,6 @@ class Library:
 
     async def _job(self, shelf: Shelf, *, rebuild: bool) -> None:
         assert self._indexers is not None, "the library is started with the server"
-        began = time.monotonic()
 
         def tell(stage: str, done: int, total: int) -> None:
             if shelf.repository is None:
@@ -232,7 +231,7 @@ class Library:
             raise
         finally:
             shelf.running, shelf.checked = False, time.monotonic()
-            shelf.took_s, shelf.indexed = shelf.checked - began, time.time()
+            shelf.indexed = time.time()
             shelf.tell("", 0, 0)
 
     async def _put_up(self, shelf: Shelf, indexed: Indexed) -> None:
@@ -242,6 +241,7 @@ class Library:
         elif shelf.repository.checkout != indexed.checkout:
             shelf.repository = replace(shelf.repository, checkout=indexed.checkout)
         shelf.report, shelf.state, shelf.error = indexed.report, "ready", None
+        shelf.took_s = float(indexed.report["seconds"])
 
     def _look_again(self, shelf: Shelf) -> None:
         """Look for changes in the background, when that was not done for a while."""

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from rag.errors import RagError
+
 if TYPE_CHECKING:
     from rag.serve.library import Library
     from rag.serve.limits import Limiter
@@ -97,15 +99,15 @@ class Telemetry:
     def question(self, *, model: str, conversation: str, repositories: list[str]) -> Iterator[Asking]:
         """A question is being answered."""
         asking = Asking(time.perf_counter())
-        outcome = "failed"
+        outcome = "given_up"
         with self._otel.span(model, conversation, repositories) as span:
             try:
                 yield asking
-                outcome = "answered" if asking.answer else "given_up"
-            except GeneratorExit:
-                outcome = "given_up"
+            except RagError:
+                outcome = "failed"
                 raise
             finally:
+                outcome = "answered" if asking.answer else outcome
                 took = time.perf_counter() - asking.began
                 self._asked.labels(outcome).inc()
                 if asking.first_s is not None:

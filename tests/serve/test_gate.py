@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
 
 from rag.errors import SettingsError
 from rag.serve.app import create_app
-from rag.serve.settings import ServerSettings
+from rag.serve.keys import add_key, read_keys
+from rag.serve.settings import ServerSettings, check_name
 from rag.settings import Settings
+from rag.types import Source
+
+QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"}
 
 
 def test_health_answers(served):
@@ -21,3 +32,394 @@ def test_it_refuses_to_listen_elsewhere_without_a_key(tmp_path):
     with pytest.raises(SettingsError, match="without a key"):
         create_app(ServerSettings(engine=Settings(home=tmp_path), host="0.0.0.0"))
     create_app(ServerSettings(engine=Settings(home=tmp_path), host="0.0.0.0", keys=("secret",)))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a b", "../etc", "a//b", "a@b", "rag:x", "a/", ".git", "a,b", "x" * 200]
+)
+def test_a_name_that_would_be_ambiguous_is_refused(name):
+    with pytest.raises(SettingsError):
+        check_name(name)
+
+
+# ---------------------------------------------------------------- keys
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory):
+    from live_server import sample_copy, serving
+
+    home = tmp_path_factory.mktemp("keyed")
+    file = home / "keys.toml"
+    keys = {name: add_key(file, name) for name in ("ann", "bob")}
+    with serving(home, keys_file=file, repositories=(("sample", sample_copy(home)),)) as running:
+        running.wait_until(lambda: running.get("/ready").status == 200)
+        running.keys = keys
+        yield running
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        bearer("wrong"),
+        bearer(""),
+        {"Authorization": "Basic YTpi"},
+        {"Authorization": "Bearer"},
+        {"Authorization": "é"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/repositories", "/v1/models", "/metrics", "/openapi.json", "/no/such"])
+def test_without_a_known_key_nothing_is_told(keyed, headers, path):
+    reply = keyed.get(path, headers={k: v.encode("latin-1") for k, v in headers.items()})
+    assert reply.status == 401
+    assert reply.headers["www-authenticate"] == "Bearer"
+    assert reply.json["error"]["code"] == "invalid_api_key"
+
+
+def test_health_needs_no_key(keyed):
+    assert keyed.get("/health").status == 200
+
+
+def test_a_key_never_sees_anothers_turns(keyed):
+    ann, bob = (bearer(keyed.keys[name]) for name in ("ann", "bob"))
+    told = keyed.post("/api/ask", {**QUESTION, "conversation": "mine"}, headers=ann).json
+    conversation, turn = told["conversation"], told["turn"]
+    assert [c["id"] for c in keyed.get("/api/conversations", headers=ann).json] == [conversation]
+    assert keyed.get("/api/conversations", headers=bob).json == []
+    for path in (
+        f"/api/conversations/{conversation}",
+        "/api/conversations/mine",
+        f"/api/conversations/{conversation}/export",
+        f"/api/turns/{turn}",
+    ):
+        assert keyed.get(path, headers=ann).status == 200
+        assert keyed.get(path, headers=bob).status == 404
+    assert keyed.request("DELETE", f"/api/turns/{turn}", headers=bob).status == 404
+    assert keyed.request("DELETE", f"/api/conversations/{conversation}", headers=bob).status == 404
+    other = keyed.post("/api/ask", {**QUESTION, "conversation": "mine"}, headers=bob).json
+    assert other["conversation"] != conversation
+    assert keyed.get("/api/conversations/mine", headers=ann).json["turns"] == 1
+
+
+def test_only_the_hash_of_a_key_is_kept(tmp_path):
+    file = tmp_path / "keys.toml"
+    key = add_key(file, "ann", "team")
+    assert key not in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [(k.name, k.namespace) for k in read_keys(file)] == [("ann", "team")]
+    with pytest.raises(SettingsError, match="there is a key"):
+        add_key(file, "ann")
+
+
+def test_keys_that_cannot_be_read_stop_the_server(tmp_path):
+    file = tmp_path / "keys.toml"
+    file.write_text('[[key]]\nname = "x"\nsha256 = "short"\n')
+    with pytest.raises(SettingsError, match="cannot read the keys"):
+        read_keys(file)
+
+
+# ---------------------------------------------------------------- hosts and origins
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example", 403),
+        ("evil.example:80", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost", 200),
+        ("LOCALHOST:1234", 200),
+        ("[::1]:80", 200),
+        ("", 403),
+    ],
+)
+def test_a_name_bound_to_us_elsewhere_is_refused(served, host, status):
+    assert served.get("/health", headers={"Host": host}).status == status
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:1", "null"])
+def test_a_page_of_another_origin_may_not_call(served, origin):
+    reply = served.post("/api/search", QUESTION, headers={"Origin": origin})
+    assert reply.status == 403
+    assert "access-control-allow-origin" not in reply.headers
+
+
+def test_our_own_page_may_call(served):
+    assert served.get("/api/repositories", headers={"Origin": served.url}).status == 200
+
+
+def test_an_allowed_origin_may_call(serve):
+    running = serve(origins=("http://localhost:3000",), repositories=())
+    reply = running.get("/api/repositories", headers={"Origin": "http://localhost:3000"})
+    assert reply.headers["access-control-allow-origin"] == "http://localhost:3000"
+    asked = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"}
+    assert running.request("OPTIONS", "/api/ask", headers=asked).status == 200
+
+
+# ---------------------------------------------------------------- bodies
+
+
+def exchange(served, data, *, close=False):
+    """What the server says to raw bytes."""
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as wire:
+        wire.sendall(data)
+        if close:
+            wire.shutdown(socket.SHUT_WR)
+        said = b""
+        while part := wire.recv(65_536):
+            said += part
+            if b"\r\n\r\n" in said and not close:
+                break
+    return said
+
+
+def post(path, headers, body=b""):
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def test_a_body_that_is_announced_too_large_is_not_read(served):
+    said = exchange(served, post("/api/ask", ["Content-Length: 100000000"]))
+    assert said.startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_that_grows_too_large_is_cut_off(served):
+    chunk = b"%x\r\n" % 1_000_000 + b"x" * 1_000_000 + b"\r\n"
+    said = exchange(served, post("/api/ask", ["Transfer-Encoding: chunked"], chunk * 5))
+    assert said.startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_that_does_not_come_ends_in_time(serve):
+    running = serve(repositories=(), body_timeout_s=0.1)
+    said = exchange(running, post("/api/ask", ["Content-Length: 10"], b"{"))
+    assert said.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"x"',
+        b"\xff\xfe{}",
+        b'{"question": "\xff"}',
+        b'{"question": "\\ud800"}',
+        b"[" * 50_000,
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/ask", "/v1/chat/completions"])
+def test_what_is_no_request_is_the_callers_mistake(served, path, body):
+    reply = served.post(path, body, headers={"Content-Type": "application/json"})
+    assert 400 <= reply.status < 500
+    assert "error" in reply.json
+
+
+def test_a_header_cannot_add_another(served):
+    headers = ["X-Rag-Conversation: a\rSet-Cookie: x", "Content-Length: 2"]
+    said = exchange(served, post("/v1/chat/completions", headers, b"{}"))
+    assert b"set-cookie" not in said.lower()
+    asked = {"model": "rag:sample", "messages": [{"role": "user", "content": "Where?"}]}
+    reply = served.post("/v1/chat/completions", asked, headers={"X-Rag-Conversation": "a%0d%0aSet-Cookie: x"})
+    assert "set-cookie" not in reply.headers
+
+
+def test_an_error_has_one_shape_and_a_request_an_id(served):
+    reply = served.get("/no/such")
+    assert reply.status == 404
+    assert set(reply.json["error"]) == {"message", "type", "code", "param"}
+    assert reply.headers["x-request-id"] != served.get("/no/such").headers["x-request-id"]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+# ---------------------------------------------------------------- limits
+
+
+def test_a_caller_that_asks_too_often_is_told_when_to_come_again(serve):
+    running = serve(repositories=(), rate="3/minute")
+    replies = [running.get("/api/repositories") for _ in range(4)]
+    assert [reply.status for reply in replies] == [200, 200, 200, 429]
+    assert 1 <= int(replies[-1].headers["retry-after"]) <= 60
+    assert running.get("/health").status == 200
+
+
+def test_a_rate_that_cannot_be_read_stops_the_server(tmp_path):
+    with pytest.raises(SettingsError, match="rate"):
+        create_app(ServerSettings(engine=Settings(home=tmp_path), rate="often"))
+
+
+def test_a_long_question_is_refused(served):
+    reply = served.post("/api/ask", {**QUESTION, "question": "x" * 16_001})
+    assert reply.status == 413
+
+
+def test_a_history_of_a_hundred_thousand_messages_is_refused(served):
+    message = b'{"role":"user","content":"x"}'
+    body = b'{"model":"rag:sample","messages":[' + b",".join([message] * 100_000) + b"]}"
+    reply = served.post("/v1/chat/completions", body, headers={"Content-Type": "application/json"})
+    assert reply.status in (400, 413)
+    short = b'{"model":"rag:sample","messages":[' + b",".join([message] * 3_000) + b"]}"
+    reply = served.post("/v1/chat/completions", short, headers={"Content-Type": "application/json"})
+    assert reply.status == 413
+
+
+def test_when_all_seats_are_taken_the_next_is_told_to_come_again(serve, provider):
+    provider.behaviours[:] = ["slow"]
+    running = serve(
+        engine={"base_url": provider.base_url, "model": "m", "api_key": "k", "timeout_s": 20.0},
+        concurrent=1,
+        waiting=1,
+    ).ready()
+    threads = [threading.Thread(target=running.post, args=("/api/ask", QUESTION)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    running.wait_until(lambda: running.service.limiter.waiting == 1)
+    reply = running.post("/api/ask", QUESTION)
+    assert reply.status == 429
+    assert int(reply.headers["retry-after"]) >= 1
+    provider.behaviours[:] = ["good"]
+    provider.stopping.set()
+    for thread in threads:
+        thread.join()
+
+
+# ---------------------------------------------------------------- what an operator sees
+
+
+def test_metrics_count_without_telling(served):
+    served.post("/api/ask", {**QUESTION, "question": "Where is the secret zebra?"})
+    text = served.get("/metrics").body.decode()
+    assert 'rag_questions_total{outcome="answered"}' in text
+    assert 'route="/api/ask"' in text
+    assert "zebra" not in text
+
+
+def test_log_lines_hold_no_prompt_and_no_key(keyed, caplog):
+    caplog.set_level("DEBUG", "rag.serve")
+    key = keyed.keys["ann"]
+    keyed.post("/api/ask?token=hidden", {**QUESTION, "question": "Is there a zebra?"}, headers=bearer(key))
+
+    def line():
+        told = (record.fields for record in caplog.records if hasattr(record, "fields"))
+        return [fields for fields in told if fields["route"] == "/api/ask"]
+
+    assert keyed.wait_until(line)[0]["caller"] == "ann"
+    told = "".join(str(record.__dict__) for record in caplog.records)
+    assert not any(secret in told for secret in ("zebra", key, "hidden"))
+
+
+def test_spans_follow_the_genai_conventions_and_hold_no_text(served, monkeypatch):
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(served.service.telemetry._otel, "_tracer", provider.get_tracer("test"))
+    told = served.post("/api/ask", {**QUESTION, "question": "Is there a zebra?"}).json
+    served.wait_until(exporter.get_finished_spans)
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "chat extractive"
+    assert span.attributes["gen_ai.operation.name"] == "chat"
+    assert span.attributes["gen_ai.conversation.id"] == told["conversation"]
+    assert "gen_ai.usage.output_tokens" in span.attributes
+    assert "zebra" not in str(span.to_json())
+    provider.shutdown()
+
+
+def test_it_serves_without_opentelemetry(monkeypatch, tmp_path):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    app = create_app(ServerSettings(engine=Settings(home=tmp_path)))
+    assert app.state.service.telemetry._otel._tracer is None
+
+
+# ---------------------------------------------------------------- the allow-list
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc",
+        "../..",
+        "file:///etc",
+        "sample/../../etc",
+        "http://127.0.0.1:1/a/b",
+        "https://169.254.169.254/a/b",
+        "https://github.com/a/b",
+        "ssh://git@github.com/a/b",
+        "git@github.com:a/b",
+        "sample\x00",
+        "~",
+        ".",
+        "ext::sh -c id",
+        "--upload-pack=x",
+    ],
+)
+def test_nothing_outside_the_list_is_opened(served, name):
+    before = len(served.service.library.names())
+    bodies = (
+        ("/api/ask", {"question": "x", "repositories": [name]}),
+        ("/api/search", {"question": "x", "repositories": [name]}),
+        ("/api/eval", {"repository": name, "questions": [{"question": "x", "answers": [{"path": "a"}]}]}),
+        ("/v1/chat/completions", {"model": f"rag:{name}", "messages": [{"role": "user", "content": "x"}]}),
+    )
+    for path, body in bodies:
+        assert served.post(path, body).status in (400, 403, 404, 422)
+    assert len(served.service.library.names()) == before
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://code.example/a/b",
+        "https://other.example/a/b",
+        "https://code.example:8443/a/b",
+        "https://code.example@other.example/a/b",
+        "https://user:pw@code.example/a/b",
+        "https://code.example/a/../b",
+        "https://code.example/a/%2e%2e/b",
+        "https://code.example/a/b?x=1",
+        "https://code.example.evil/a/b",
+        "HTTPS://127.0.0.1/a/b",
+        "https://[::1]/a/b",
+    ],
+)
+def test_an_allowed_host_allows_nothing_else(serve, url):
+    running = serve(repositories=(), allow_urls=("code.example",))
+    reply = running.post("/api/search", {"question": "x", "repositories": [url]})
+    assert reply.status == 403
+    assert running.service.library.names() == []
+
+
+def test_an_allowed_host_that_leads_inside_is_refused(serve):
+    running = serve(repositories=(), allow_urls=("localhost",))
+    reply = running.post("/api/search", {"question": "x", "repositories": ["https://localhost/a/b"]})
+    assert reply.status == 403
+    assert "not public" in reply.json["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["../secret.txt", "/etc/passwd", "link.txt", "a/../../secret.txt", "%00"])
+def test_only_files_of_the_index_are_shown(serve, tmp_path, path):
+    root = tmp_path / "repo"
+    root.mkdir()
+    (tmp_path / "secret.txt").write_text("the secret")
+    (root / "a.py").write_text("def a():\n    return 1\n")
+    (root / "link.txt").symlink_to(tmp_path / "secret.txt")
+    running = serve(repositories=(("r", Source(str(root.resolve()))),)).ready()
+    assert running.get("/api/repositories/r/source?path=a.py").status == 200
+    reply = running.get(f"/api/repositories/r/source?path={path}")
+    assert reply.status in (404, 422)
+    assert b"the secret" not in reply.body
+
+
+def test_a_ref_of_a_listed_repository_may_be_asked(serve, sample_repo):
+    running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
+    asked = {"question": QUESTION["question"], "repositories": ["links@main"]}
+    assert running.post("/api/ask", asked).json["citations"]
+    assert running.post("/api/ask", {**asked, "repositories": ["links@no-such"]}).status in (404, 424)
+    assert running.post("/api/ask", {**asked, "repositories": ["links@--upload-pack=x"]}).status == 404

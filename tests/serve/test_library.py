@@ -1,0 +1,118 @@
+"""Repositories are indexed in the background, and kept up to date."""
+
+from __future__ import annotations
+
+import time
+
+from live_server import sample_copy, serving
+
+from rag.types import Source
+
+QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
+
+
+def large_repository(folder):
+    root = folder / "large"
+    root.mkdir()
+    for n in range(1_500):
+        functions = (f"def f{n}_{i}(a):\n    return a + {i}\n" for i in range(40))
+        (root / f"m{n}.py").write_text("\n".join(functions))
+    return Source(str(root.resolve()))
+
+
+def test_a_changed_file_is_found_without_being_told(serve, tmp_path):
+    running = serve(refresh_s=0.05).ready()
+    root = running.home / "sample"
+    (root / "zebra.py").write_text("def zebra_crossing():\n    return 'stripes'\n")
+
+    def found():
+        asked = {"question": "zebra_crossing", "repositories": ["sample"]}
+        return [h for h in running.post("/api/search", asked).json["hits"] if h["path"] == "zebra.py"]
+
+    running.wait_until(found)
+
+
+def test_while_a_repository_is_indexed_health_answers_and_questions_come_again(serve, tmp_path):
+    large = large_repository(tmp_path)
+    running = serve(repositories=(("large", large),), wait_for_index_s=0.05)
+    took = []
+    told = None
+    while running.get("/ready").status != 200:
+        began = time.perf_counter()
+        assert running.get("/health").status == 200
+        took.append(time.perf_counter() - began)
+        reply = running.post("/api/ask", {**QUESTION, "repositories": ["large"]})
+        if reply.status == 503:
+            told = reply
+    assert told is not None, "the repository was too small for this test"
+    assert told.json["error"]["code"] == "indexing"
+    assert told.headers["retry-after"]
+    took.sort()
+    assert took[len(took) // 2] < 0.05
+    states = running.get("/api/repositories").json
+    assert states[0]["files"] == 1_500
+
+
+def test_a_job_is_cancelled_and_begun_again(serve, tmp_path):
+    large = large_repository(tmp_path)
+    running = serve(repositories=(("large", large),), wait_for_index_s=0.05)
+    running.wait_until(lambda: running.get("/api/repositories/large").json["job"]["stage"] == "chunk")
+    cancelled = running.request("DELETE", "/api/repositories/large/index").json
+    assert cancelled["state"] == "cancelled"
+    assert not cancelled["job"]["running"]
+    reply = running.post("/api/ask", {**QUESTION, "repositories": ["large"]})
+    assert reply.json["error"]["code"] == "indexing_failed"
+    assert running.post("/api/repositories/large/index").json["job"]["running"]
+    running.ready()
+
+
+def test_a_server_that_ends_in_the_middle_of_indexing_begins_again(tmp_path):
+    source = sample_copy(tmp_path)
+    with serving(tmp_path, repositories=(("sample", source),)) as first:
+        first.wait_until(lambda: first.get("/api/repositories/sample").json["job"]["running"])
+    with serving(tmp_path, repositories=(("sample", source),)) as second:
+        second.ready()
+        told = second.post("/api/ask", {**QUESTION, "conversation": "kept"}).json
+    with serving(tmp_path, repositories=(("sample", source),)) as third:
+        third.ready()
+        again = third.post("/api/ask", {"question": "Why?", "conversation": "kept"}).json
+    assert again["conversation"] == told["conversation"]
+    assert again["order"] == 1
+
+
+def test_two_servers_build_one_store_once(tmp_path):
+    source = sample_copy(tmp_path)
+    with (
+        serving(tmp_path, repositories=(("sample", source),)) as one,
+        serving(tmp_path, repositories=(("sample", source),)) as other,
+    ):
+        one.ready()
+        other.ready()
+        actions = [s.service.library.shelf("sample").report["action"] for s in (one, other)]
+    assert "built" in actions
+    assert len(list((tmp_path / "rag-home" / "stores").glob("*.pkl"))) == 1
+
+
+def test_a_folder_that_is_gone_is_named_and_the_others_are_served(serve, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    source = Source(str(gone.resolve()))
+    gone.rmdir()
+    running = serve(repositories=(("gone", source), ("sample", sample_copy(tmp_path))))
+    running.wait_until(lambda: running.get("/api/repositories/gone").json["state"] == "failed")
+    assert running.get("/ready").status == 503
+    reply = running.post("/api/ask", {**QUESTION, "repositories": ["gone"]})
+    assert reply.status == 424
+    assert "there is no folder" in reply.json["error"]["message"]
+    running.wait_until(lambda: running.get("/api/repositories/sample").json["state"] == "ready")
+    assert running.post("/api/ask", QUESTION).status == 200
+
+
+def test_a_conversation_about_what_is_not_served_is_not_opened(tmp_path):
+    source = sample_copy(tmp_path)
+    with serving(tmp_path, repositories=(("sample", source),)) as first:
+        first.ready()
+        first.post("/api/ask", {**QUESTION, "conversation": "kept"})
+    with serving(tmp_path, repositories=()) as second:
+        reply = second.post("/api/ask", {"question": "Why?", "conversation": "kept"})
+    assert reply.status == 403

@@ -1,0 +1,139 @@
+"""Streams end as they should: with their client, with their model, with the server."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+
+import pytest
+
+QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
+CHAT = {"model": "rag:sample", "messages": [{"role": "user", "content": QUESTION["question"]}]}
+
+
+@pytest.fixture
+def modelled(serve, provider):
+    """A server that answers with a model's service."""
+    return serve(engine={"base_url": provider.base_url, "model": "m", "api_key": "k"}, grace_s=0.2).ready()
+
+
+def begin(served, path, body):
+    """Send a request and return the open connection and its response."""
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    return connection, connection.getresponse()
+
+
+def turns(served):
+    return [c.turn_count for c in served.service.engine.turns.conversations()]
+
+
+def test_a_models_answer_comes_as_it_is_written(modelled, provider):
+    provider.answers[:] = ["It is made in codes [1]."]
+    reply = modelled.post("/v1/chat/completions", {**CHAT, "stream": True})
+    text = "".join(e["choices"][0]["delta"].get("content", "") for e in reply.events[:-1])
+    assert text == "It is made in codes [1]."
+    whole = modelled.post("/v1/chat/completions", CHAT).json
+    assert whole["choices"][0]["message"]["content"] == text
+    assert whole["usage"]["prompt_tokens"] > 0
+
+
+@pytest.mark.parametrize(("path", "body"), [("/api/ask", QUESTION), ("/v1/chat/completions", CHAT)])
+def test_when_the_client_goes_the_model_stops_and_nothing_is_stored(modelled, provider, path, body):
+    provider.behaviours[:] = ["endless"]
+    connection, response = begin(modelled, path, {**body, "stream": True})
+    assert response.status == 200
+    assert response.read(100)
+    connection.sock.close() if connection.sock else None
+    response.close()
+    connection.close()
+    assert provider.client_left.wait(20)
+    modelled.wait_until(lambda: modelled.service.limiter.asking == 0)
+    assert turns(modelled) == []
+    assert 'outcome="given_up"' in modelled.get("/metrics").body.decode()
+
+
+def test_when_the_client_goes_before_the_answer_it_is_given_up(modelled, provider):
+    provider.behaviours[:] = ["endless"]
+    connection = http.client.HTTPConnection("127.0.0.1", modelled.port, timeout=30)
+    connection.request("POST", "/api/ask", json.dumps(QUESTION), {"Content-Type": "application/json"})
+    modelled.wait_until(lambda: provider.chats)
+    connection.close()
+    assert provider.client_left.wait(20)
+    modelled.wait_until(lambda: modelled.service.limiter.asking == 0)
+    assert turns(modelled) == []
+
+
+@pytest.mark.parametrize("behaviour", ["unauthorized", "fails", "not_json", "unknown_model", "rate_limited"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_that_fails_at_once_gives_the_error_a_status(modelled, provider, behaviour, stream):
+    provider.behaviours[:] = [behaviour]
+    provider.retry_after = "0"
+    reply = modelled.post("/v1/chat/completions", {**CHAT, "stream": stream})
+    assert reply.status in (429, 502)
+    assert reply.json["error"]["message"]
+    assert turns(modelled) == []
+
+
+@pytest.mark.parametrize("behaviour", ["cut", "error_in_stream"])
+def test_a_model_that_fails_in_the_middle_ends_the_stream_with_an_error(modelled, provider, behaviour):
+    provider.behaviours[:] = [behaviour]
+    provider.answers[:] = ["It is made in a place that has many words before it breaks off somewhere."]
+    reply = modelled.post("/api/ask", {**QUESTION, "stream": True})
+    assert reply.status == 200
+    assert reply.events[-1]["error"]["code"] == "provider_error"
+    assert turns(modelled) == []
+
+
+def test_a_server_that_stops_ends_its_streams_cleanly(modelled, provider):
+    provider.behaviours[:] = ["endless"]
+    connection, response = begin(modelled, "/v1/chat/completions", {**CHAT, "stream": True})
+    assert response.read(100)
+    modelled.server.stop()
+    rest = response.read().decode()
+    assert '"code": "shutting_down"' in rest.rsplit("data: ", 1)[-1]
+    connection.close()
+    refused = modelled.post("/api/ask", QUESTION)
+    assert refused.status == 503
+    assert refused.headers["retry-after"]
+    assert turns(modelled) == []
+
+
+def test_writers_of_one_conversation_each_store_their_turn(served):
+    body = {**QUESTION, "conversation": "together"}
+    replies = []
+    threads = [
+        threading.Thread(target=lambda: replies.append(served.post("/api/ask", body))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [reply.status for reply in replies] == [200] * 8
+    assert sorted(reply.json["order"] for reply in replies) == list(range(8))
+    assert len({reply.json["conversation"] for reply in replies}) == 1
+
+
+def test_chats_that_go_on_from_one_turn_at_once_do_not_mix(served):
+    first = served.post("/v1/chat/completions", CHAT).json
+    heard = first["choices"][0]["message"]
+    bodies = [
+        {**CHAT, "messages": [*CHAT["messages"], heard, {"role": "user", "content": f"And question {n}?"}]}
+        for n in range(6)
+    ]
+    replies = []
+    threads = [
+        threading.Thread(target=lambda b=b: replies.append(served.post("/v1/chat/completions", b)))
+        for b in bodies
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    talks = [reply.json["rag"]["conversation"] for reply in replies]
+    assert len(set(talks)) == 6
+    kept = [
+        [turn.question for turn in served.service.engine.turns.turns(conversation)] for conversation in talks
+    ]
+    assert sorted(kept) == [[QUESTION["question"], f"And question {n}?"] for n in range(6)]

@@ -22,7 +22,7 @@ from rag.wiki.markdown import block
 MAX_NODES = 30
 MAX_EDGES = 45
 
-_LABEL_CHARS = re.compile(r"[^\w ./:+,()=@?!~^-]")
+_LABEL_CHARS = re.compile(r"[^\w ./:+,()=@?!~^'-]")
 _LOOKALIKES = str.maketrans(
     {"<": "‹", ">": "›", '"': "'", "`": "'", "[": "(", "]": ")", "{": "(", "}": ")", "|": "/"}
 )

@@ -110,7 +110,7 @@ class ProseWriter:
         files = self.structure.survey.files
         blobs = [f"{path} {files[path].blob}" for path in page.file_paths if path in files]
         asked = [self.template.read_text(encoding="utf-8"), settings.language, str(settings.model)]
-        return sha256("\0".join([*asked, str(settings.base_url), self.question(page), *blobs]))
+        return sha256("\0".join([*asked, self.question(page), *blobs]))
 
     def is_current(self, page: WikiPage, prose: Prose | None) -> bool:
         """Whether prose was asked for with the same, and all it cites still stands."""

@@ -256,7 +256,6 @@ class _Callees:
         binding = self.bound.get(first)
         if binding is not None:
             name = ".".join(part for part in (binding.name, call.name if call.receiver else "") if part)
-            name = call.name if self.language == "java" and not call.receiver else name
             return self.survey.lookup(binding.target, name) if name else None
         if call.receiver:
             return self.survey.beside(self.path, f"{call.receiver}.{call.name}")

@@ -241,7 +241,9 @@ def _java(node: Node) -> list[Import]:
     if text.endswith(".*"):
         return [_import(node, text.removesuffix(".*"), [("*", "*")])]
     module, _, name = text.rpartition(".")
-    return [_import(node, module, [(name, name)])] if static else [_import(node, text, [("", name)])]
+    if static:
+        return [_import(node, module, [(f"{module.rpartition('.')[2]}.{name}", name)])]
+    return [_import(node, text, [(name, name)])]
 
 
 def _c(node: Node) -> list[Import]:

@@ -241,7 +241,7 @@ class WikiBuilder:
         rendered = self._render(page, prose, error)
         files = self.survey.files
         sources = {path: files[path].blob for path in sorted(rendered.sources)}
-        fingerprint = sha256("\0".join([_FORMAT, self._timeless(rendered.text), *sources.values()]))
+        fingerprint = sha256(f"{_FORMAT}\0{self._timeless(rendered.text)}")
         file = page_file(page)
         path = self.folder / "docs" / file
         known = self._state.pages.get(page.id)
@@ -253,7 +253,7 @@ class WikiBuilder:
                 )
                 return replace(result, action="kept")
             if known.fingerprint == fingerprint:
-                self._state.pages[page.id] = replace(known, prose=prose, error=error)
+                self._state.pages[page.id] = replace(known, sources=sources, prose=prose, error=error)
                 return replace(result, action="unchanged")
         write_text(path, rendered.text)
         self._state.pages[page.id] = PageState(

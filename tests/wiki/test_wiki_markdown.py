@@ -1,0 +1,77 @@
+"""What strangers wrote is only words in a page and only labels in a diagram."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag.wiki.markdown import block, code, plain, table, title, words
+from rag.wiki.mermaid import MAX_NODES, DiagramError, Graph, check, label_of
+
+NASTY = st.text(alphabet=st.sampled_from("`*_[]()<>|#!&;:/\\\n\r\t\x00\u202e \"'{}%~=-+.1ab"), max_size=60)
+
+
+@given(NASTY | st.text(max_size=60))
+def test_words_of_strangers_hold_no_markup(text):
+    for made in (plain(text), code(text), words(text), title(text)):
+        assert "\n" not in made and "<" not in made and "|" not in made
+        assert not re.search(r"(?<!`)[\[\]](?!`)", re.sub(r"`[^`]*`", "", made))
+
+
+@given(NASTY)
+def test_python_markdown_makes_no_element_of_them(text):
+    markdown = pytest.importorskip("markdown")
+    page = f"# {title(text)}\n\nA {plain(text)} and {words(text)} b\n\n{block(text, 'py')}\n\n"
+    page += table(("a", "b"), [(code(text), words(text))])
+    html = markdown.markdown(page, extensions=["fenced_code", "tables"])
+    tags = {tag.lower() for tag in re.findall(r"<\s*/?\s*([A-Za-z!][\w!-]*)", html)}
+    assert tags <= {"h1", "p", "pre", "code", "table", "thead", "tbody", "tr", "th", "td"}, html
+
+
+@given(st.lists(st.tuples(NASTY, NASTY), min_size=1, max_size=80))
+def test_a_diagram_of_any_names_is_one_that_we_read(pairs):
+    graph = Graph()
+    for source, target in pairs:
+        graph.node(source, source)
+        graph.node(target, target, outside=True)
+        graph.edge(source, target)
+    drawn = graph.draw(counted=True)
+    assert (drawn is None) == all(source == target for source, target in pairs)
+    if drawn is not None:
+        check(drawn.text)
+        assert drawn.nodes <= MAX_NODES
+        assert drawn.edges + drawn.edges_left_out == len(graph.edges)
+
+
+def test_a_diagram_says_what_it_leaves_out():
+    graph = Graph()
+    for number in range(100):
+        graph.node(number, str(number))
+        graph.edge(0, number)
+    drawn = graph.draw()
+    assert drawn is not None and (drawn.nodes, drawn.nodes_left_out) == (30, 70)
+    assert drawn.edges + drawn.edges_left_out == 99
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'graph LR\n  n1["a"]',
+        'flowchart LR\n  n1["a"]\n  n1 --> n2',
+        'flowchart LR\n  n1["a"]\n  click n1 "javascript:alert(1)"',
+        'flowchart LR\n  n1["<b>"]',
+        'flowchart LR\n%%{init: {"securityLevel": "loose"}}%%\n  n1["a"]',
+        "flowchart LR",
+    ],
+)
+def test_anything_else_is_no_diagram_of_ours(text):
+    with pytest.raises(DiagramError):
+        check(text)
+
+
+def test_a_label_keeps_paths_and_names_readable():
+    assert label_of("rag/wiki/a_b.py") == "rag/wiki/a_b.py"
+    assert label_of('Map<K, "V">[int] | None') == "Map(K, 'V')(int) / None"

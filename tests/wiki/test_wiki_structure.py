@@ -1,0 +1,148 @@
+"""The pages follow the code, or what the repository asks for, and are told in the shapes others read."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from surveys import survey_of
+
+from rag.errors import WikiSteeringInvalid, WikiStructureInvalid
+from rag.service import Engine, locate
+from rag.settings import load_settings
+from rag.wiki import structure_outline, structure_xml, wiki_structure
+from rag.wiki.grouping import groups
+from rag.wiki.outline import parse_structure_xml
+from rag.wiki.steering import parse_steering
+from rag.wiki.structure import structure_of
+
+
+@pytest.fixture
+def repository(sample_repo):
+    return Engine(load_settings()).repository(locate(str(sample_repo)))
+
+
+def test_the_pages_follow_the_folders_of_the_code(repository):
+    structure = wiki_structure(repository)
+    assert [page.title for page in structure.pages] == [
+        "Overview",
+        "Architecture",
+        "clients/typescript/src",
+        "snip",
+        "worker",
+        "Other code",
+        "Public API",
+        "Testing",
+        "Configuration",
+        "Documentation",
+    ]
+    assert structure.description.startswith("A small link shortener")
+    assert "snip/storage.py" in structure.page("snip").file_paths[:3]  # what most files import comes first
+    code = {file.path for file in structure.survey.of_kind("code")}
+    on_pages = Counter(p for page in structure.pages if page.kind == "package" for p in page.file_paths)
+    assert on_pages == Counter(code)
+
+
+PATHS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=5).map("/".join)
+
+
+@given(st.dictionaries(PATHS, st.integers(1, 3000), max_size=30), st.integers(1, 12))
+def test_every_code_file_stands_on_one_page_and_pages_are_not_too_many(sizes, limit):
+    files = survey_of({f"src/{path}.py": "x = 1\n" * lines for path, lines in sizes.items()}).of_kind("code")
+    found = groups(files, limit)
+    assert len(found) <= limit
+    assert sorted(f.path for group in found for f in group.files) == sorted(f.path for f in files)
+    assert all(group.files for group in found)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 60])
+def test_there_are_at_most_as_many_pages_as_asked_for(repository, limit):
+    pages = wiki_structure(repository, max_pages=limit).pages
+    assert 1 <= len(pages) <= limit
+    assert pages[0].id == "overview"
+
+
+def test_the_outline_is_deepwikis(repository):
+    lines = structure_outline(wiki_structure(repository), "acme/snip").split("\n")
+    assert lines[:4] == ["Available pages for acme/snip:", "", "- 1 Overview", "- 2 Architecture"]
+
+
+def test_pages_below_others_are_numbered_below_them():
+    texts = {f"app/{name}/m.py": "x = 1\n" * 900 for name in "abc"} | {"app/own.py": "y = 1\n" * 900}
+    structure = structure_of(survey_of(texts))
+    assert "- 3 app\n  - 3.1 app/a\n  - 3.2 app/b" in structure_outline(structure)
+    assert [section.title for section in structure.sections] == ["Overview", "Code", "app"]
+
+
+def test_the_xml_says_what_the_structure_says(repository):
+    structure = wiki_structure(repository)
+    text = structure_xml(structure)
+    read = {page.id: page for page in parse_structure_xml(text)}
+    assert list(read) == [page.id for page in structure.pages]
+    for page in structure.pages:
+        assert read[page.id].title == page.title and read[page.id].importance == page.importance
+        assert read[page.id].file_paths == page.file_paths[:40]
+        assert read[page.id].related_pages == page.related_pages
+    root = ElementTree.fromstring(text)
+    assert {e.text for e in root.iter("page_ref")} == read.keys()
+    assert {e.text for e in root.iter("parent_section")} <= {e.get("id") for e in root.iter("section")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I cannot help with that.",
+        "<wiki_structure><pages></pages></wiki_structure>",
+        "<wiki_structure><pages><page></wiki_structure>",
+        '<wiki_structure><!DOCTYPE x [<!ENTITY a "b">]><page><title>&a;</title></page></wiki_structure>',
+    ],
+)
+def test_what_is_no_plan_is_an_error(text):
+    with pytest.raises(WikiStructureInvalid, match="cannot be used"):
+        parse_structure_xml(text)
+
+
+# ---------------------------------------------------------------- .devin/wiki.json
+
+
+def test_exactly_the_pages_that_the_repository_asks_for_are_made(sample_repo):
+    asked = {
+        "repo_notes": [{"content": "Sessions matter most."}],
+        "pages": [
+            {
+                "title": "Signing in",
+                "purpose": "How sessions in snip/sessions.py are signed",
+                "page_notes": ["n"],
+            },
+            {"title": "Tokens", "purpose": "How API tokens are checked", "parent": "Signing in"},
+        ],
+    }
+    (sample_repo / ".devin").mkdir()
+    (sample_repo / ".devin/wiki.json").write_text(json.dumps(asked))
+    structure = wiki_structure(Engine(load_settings()).repository(locate(str(sample_repo))))
+    first, second = structure.pages
+    assert (first.title, second.title, second.parent) == ("Signing in", "Tokens", first.id)
+    assert first.file_paths[0] == "snip/sessions.py" and first.notes == ("n",)
+    assert "snip/auth.py" in second.file_paths
+    assert structure.notes == ("Sessions matter most.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not an object"),
+        ('{"pages": [{"purpose": "x"}]}', "title"),
+        ('{"pages": [{"title": "a"}, {"title": "a"}]}', "stands twice"),
+        ('{"pages": [{"title": "a", "parent": "b"}]}', "no page"),
+        ('{"pages": [{"title": "a", "parent": "b"}, {"title": "b", "parent": "a"}]}', "under itself"),
+        (json.dumps({"repo_notes": [{"content": "x" * 10_001}]}), "10,000"),
+    ],
+)
+def test_a_steering_file_that_contradicts_itself_says_how(text, said):
+    with pytest.raises(WikiSteeringInvalid, match=said):
+        parse_steering(text)

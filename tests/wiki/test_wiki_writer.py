@@ -1,0 +1,212 @@
+"""A wiki in a folder: written once, rewritten only where something changed, harmless whatever it holds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from command import rag
+from conftest import git
+from surveys import outside_fences, survey_of
+
+from rag.errors import WikiUnwritable
+from rag.service import Engine, locate
+from rag.settings import load_settings
+from rag.wiki import WikiOptions, WikiReport, write_wiki
+from rag.wiki.site import copy_html
+
+
+def write(source: Path, folder: Path, **options: object) -> WikiReport:
+    engine = Engine(load_settings())
+    return write_wiki(engine, engine.repository(locate(str(source))), folder, WikiOptions(**options))
+
+
+def actions(report: WikiReport) -> dict[str, str]:
+    return {page.page.id: page.action for page in report.pages}
+
+
+def pages(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted((folder / "docs").glob("*.md"))}
+
+
+def build_strictly(folder: Path) -> None:
+    """As a reader does who serves the wiki with MkDocs."""
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("mkdocs is not installed: pip install mkdocs")
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "-q"]
+    done = subprocess.run(
+        [*command, "-f", folder / "mkdocs.yml"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_wiki_is_written_and_mkdocs_finds_no_fault(sample_repo, tmp_path):
+    report = write(sample_repo, tmp_path / "wiki")
+    assert set(actions(report).values()) == {"written"}
+    assert "index.md" in pages(tmp_path / "wiki")
+    listed = (tmp_path / "wiki/llms.txt").read_text()
+    assert all(f"](docs/{page.file})" in listed for page in report.pages)
+    build_strictly(tmp_path / "wiki")
+    html = (tmp_path / "wiki/site/snip.html").read_text()
+    assert not re.findall(
+        r'(?:src|<link[^>]*href)="(?:https?:)?//', html
+    )  # nothing is fetched from elsewhere
+
+
+def test_every_link_of_a_page_leads_to_a_file(sample_repo, tmp_path):
+    folder = tmp_path / "wiki"
+    write(sample_repo, folder)
+    for text in pages(folder).values():
+        for target in re.findall(r"\]\(([^)]+)\)", outside_fences(text)):
+            path, _, anchor = target.partition("#")
+            assert (folder / "docs" / path).is_file(), target
+            if path.endswith(".html"):
+                assert f'id="{anchor}"' in (folder / "docs" / path).read_text(), target
+
+
+def test_a_second_run_writes_nothing(sample_repo, tmp_path):
+    write(sample_repo, tmp_path / "wiki")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "wiki").rglob("*") if path.is_file()}
+    report = write(sample_repo, tmp_path / "wiki")
+    assert set(actions(report).values()) == {"unchanged"}
+    after = {path: path.stat().st_mtime_ns for path in before}
+    state = tmp_path / "wiki/.rag-wiki.json"
+    assert {p: t for p, t in after.items() if p != state} == {p: t for p, t in before.items() if p != state}
+
+
+def test_only_pages_whose_sources_changed_are_written_again(sample_repo, tmp_path):
+    folder = tmp_path / "wiki"
+    write(sample_repo, folder)
+    kept = json.loads((folder / ".rag-wiki.json").read_text())["pages"]
+    before = pages(folder)
+    changed = "worker/checker.go"
+    (sample_repo / changed).write_text((sample_repo / changed).read_text() + "\n// More is said here.\n")
+    git(sample_repo, "commit", "--all", "--quiet", "--message", "Say more")
+    report = write(sample_repo, folder)
+    written = {name for name, action in actions(report).items() if action == "written"}
+    # The overview counts lines; every other page that was written cites the file that changed.
+    assert (
+        {"worker"} <= written - {"overview"} <= {n for n, page in kept.items() if changed in page["sources"]}
+    )
+    after = pages(folder)
+    assert {name for name in after if after[name] != before[name]} == {
+        page.file for page in report.pages if page.action == "written"
+    }
+
+
+def test_another_commit_alone_writes_no_page(sample_repo, tmp_path):
+    git(sample_repo, "remote", "add", "origin", "https://github.com/acme/snip.git")
+    folder = tmp_path / "wiki"
+    write(sample_repo, folder)
+    assert "https://github.com/acme/snip/blob/" in pages(folder)["snip.md"]
+    assert not (folder / "docs/source").exists()
+    git(sample_repo, "commit", "--quiet", "--allow-empty", "--message", "Nothing")
+    assert set(actions(write(sample_repo, folder)).values()) == {"unchanged"}
+    assert git(sample_repo, "rev-parse", "HEAD") in (folder / "llms.txt").read_text()
+
+
+def test_a_page_that_is_no_more_goes_and_one_edited_by_hand_stays(sample_repo, tmp_path):
+    folder = tmp_path / "wiki"
+    write(sample_repo, folder)
+    (folder / "docs/snip.md").write_text("# Mine\n")
+    git(sample_repo, "rm", "-r", "-q", "worker")
+    with (sample_repo / "snip/app.py").open("a") as file:
+        file.write("\n# changed\n")
+    report = write(sample_repo, folder)
+    assert report.removed == ("worker.md",) and not (folder / "docs/worker.md").exists()
+    assert actions(report)["snip"] == "kept" and (folder / "docs/snip.md").read_text() == "# Mine\n"
+    assert any("edited by hand" in note for note in report.notes)
+
+
+def test_somebody_elses_documents_are_not_touched(sample_repo):
+    before = (sample_repo / "docs/api.md").read_text()
+    with pytest.raises(WikiUnwritable, match="no wiki of ours"):
+        write(sample_repo, sample_repo)
+    assert (sample_repo / "docs/api.md").read_text() == before
+    assert not (sample_repo / "mkdocs.yml").exists()
+
+
+def test_a_wiki_inside_its_repository_does_not_describe_itself(sample_repo):
+    write(sample_repo, sample_repo / "wiki")
+    report = write(sample_repo, sample_repo / "wiki")
+    assert set(actions(report).values()) == {"unchanged"}
+    assert not any("wiki/docs" in text for text in pages(sample_repo / "wiki").values())
+
+
+HOSTILE = (
+    "<script>alert(1)</script><img src=x onerror=alert(2)>[x](javascript:alert(3)) `a|b` ![i](http://e/x.png)"
+)
+
+
+def hostile_repository(root: Path) -> Path:
+    folder = root / 'p<img src=x onerror=alert(4)>"&`|[x](y)'
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(f'"""{HOSTILE}\n\n```mermaid\nclick A href "javascript:1"\n"""\n')
+    code = (
+        f'def f(a: str | None = "</script>"):\n    """{HOSTILE}"""\n    return g(a)\n\n\n'
+        f'def g(a):\n    """```"""\n'
+    )
+    (folder / "m#1 %2e.py").write_text(code * 30)
+    (folder / "a&b;'.py").write_text("from . import x\n" + code)
+    (root / "README.md").write_text(f"# {HOSTILE}\n\n{HOSTILE} and more words than three\n")
+    (root / "docs").mkdir()
+    (root / "docs/<b>.md").write_text(f"# {HOSTILE}\n\n<iframe src=//e> words and words and words\n")
+    (root / "pyproject.toml").write_text(
+        '[project]\nname = "x"\n[project.scripts]\n"<script>alert(5)</script>" = "a:b|c"\n'
+    )
+    return root
+
+
+def test_nothing_of_a_hostile_repository_runs_in_a_page(tmp_path):
+    root, folder = hostile_repository(tmp_path / "hostile"), tmp_path / "wiki"
+    write(root, folder)
+    for text in pages(folder).values():
+        outside = re.sub(r"`[^`\n]*`", "", outside_fences(text))
+        assert "<" not in outside
+        for target in re.findall(r"\]\(([^)]*)\)", outside):
+            assert re.fullmatch(r"[\w./%~#-]+", target), target
+    for copy in (folder / "docs/source").rglob("*.html"):
+        assert set(re.findall(r"<\s*/?(\w+)", copy.read_text())) == set(
+            re.findall(r"<\s*/?(\w+)", copy_html(survey_of({"a.py": "x\n"}).files["a.py"]))
+        )
+    build_strictly(folder)
+    for page in (folder / "site").glob("*.html"):
+        Reader().feed(page.read_text())
+
+
+class Reader(HTMLParser):
+    """Reads a page and fails on whatever could run or be fetched that the theme itself does not bring."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_script = False
+
+    def handle_starttag(self, tag, attrs):
+        assert tag not in {"img", "iframe", "object", "embed", "svg", "b", "base"}, self.get_starttag_text()
+        for name, value in attrs:
+            assert not name.startswith("on"), self.get_starttag_text()
+            assert "script:" not in (value or ""), self.get_starttag_text()
+            assert name != "src" or not (value or "").startswith(("http", "//")), value
+        self.in_script = tag == "script"
+
+    def handle_endtag(self, tag):
+        self.in_script = False
+
+    def handle_data(self, data):
+        code = re.sub(r'"(?:[^"\\]|\\.)*"', "", data)
+        assert not (self.in_script and "alert" in code), data
+
+
+def test_the_command_writes_a_wiki_and_says_what_it_did(sample_repo, tmp_path):
+    first = rag("wiki", sample_repo, "-o", tmp_path / "wiki")
+    assert first.code == 0 and "10 pages in" in first.out and "10 written" in first.out
+    again = rag("wiki", sample_repo, "-o", tmp_path / "wiki", "--json")
+    assert {page["action"] for page in again.json["pages"]} == {"unchanged"}
+    refused = rag("wiki", sample_repo, "-o", sample_repo)
+    assert refused.code == 2 and "no wiki of ours" in refused.err

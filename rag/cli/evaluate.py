@@ -19,6 +19,7 @@ from rag.errors import SettingsError
 if TYPE_CHECKING:
     from rag.evaluation.questions import Question
     from rag.evaluation.summary import Group, Row, Summary
+    from rag.evaluation.trees import Tree
 
 
 class Mine(StrEnum):
@@ -71,6 +72,14 @@ def evaluate(
     kinds: Annotated[
         str, typer.Option("--kinds", help="Only these kinds: newcomer,first,docstring,follow-up …")
     ] = "",
+    answers: Annotated[
+        bool,
+        typer.Option(
+            "--answers",
+            help='Measure answers without a model instead: what they quote, if "not found" is right. '
+            "Questions without answers are asked too.",
+        ),
+    ] = False,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results each system gives.")] = 50,
     json: options.Json = False,
     html: Annotated[
@@ -82,6 +91,8 @@ def evaluate(
     rag eval . --questions questions.jsonl
 
     rag eval . --mine commits -n 100
+
+    rag eval . --questions questions.jsonl --answers
 
     rag eval . --questions questions.jsonl --system 'bm25=python bm25.py {path}' --html report.html
     """
@@ -100,6 +111,9 @@ def evaluate(
             asked,
             folders,
         ):
+            if answers:
+                _measure_answers(plan([*asked, *_unanswerable(questions, wanted)], folders), json=json)
+                return
             outcomes = run(systems, plan(asked, folders), k=k, progress=_progress())
         summary = summarise(asked, outcomes, k=k)
         if html is not None:
@@ -214,6 +228,42 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise SettingsError(f"cannot write {path}: {error}") from error
     say(f"rag: wrote {path}")
+
+
+def _unanswerable(questions: list[Path] | None, kinds: set[str]) -> list[Question]:
+    from rag.evaluation.answers import UNANSWERABLE, read_unanswerable
+
+    return read_unanswerable(questions or []) if not kinds or UNANSWERABLE in kinds else []
+
+
+def _measure_answers(trees: list[Tree], *, json: bool) -> None:
+    from dataclasses import asdict
+
+    from rag.evaluation.answers import UNANSWERABLE, answer_all, shares
+
+    answered = answer_all(trees, _progress())
+    found = shares(answered)
+    if json:
+        questions = [
+            {"id": a.question.id, "kind": a.question.kind, "refused": a.refused, "on_target": a.on_target}
+            for a in answered
+        ]
+        out_json({"answers": [asdict(share) for share in found], "questions": questions})
+        return
+    table(
+        "Answers without a model",
+        ["kind", "n", "quotes the target", '"not found"', "which is wrong for"],
+        [
+            (
+                share.kind,
+                share.count,
+                "–" if share.on_target is None else f"{share.on_target:.3f}",
+                f"{share.refused:.3f}",
+                f"{1 - share.refused if share.kind == UNANSWERABLE else share.refused:.1%}",
+            )
+            for share in found
+        ],
+    )
 
 
 def print_summary(summary: Summary) -> None:

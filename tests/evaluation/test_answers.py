@@ -1,0 +1,78 @@
+"""`rag eval --answers`: quotes and refusals, counted on questions whose outcome is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import rag
+
+from rag.errors import SettingsError
+from rag.evaluation.answers import Answered, read_unanswerable, shares
+from rag.evaluation.metrics import Span
+from rag.evaluation.questions import Question
+
+RECORDS = [
+    {
+        "id": "q1",
+        "kind": "newcomer",
+        "question": "How are sessions signed?",
+        "answers": [{"path": "snip/sessions.py", "start": 22, "end": 46, "symbol": "SessionSigner"}],
+    },
+    {
+        "id": "c1",
+        "turns": [
+            {"question": "How is the rate limited?", "answers": [{"path": "snip/ratelimit.py"}]},
+            {"question": "Where are Kafka messages consumed?", "answers": [{"path": "snip/ratelimit.py"}]},
+        ],
+    },
+    {"id": "u1", "question": "Where are Kafka messages consumed?"},
+    {"id": "u2", "question": "How are sessions signed?"},
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    return path
+
+
+def test_answers_are_judged_by_what_they_quote_and_refuse(sample_repo, file):
+    done = rag("eval", sample_repo, "--questions", file, "--answers", "--json").json
+    found = {
+        share["kind"]: (share["count"], share["refused"], share["on_target"]) for share in done["answers"]
+    }
+    assert found == {
+        "answerable": (3, 1 / 3, 1.0),
+        "first": (1, 0.0, None),
+        "follow-up": (1, 1.0, None),
+        "newcomer": (1, 0.0, 1.0),
+        "unanswerable": (2, 0.5, None),
+    }
+    assert [q["refused"] for q in done["questions"]] == [False, False, True, True, False]
+    plain = rag("eval", sample_repo, "--questions", file, "--answers").out
+    assert [line.split() for line in plain.splitlines() if line.startswith("unanswerable")] == [
+        ["unanswerable", "2", "–", "0.500", "50.0%"]
+    ]
+
+
+def test_a_quote_is_on_target_when_it_shares_a_line_with_an_answer():
+    question = Question("q", "", "python", "first", "?", frozenset({"a"}), (Span("a", 5, 9),))
+    quotes = [
+        (Span("a", 9, 12),),
+        (Span("a", 10, 12),),
+        (Span("b", 5, 9),),
+        (Span("a", 1, 2), Span("a", 5, 5)),
+    ]
+    answered = [Answered(question, False, quoted) for quoted in quotes]
+    assert [a.on_target for a in answered] == [True, False, False, True]
+    assert [(s.kind, s.on_target) for s in shares(answered)] == [("first", 0.5), ("answerable", 0.5)]
+
+
+def test_a_record_that_asks_nothing_is_named(tmp_path):
+    path = tmp_path / "u.jsonl"
+    path.write_text('{"question": "Where?"}\n{"id": "u2"}\n')
+    with pytest.raises(SettingsError, match="record 2"):
+        read_unanswerable([path])

@@ -10,6 +10,7 @@ arrays, which are mapped and checked like any other: nothing of faiss's is ever 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -103,41 +104,37 @@ def _in_block(
     block: Rows, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None
 ) -> tuple[Cosines, Numbers]:
     """The k nearest living rows of a block, in no order; all of them when there are fewer."""
-    rows = None if block.lists is None else _listed(block.lists, query, dead)
+    rows: npt.NDArray[Any] | None = None if block.lists is None else _listed(block.lists, query, dead)
     if rows is None or len(rows) < k:  # lists that hold too little are no help
         rows = None if dead is None else np.flatnonzero(~dead)
-    near = _cosines(block, query) if rows is None else _cosines_of(block, query, rows)
+    near = _cosines(block, query, rows)
     if k < len(near):
         best = np.argpartition(-near, k)[:k]
         return near[best], best if rows is None else rows[best]
     return near, np.arange(len(near)) if rows is None else rows
 
 
-def _listed(lists: Lists, query: Vectors, dead: npt.NDArray[np.bool_] | None) -> Numbers:
-    """The living rows of the lists nearest to the query."""
+def _listed(lists: Lists, query: Vectors, dead: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int32]:
+    """The living rows of the lists nearest to the query, ascending: memory is read in one direction."""
     closeness = lists.centroids @ query
     probes = min(lists.probes, len(closeness))
     nearest = np.argpartition(-closeness, probes - 1)[:probes].tolist()
     indptr = lists.indptr
-    rows = np.concatenate([lists.rows[indptr[i] : indptr[i + 1]] for i in nearest]).astype(np.int64)
+    rows = np.sort(np.concatenate([lists.rows[indptr[i] : indptr[i + 1]] for i in nearest]))
     return rows if dead is None else rows[~dead[rows]]
 
 
-def _cosines(block: Rows, query: Vectors) -> Cosines:
-    """Of every row."""
-    count, dim = block.codes.shape
+def _cosines(block: Rows, query: Vectors, rows: npt.NDArray[Any] | None = None) -> Cosines:
+    """Of the rows named, or of every row."""
+    dim = block.codes.shape[1]
+    count = len(block.codes) if rows is None else len(rows)
     stretch = max(_STRETCH // max(dim, 1), 1)
     wide = np.empty((min(stretch, count), dim), np.float32)
     result = np.empty(count, np.float32)
     for first in range(0, count, stretch):
-        codes = block.codes[first : first + stretch]
-        rows = wide[: len(codes)]
-        rows[...] = codes
-        np.dot(rows, query, out=result[first : first + len(codes)])
-    result *= block.scale
+        part = slice(first, min(first + stretch, count))
+        widened = wide[: part.stop - first]
+        widened[...] = block.codes[part if rows is None else rows[part]]
+        np.dot(widened, query, out=result[part])
+    result *= block.scale if rows is None else block.scale[rows]
     return result
-
-
-def _cosines_of(block: Rows, query: Vectors, rows: Numbers) -> Cosines:
-    """Of the rows named."""
-    return _cosines(Rows(block.codes[rows], block.scale[rows]), query)

@@ -65,7 +65,7 @@ class Options:
     max_file_bytes: int = 1_000_000
     max_chars: int = 1_600
     wait_s: float = 600.0
-    approximate_from: int = 100_000
+    approximate_from: int = 200_000
     gather: Gather | None = None
 
 

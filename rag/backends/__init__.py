@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.errors import SettingsError
-from rag.ports import Embedder, Rows, TokenCounter, TurnStore, VectorIndex, Vectors
+from rag.ports import Embedder, MemoryStore, Rows, TokenCounter, VectorIndex, Vectors
 from rag.settings import Settings
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def open_embedder(settings: Settings) -> Embedder:
     )
 
 
-def open_turn_store(settings: Settings) -> TurnStore:
+def open_turn_store(settings: Settings) -> MemoryStore:
     """The store that `settings.memory` names: "" (SQLite in the home folder), "sqlite:///PATH", "memory:"."""
     if settings.memory == "memory:":
         from rag.backends.memory_turns import MemoryTurnStore

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
+from rag.cli.freshness import about, check, marked_stale, replay
 from rag.cli.terminal import (
     counted,
     errors_as_exit_codes,
@@ -83,7 +84,7 @@ def show(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Show a conversation, or one turn of it, with citations.
+    """Show a conversation, or one turn of it, with citations; what is not as it was says so.
 
     rag turns show
 
@@ -94,7 +95,7 @@ def show(
         if json:
             out_json([turn_record(turn) for turn in turns])
             return
-        for turn in turns:
+        for turn in marked_stale(engine, turns):
             _print_turn(turn)
 
 
@@ -142,11 +143,12 @@ def delete(
 
     rag turns delete --conversation login --yes
     """
+    from rag.service.kept import delete_conversation, delete_turn
+
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        namespace = engine.settings.namespace
         if which is not None:
             (turn,) = _chosen(engine, which, conversation)
-            engine.turns.delete_turn(turn.id, namespace=namespace)
+            delete_turn(engine, turn)
             if json:
                 out_json({"conversation": turn.conversation_id, "turn": turn.id, "deleted": 1})
             else:
@@ -158,11 +160,16 @@ def delete(
         title = chosen.name or chosen.id
         if not yes and not typer.confirm(f"delete the conversation {title} and all its turns?", err=True):
             raise ConfigError("nothing was deleted")
-        gone = engine.turns.delete_conversation(chosen.id, namespace=namespace)
+        gone = delete_conversation(engine, chosen)
         if json:
             out_json({"conversation": chosen.id, "turn": None, "deleted": gone})
         else:
             out(f"deleted {counted(gone, 'turn')} of {title}")
+
+
+app.command()(check)
+app.command()(about)
+app.command()(replay)
 
 
 def _shown_id(conversation: str) -> str:
@@ -206,11 +213,14 @@ def _print_turn(turn: DialogTurn) -> None:
     out()
     out(turn.answer.rstrip())
     out()
-    for citation in turn.citations:
+    checks = turn.checks or [None] * len(turn.citations)
+    for citation, found in zip(turn.citations, checks, strict=True):
         if citation.used:
             changed = " + changes" if citation.dirty else ""
             commit = f"at {citation.commit[:10]}{changed}" if citation.commit else ""
-            out("  ".join(part for part in (visible(str(citation)), citation.symbol, commit) if part))
+            now = "" if found is None or found.state == "fresh" else f"now {found}"
+            parts = (visible(str(citation)), citation.symbol, commit, visible(now))
+            out("  ".join(part for part in parts if part))
     out()
 
 

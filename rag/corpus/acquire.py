@@ -229,8 +229,6 @@ class _Clone:
     def _update(self, place: Path) -> None:
         self.tell(f"fetching {self.source}")
         commit = self._fetch(place)
-        # The ref keeps a commit that a stored turn may cite, whatever becomes of the branch.
-        self._git("update-ref", f"refs/rag/{commit}", commit, cwd=place)
         self._git("update-ref", "--no-deref", "HEAD", commit, cwd=place)
         self._git("reset", "--hard", "--quiet", cwd=place)
         self._git("clean", "-ffdxq", cwd=place)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from rag.corpus.acquire import committed
 from rag.errors import ConfigError, ProviderError
+from rag.memory.freshness import State, check_turns
 from rag.memory.window import window
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template, render_condense
@@ -15,6 +16,8 @@ from rag.retrieval.confidence import judge
 from rag.retrieval.context import Exchange, Place
 from rag.retrieval.search import Found, search
 from rag.service.engine import Engine, Repository
+from rag.service.kept import KeptFiles, keep_cited
+from rag.service.states import FolderState
 from rag.types import (
     Answer,
     AssistantResponse,
@@ -30,7 +33,7 @@ from rag.types import (
 Begin = Callable[[Sequence[Source]], Conversation]
 
 _HISTORY_SHARE = 0.25
-_REMEMBERED_TURNS = 50
+REMEMBERED_TURNS = 50
 
 
 class Dialog:
@@ -66,12 +69,25 @@ class Dialog:
         if self.conversation is None:
             return []
         return self.engine.turns.turns(
-            self.conversation.id, namespace=self.engine.settings.namespace, last=_REMEMBERED_TURNS
+            self.conversation.id, namespace=self.engine.settings.namespace, last=REMEMBERED_TURNS
         )
+
+    def past(self) -> list[DialogTurn]:
+        """The turns so far, each with what became of its sources in the repositories as they are now."""
+        turns = self.turns()
+        kept = KeptFiles(self.engine.turns, self.engine.settings.namespace)
+        now: dict[str, State | str] = {}
+        for repository in self.repositories:
+            location = repository.source.location
+            if location in now:
+                now[location] = "several versions of the repository are asked together"
+            else:
+                now[location] = FolderState(repository.checkout, kept)
+        return check_turns(turns, now)
 
     def search(self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None) -> Found:
         """Retrieval alone, in the light of the turns."""
-        past = [_exchange(t) for t in (self.turns() if turns is None else turns) if not _went_unanswered(t)]
+        past = [_exchange(t) for t in (self.past() if turns is None else turns) if not _went_unanswered(t)]
         return search([r.searcher for r in self.repositories], question, past=past, k=k)
 
     def prepare(self, question: str, *, standalone: str | None = None, k: int = 12) -> Prepared:
@@ -88,7 +104,7 @@ class Dialog:
             raise ConfigError("the question is empty; ask, for instance, where something is done")
         began = time.perf_counter()
         settings = self.engine.settings
-        turns = self.turns()
+        turns = self.past()
         if standalone:
             found = search([r.searcher for r in self.repositories], standalone, k=k)
         else:
@@ -127,7 +143,7 @@ class Dialog:
         if not question.strip():
             return None
         turns = window(
-            [turn for turn in self.turns() if not _went_unanswered(turn)],
+            [turn for turn in self.past() if not _went_unanswered(turn)],
             budget_tokens=int(self.engine.settings.context_tokens * _HISTORY_SHARE),
             counter=self.engine.counter,
         )
@@ -155,8 +171,13 @@ class Dialog:
             usage=answer.usage,
             complete=answer.complete,
         )
-        stored = engine.turns.append(turn, conversation=self.conversation.id, namespace=namespace)
-        return with_turn(answer, stored)
+        return with_turn(answer, self._stored(turn, self.conversation))
+
+    def _stored(self, turn: DialogTurn, conversation: Conversation) -> DialogTurn:
+        """The turn as it was stored; what it cites is kept, so that it can be compared later."""
+        stored = self.engine.turns.append(turn, conversation=conversation.id, namespace=turn.namespace)
+        keep_cited(self.engine, self.repositories, stored.citations)
+        return stored
 
     def _at_commit(self, citations: Sequence[Citation]) -> tuple[Citation, ...]:
         """Citations that say whether their bytes are those of the commit."""
@@ -176,7 +197,8 @@ def _went_unanswered(turn: DialogTurn) -> bool:
     return not turn.model and not turn.citations
 
 
-def _exchange(turn: DialogTurn) -> Exchange:
+def _exchange(earlier: DialogTurn) -> Exchange:
+    turn = earlier.at_present()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
     return Exchange(turn.question, tuple(_place(c) for c in used))
 

@@ -1,0 +1,260 @@
+"""`rag turns check`, `about`, `replay`: earlier answers beside the code as it is now."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import (
+    NOTHING_FOUND,
+    errors_as_exit_codes,
+    opened_engine,
+    out,
+    out_json,
+    say,
+    settings_from,
+)
+from rag.errors import ConfigError, NotFound
+from rag.quoting import visible
+from rag.types import Citation, Conversation, DialogTurn, Freshness, Source, worst
+
+if TYPE_CHECKING:
+    from rag.service import Engine
+
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="COMMIT", help="Compare with this commit, tag or branch instead."),
+]
+Of = Annotated[
+    str | None,
+    typer.Option(
+        "--conversation", metavar="NAME", help="A conversation: its name or id; the last when left out."
+    ),
+]
+
+
+def check(
+    conversation: Annotated[
+        str | None, typer.Argument(help="A conversation: its name or id; the last when left out.")
+    ] = None,
+    as_of: AsOf = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Say which answers still hold: what became of the lines they rest on.
+
+    Each is fresh, moved (and where to), changed, gone, or unknown (and why).
+
+    rag turns check
+
+    rag turns check login --as-of v2.0
+    """
+    from rag.service.freshness import checked
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        chosen = _conversation(engine, conversation)
+        turns = engine.turns.turns(chosen.id, namespace=engine.settings.namespace)
+        if not turns:
+            say(f"rag: the conversation {chosen.name or chosen.id} has no turns")
+            raise typer.Exit(NOTHING_FOUND)
+        found = checked(engine, turns, chosen.sources, as_of=as_of, refresh=True)
+        if json:
+            out_json([check_json(turn) for turn in found])
+            return
+        for turn in found:
+            print_check(turn)
+        states = Counter(turn.freshness.state for turn in found if turn.freshness)
+        say(
+            f"rag: {', '.join(f'{number} {state}' for state, number in states.most_common()) or 'no sources'}"
+        )
+
+
+def about(
+    place: Annotated[str, typer.Argument(help="A file, or a line of it.", metavar="PATH[:LINE]")],
+    repo: Annotated[
+        str | None,
+        typer.Option(
+            "--repo", "-r", metavar="SOURCE", help="The repository; that of the file when left out."
+        ),
+    ] = None,
+    as_of: AsOf = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """List the answers that talked about a file or a line, wherever its lines stood then.
+
+    rag turns about src/auth.py:42
+    """
+    from rag.service.freshness import turns_about
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        path, line = _place(place)
+        source, inside = _asked_about(engine, path, repo)
+        found = turns_about(engine, source, inside, line=line, as_of=as_of)
+        if json:
+            out_json([check_json(turn, pairs) for turn, pairs in found])
+        for turn, pairs in found if not json else ():
+            title = _title(engine, turn)
+            print_check(turn, pairs, title=f"{title} " if title else "")
+        if not found:
+            say(f"rag: no answer rests on {inside}{f':{line}' if line else ''} of {source.name}")
+            raise typer.Exit(NOTHING_FOUND)
+
+
+def replay(
+    which: Annotated[str, typer.Argument(help="A turn: its number, or its id.", metavar="TURN")],
+    conversation: Of = None,
+    as_of: AsOf = None,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    client: options.Client = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+    yes: options.Yes = False,
+) -> None:
+    """Ask an old question again, of the code as it is now, and show what differs. Nothing is stored.
+
+    rag turns replay 2
+
+    rag turns replay 2 --conversation login --as-of v1.0
+    """
+    from rag.service.replay import replay as ask_again
+
+    settings = settings_from(model=model, base_url=base_url, client=client, memory=memory)
+    with errors_as_exit_codes(), opened_engine(settings, yes=yes) as engine:
+        result = ask_again(engine, _turn(engine, which, conversation), as_of=as_of)
+        turn, answer = result.turn, result.answer
+        difference = _difference(turn.answer, answer.text)
+        if json:
+            out_json(
+                {
+                    **check_json(turn),
+                    "new_answer": answer.text,
+                    "model": answer.model,
+                    "differs": bool(difference),
+                    "lost": [_pair_json(*pair) for pair in result.lost],
+                    "gained": [asdict(citation) for citation in result.gained],
+                }
+            )
+            return
+        out(f"{_number(turn)}. {turn.question}")
+        out("\n".join(difference) if difference else "   the answer is the same, word for word")
+        out()
+        for citation, found in result.lost:
+            out(f"- {visible(citation.place)}  {visible(str(found))}")
+        for citation in result.gained:
+            out(f"+ {visible(citation.place)}  {citation.symbol}".rstrip())
+        if not result.lost and not result.gained:
+            out("  it rests on the same places")
+
+
+def marked_stale(engine: Engine, turns: list[DialogTurn]) -> list[DialogTurn]:
+    """Turns with what became of their sources, looked up where nothing need be fetched for it."""
+    from rag.service.freshness import checked
+
+    sources: dict[Source, None] = {}
+    for conversation in dict.fromkeys(turn.conversation_id for turn in turns):
+        if conversation:
+            found = engine.turns.conversation(conversation, namespace=engine.settings.namespace)
+            sources |= dict.fromkeys(found.sources)
+    return checked(engine, turns, list(sources))
+
+
+def check_json(
+    turn: DialogTurn, pairs: tuple[tuple[Citation, Freshness], ...] | None = None
+) -> dict[str, Any]:
+    """A turn and what became of the citations it rests on."""
+    return {
+        "turn": turn.id,
+        "number": _number(turn),
+        "conversation": turn.conversation_id,
+        "question": turn.question,
+        "freshness": None if turn.freshness is None else turn.freshness.state,
+        "citations": [_pair_json(*pair) for pair in (turn.checked if pairs is None else pairs)],
+    }
+
+
+def print_check(
+    turn: DialogTurn, pairs: tuple[tuple[Citation, Freshness], ...] | None = None, *, title: str = ""
+) -> None:
+    """A turn's question with its state, then a line for each citation it rests on."""
+    shown = turn.checked if pairs is None else pairs
+    state = worst(check for _, check in shown).state if shown else "no sources"
+    out(f"{title}{_number(turn)}. {turn.question}  [{state}]")
+    for citation, found in shown:
+        out(f"   {visible(str(citation))}  {visible(str(found))}")
+
+
+def _pair_json(citation: Citation, found: Freshness) -> dict[str, Any]:
+    return {**asdict(citation), "freshness": asdict(found)}
+
+
+def _difference(old: str, new: str) -> list[str]:
+    lines = difflib.unified_diff(
+        old.strip().splitlines(), new.strip().splitlines(), "then", "now", "", "", 2, ""
+    )
+    return list(lines)
+
+
+def _conversation(engine: Engine, name: str | None) -> Conversation:
+    return engine.last_conversation() if name is None else engine.find_conversation(name)
+
+
+def _turn(engine: Engine, which: str, conversation: str | None) -> DialogTurn:
+    namespace = engine.settings.namespace
+    if not which.isdecimal():
+        return engine.turns.turn(which, namespace=namespace)
+    of = _conversation(engine, conversation)
+    turns = engine.turns.turns(of.id, namespace=namespace)
+    for turn in turns:
+        if _number(turn) == int(which):
+            return turn
+    numbers = ", ".join(str(_number(turn)) for turn in turns) or "none"
+    raise NotFound(f"the conversation {of.name or of.id} has no turn {which}; it has {numbers}")
+
+
+def _number(turn: DialogTurn) -> int:
+    return (turn.order or 0) + 1
+
+
+def _title(engine: Engine, turn: DialogTurn) -> str:
+    if not turn.conversation_id:
+        return ""
+    conversation = engine.turns.conversation(turn.conversation_id, namespace=turn.namespace)
+    return conversation.name or conversation.id[:8]
+
+
+def _place(text: str) -> tuple[str, int | None]:
+    path, colon, line = text.rpartition(":")
+    if colon and line.isdecimal() and path:
+        return path, int(line)
+    return text, None
+
+
+def _asked_about(engine: Engine, path: str, repo: str | None) -> tuple[Source, str]:
+    """The repository that was asked about, as some conversation knows it, and the path inside it."""
+    from rag.service import locate
+
+    every = engine.turns.conversations(namespace=engine.settings.namespace)
+    known = list(dict.fromkeys(source for one in every for source in one.sources))
+    if repo is not None:
+        asked = locate(repo)
+        known = [source for source in known if source.location == asked.location] or [asked]
+        here = Path(path).absolute()
+        if not asked.is_url and here.is_relative_to(asked.location):
+            path = here.relative_to(asked.location).as_posix()
+        return known[0], path
+    here = Path(path).resolve()
+    around = [source for source in known if not source.is_url and here.is_relative_to(source.location)]
+    if not around:
+        raise ConfigError(
+            f"no conversation is about the folder of {path}; name the repository with --repo SOURCE"
+        )
+    source = max(around, key=lambda one: len(one.location))
+    return source, here.relative_to(source.location).as_posix()

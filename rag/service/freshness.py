@@ -1,0 +1,66 @@
+"""Turns beside the code as it is now: which of them still hold, and which talked about a line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rag.memory.freshness import check_turns
+from rag.service.engine import Engine
+from rag.service.states import states
+from rag.types import Citation, DialogTurn, Freshness, Source
+
+About = tuple[DialogTurn, tuple[tuple[Citation, Freshness], ...]]
+"""A turn, and those of its citations that are about what was asked."""
+
+
+def checked(
+    engine: Engine,
+    turns: Sequence[DialogTurn],
+    sources: Collection[Source],
+    *,
+    as_of: str | None = None,
+    refresh: bool = False,
+) -> list[DialogTurn]:
+    """The turns with their `checks`: what became of each citation in the repositories as they are now.
+
+    Args:
+        engine: whose clones and turns.
+        turns: any.
+        sources: the repositories they may cite; citations of others are unknown.
+        as_of: compare with this commit, tag or branch instead.
+        refresh: fetch URLs first.
+
+    Raises:
+        RefNotFound: the only source has no `as_of`.
+    """
+    cited = {citation.location for turn in turns for citation in turn.citations}
+    needed = [source for source in sources if source.location in cited]
+    return check_turns(turns, states(engine, needed, as_of=as_of, refresh=refresh)) if turns else []
+
+
+def turns_about(
+    engine: Engine, source: Source, path: str, *, line: int | None = None, as_of: str | None = None
+) -> list[About]:
+    """The turns whose answers rest on a file, or on a line of it; oldest first.
+
+    A citation is about the path and line where its lines are now. Where they are not as they were, it is
+    about where they stood and about what stands there now.
+    """
+    namespace = engine.settings.namespace
+    ids = engine.turns.citing(namespace=namespace, location=source.location)
+    turns = [engine.turns.turn(turn, namespace=namespace) for turn in ids]
+    found: list[About] = []
+    for turn in checked(engine, turns, [source], as_of=as_of):
+        about = tuple(pair for pair in turn.checked if _covers(*pair, source.location, path, line))
+        if about:
+            found.append((turn, about))
+    return sorted(found, key=lambda one: (str(one[0].user_query_timestamp), one[0].order or 0, one[0].id))
+
+
+def _covers(citation: Citation, check: Freshness, location: str, path: str, line: int | None) -> bool:
+    if citation.location != location:
+        return False
+    places = [] if check.state == "moved" else [(citation.path, citation.start, citation.end)]
+    if check.path:
+        places.append((check.path, check.start, check.end))
+    return any(where == path and (line is None or start <= line <= end) for where, start, end in places)

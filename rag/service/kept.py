@@ -1,0 +1,125 @@
+"""The bytes of cited files, kept once by blob id as long as a turn cites them.
+
+Git may lose them (a shallow clone, a branch that was rewritten), and never had those of a dirty work tree or
+a plain folder. Without them nobody could say later what became of the lines.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from rag.corpus.git import GitError
+from rag.corpus.history import keep_commits, read_blobs
+from rag.corpus.read import file_bytes
+from rag.errors import SourceError, StoreError
+from rag.ports import MemoryStore
+from rag.service.engine import Engine, Repository
+from rag.types import Citation, Conversation, DialogTurn, blob_id
+
+SHELF = "blob"
+
+
+class KeptFiles:
+    """The cited files of one namespace, in the store that holds its turns."""
+
+    def __init__(self, store: MemoryStore, namespace: str) -> None:
+        self._store, self._namespace = store, namespace
+
+    def missing(self, blobs: Collection[str]) -> set[str]:
+        """Those of the blobs that are not kept."""
+        return set(blobs) - self._records(blobs).keys()
+
+    def keep(self, files: Mapping[str, bytes]) -> None:
+        """Keep these bytes by their blob ids. The turn that cites them must be stored already."""
+        records = {blob: zlib.compress(content) for blob, content in files.items()}
+        if records and hasattr(self._store, "put_records"):
+            self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
+
+    def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
+        """The bytes of those of the blobs that are kept."""
+        return {blob: zlib.decompress(record) for blob, record in self._records(blobs).items()}
+
+    def release(self, blobs: Iterable[str]) -> int:
+        """Remove those that no turn cites any more; return how many there were."""
+        gone = 0
+        if not hasattr(self._store, "citing"):
+            return 0
+        for blob in dict.fromkeys(blobs):
+            if not blob or self._is_cited(blob):
+                continue
+            record = self._records([blob])
+            gone += self._store.delete_records([blob], shelf=SHELF, namespace=self._namespace)
+            if record and self._is_cited(blob):  # another process has stored a turn that cites it meanwhile
+                self._store.put_records(record, shelf=SHELF, namespace=self._namespace)
+                gone -= 1
+        return gone
+
+    def sweep(self) -> int:
+        """Remove all that no turn cites any more, such as those of turns that expired; return how many."""
+        kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
+        return self.release(blob for blob, _ in kept)
+
+    def _records(self, blobs: Collection[str]) -> dict[str, bytes]:
+        wanted = [blob for blob in blobs if blob]
+        return (
+            self._store.records(wanted, shelf=SHELF, namespace=self._namespace)
+            if wanted and hasattr(self._store, "records")
+            else {}
+        )
+
+    def _is_cited(self, blob: str) -> bool:
+        return bool(self._store.citing(namespace=self._namespace, blob=blob))
+
+
+def blobs_of(turns: Iterable[DialogTurn]) -> set[str]:
+    """The blobs that the turns cite."""
+    return {citation.blob for turn in turns for citation in turn.citations if citation.blob}
+
+
+def keep_cited(engine: Engine, repositories: Sequence[Repository], citations: Sequence[Citation]) -> None:
+    """Keep what a stored turn cites: the bytes of the files, and in our own clones their commits.
+
+    The bytes are read from the disk if they are still those that were cited, else from git. What cannot be
+    kept is told, and costs no turn.
+    """
+    kept = KeptFiles(engine.turns, engine.settings.namespace)
+    try:
+        wanted = kept.missing({citation.blob for citation in citations})
+        for repository in repositories:
+            checkout = repository.checkout
+            mine = [c for c in citations if c.location == repository.source.location and c.blob in wanted]
+            files = {}
+            for citation in mine:
+                content = file_bytes(checkout.root, citation.path)
+                if content is not None and blob_id(content) == citation.blob:
+                    files[citation.blob] = content
+            if checkout.commit and (rest := {c.blob for c in mine} - files.keys()):
+                files |= read_blobs(checkout.root, rest)
+            kept.keep(files)
+            if checkout.commit and checkout.root.is_relative_to(engine.settings.home.resolve() / "repos"):
+                keep_commits(checkout.root, [checkout.commit])
+    except (StoreError, SourceError, GitError) as error:
+        engine.notice(
+            f"what this answer cites could not be kept, so it may not be comparable later ({error})"
+        )
+
+
+def delete_turn(engine: Engine, turn: DialogTurn) -> bool:
+    """Delete a turn, and the files that only it cited; False when there was none."""
+    gone = engine.turns.delete_turn(turn.id, namespace=turn.namespace)
+    KeptFiles(engine.turns, turn.namespace).release(blobs_of([turn]))
+    return gone
+
+
+def delete_conversation(engine: Engine, conversation: Conversation) -> int:
+    """Delete a conversation, and the files that only its turns cited; return how many turns went.
+
+    Raises:
+        NotFound: there is none.
+    """
+    namespace = conversation.namespace
+    turns = engine.turns.turns(conversation.id, namespace=namespace)
+    gone = engine.turns.delete_conversation(conversation.id, namespace=namespace)
+    KeptFiles(engine.turns, namespace).release(blobs_of(turns))
+    return gone

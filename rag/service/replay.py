@@ -1,0 +1,76 @@
+"""An old question asked again: what would be answered now, and what differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rag.errors import NotFound
+from rag.service.dialog import REMEMBERED_TURNS, Dialog
+from rag.service.engine import Engine, Repository
+from rag.service.freshness import checked
+from rag.service.loop import converse
+from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A turn and the answer that its question has now. Nothing of it is stored.
+
+    `lost` are the citations of the old answer that no citation of the new one overlaps, with what became of
+    them; `gained` those of the new answer that overlap none of the old.
+    """
+
+    turn: DialogTurn
+    answer: Answer
+    lost: tuple[tuple[Citation, Freshness], ...]
+    gained: tuple[Citation, ...]
+
+
+def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Replay:
+    """Ask a turn's question again, after the same earlier turns, of the code as it is now, or was `as_of`.
+
+    Raises:
+        NotFound: the turn's conversation is gone.
+        RagError: as asking does.
+    """
+    if turn.conversation_id is None:
+        raise NotFound(f"the turn {turn.id} belongs to no conversation")
+    conversation = engine.turns.conversation(turn.conversation_id, namespace=turn.namespace)
+    sources = [replace(source, ref=as_of) if as_of else source for source in conversation.sources]
+    repositories = [engine.repository(source) for source in sources]
+    dialog = _AsBefore(engine, repositories, conversation, turn.order or 0)
+    *_, answer = converse(dialog, turn.question, engine.generator())
+    if not isinstance(answer, Answer):
+        raise TypeError("a conversation ends with its answer")
+    (old,) = checked(engine, [turn], conversation.sources, as_of=as_of)
+    lost = tuple(pair for pair in old.checked if not any(_same(*pair, new) for new in answer.citations))
+    gained = tuple(new for new in answer.citations if not any(_same(*pair, new) for pair in old.checked))
+    return Replay(old, answer, lost, gained)
+
+
+class _AsBefore(Dialog):
+    """A conversation as it was before a turn; its answers are not stored."""
+
+    def __init__(
+        self, engine: Engine, repositories: list[Repository], conversation: Conversation, before: int
+    ) -> None:
+        super().__init__(engine, repositories, conversation)
+        self._of, self._before = conversation, before
+
+    def turns(self) -> list[DialogTurn]:
+        """The turns before, oldest first."""
+        return self.engine.turns.turns(
+            self._of.id, namespace=self._of.namespace, last=REMEMBERED_TURNS, before=self._before
+        )
+
+    def _stored(self, turn: DialogTurn, conversation: Conversation) -> DialogTurn:
+        return turn
+
+
+def _same(old: Citation, check: Freshness, new: Citation) -> bool:
+    """Whether a new citation shows lines of what the old one showed, or what stands in their place."""
+    if check.state == "gone":
+        return False
+    here = old if check.state == "unknown" or not check.start else check
+    same_file = (old.location, here.path) == (new.location, new.path)
+    return same_file and here.start <= new.end and new.start <= here.end

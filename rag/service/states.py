@@ -1,0 +1,183 @@
+"""Repositories as they are now or were at a commit: what cited lines are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, cached_property
+from pathlib import Path
+
+from rag.corpus.acquire import acquire, clone_folder
+from rag.corpus.history import Listing, files_at, named_commit, present, read_blobs, what_stands
+from rag.corpus.read import file_bytes
+from rag.corpus.worktree import is_bare
+from rag.errors import RefNotFound, SourceError
+from rag.memory.freshness import State
+from rag.service.engine import Engine
+from rag.service.kept import KeptFiles
+from rag.types import Checkout, Source, blob_id
+
+_UNREADABLE = "unreadable"
+"""Stands for the blob id of a file whose bytes cannot be had."""
+
+
+def states(
+    engine: Engine, sources: Collection[Source], *, as_of: str | None = None, refresh: bool = False
+) -> dict[str, State | str]:
+    """The state of each source by its location, or why there is none.
+
+    Args:
+        engine: whose clones and turns.
+        sources: the repositories.
+        as_of: a commit, tag or branch; None is the folder as it stands, of a URL what was fetched.
+        refresh: fetch URLs first, where that can be done.
+
+    Raises:
+        RefNotFound: no source has `as_of`.
+    """
+    found: dict[str, State | str] = {}
+    kept = KeptFiles(engine.turns, engine.settings.namespace)
+    for source in sources:
+        try:
+            found[source.location] = _state(engine, source, kept, as_of, refresh=refresh)
+        except SourceError as error:
+            found[source.location] = str(error)
+            missing = error if isinstance(error, RefNotFound) else None
+            if missing and len(sources) == 1:
+                raise
+    return found
+
+
+def _state(engine: Engine, source: Source, kept: KeptFiles, as_of: str | None, *, refresh: bool) -> State:
+    checkout = _checkout(engine, source, refresh=refresh)
+    if as_of is None:
+        return FolderState(checkout, kept)
+    commit = named_commit(checkout.root, as_of) if checkout.commit else None
+    if commit is None:
+        if not source.is_url:
+            raise RefNotFound(source=source.location, ref=as_of)
+        checkout = _checkout(engine, replace(source, ref=as_of), refresh=True)
+        commit = checkout.commit or ""
+    return CommitState(checkout.root, commit, kept)
+
+
+def _checkout(engine: Engine, source: Source, *, refresh: bool) -> Checkout:
+    settings = engine.settings
+    fetched = source.is_url or source.ref is not None or is_bare(Path(source.location))
+    if fetched and not refresh and not clone_folder(source, settings.home).is_dir():
+        raise SourceError(f"{source} is not fetched any more")
+
+    def get(again: bool) -> Checkout:
+        return acquire(
+            source,
+            home=settings.home,
+            token=settings.git_token,
+            timeout_s=settings.git_timeout_s,
+            refresh=again,
+        )
+
+    try:
+        return get(refresh)
+    except SourceError as error:
+        if not (refresh and source.is_url and clone_folder(source, settings.home).is_dir()):
+            raise
+        engine.notice(f"could not fetch {source}, so this is the last fetched state ({error})")
+        return get(False)
+
+
+class CommitState:
+    """A repository as it was at a commit."""
+
+    def __init__(self, root: Path, commit: str, kept: KeptFiles) -> None:
+        self._root, self._kept = root, kept
+        self._files_at = cache(lambda commit: files_at(root, commit))
+        self._listing = self._files_at(commit) or Listing()
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The blob id of every regular file, by path."""
+        return self._listing.files
+
+    def instead(self, path: str) -> str | None:
+        """What stands at a path that is no file."""
+        return self._listing.others.get(path)
+
+    def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
+        """The bytes of these blobs: git's, else those kept with the turns."""
+        found = read_blobs(self._root, blobs)
+        return found | self._kept.contents([blob for blob in blobs if blob not in found])
+
+    def files_at(self, commit: str | None) -> Mapping[str, str] | None:
+        """The blob ids at a commit; None when git does not have it."""
+        listing = self._files_at(commit) if commit else None
+        return None if listing is None else listing.files
+
+
+class FolderState:
+    """A folder as it stands. What is asked by path is read from the disk; git says what else there is."""
+
+    def __init__(self, checkout: Checkout, kept: KeptFiles) -> None:
+        self._checkout, self._kept = checkout, kept
+        self._files_at = cache(lambda commit: files_at(checkout.root, commit))
+        self.files = _Files(checkout)
+
+    def instead(self, path: str) -> str | None:
+        """What stands at a path that is no file."""
+        return what_stands(self._checkout.root, path)
+
+    def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
+        """The bytes of these blobs: from the disk, else git's, else those kept with the turns."""
+        found = self.files.contents(blobs)
+        if self._checkout.commit and (rest := [blob for blob in blobs if blob not in found]):
+            found |= read_blobs(self._checkout.root, rest)
+        return found | self._kept.contents([blob for blob in blobs if blob not in found])
+
+    def files_at(self, commit: str | None) -> Mapping[str, str] | None:
+        """The blob ids at a commit; None when git does not have it."""
+        listing = self._files_at(commit) if commit and self._checkout.commit else None
+        return None if listing is None else listing.files
+
+
+class _Files(Mapping[str, str]):
+    """The blob ids of a folder's files. One is read when it is asked for, unless git is sure of it."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        self._checkout = checkout
+        self._known: dict[str, str | None] = {}
+        self._paths: dict[str, str] = {}  # by blob id, where it was read
+
+    @cached_property
+    def _listing(self) -> Mapping[str, str]:
+        return present(self._checkout).files
+
+    def __getitem__(self, path: str) -> str:
+        if path not in self._known:
+            listed = self.__dict__.get("_listing", {}).get(path)
+            self._known[path] = listed or self._read(path)
+        blob = self._known[path]
+        if blob is None:
+            raise KeyError(path)
+        return blob
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for path in self._listing if path in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
+        """The bytes of those of the blobs that were read from the disk, if they are still there."""
+        found = {}
+        for blob in self._paths.keys() & set(blobs):
+            content = file_bytes(self._checkout.root, self._paths[blob])
+            if content is not None and blob_id(content) == blob:
+                found[blob] = content
+        return found
+
+    def _read(self, path: str) -> str | None:
+        content = file_bytes(self._checkout.root, path)
+        if content is None:
+            return _UNREADABLE if what_stands(self._checkout.root, path) == "" else None
+        blob = blob_id(content)
+        self._paths[blob] = path
+        return blob

@@ -1,0 +1,97 @@
+"""`rag turns check`, `about`, `replay`, and what `show` says: a person's walk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command import rag
+from conftest import git
+
+PATH = "shortener/signing.py"
+QUESTION = "How is a token signed?"
+
+
+@pytest.fixture
+def asked(sample_repo: Path) -> Path:
+    """The sample repository, of which one question was asked in the conversation `signing`."""
+    (sample_repo / "shortener").mkdir(exist_ok=True)
+    write(sample_repo, "import hmac\n\n\n" + SIGN)
+    assert rag("ask", sample_repo, QUESTION, "--conversation", "signing").code == 0
+    return sample_repo
+
+
+SIGN = '''def sign_the_token(token, pepper):
+    """Sign a token with the pepper of the house."""
+    mixture = stir(token, pepper)
+    return seal(mixture, with_wax=True)
+'''
+
+
+def write(root: Path, text: str) -> None:
+    (root / PATH).write_text(text)
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "next")
+
+
+def test_a_cited_function_moves_and_is_re_anchored_then_changes_and_is_stale(asked):
+    first = rag("turns", "check", "signing", "--json").json[0]
+    assert first["number"] == 1
+    assert {c["freshness"]["state"] for c in first["citations"]} == {"fresh"}
+    write(asked, "import os\nimport hmac\n\n\n" + SIGN)
+    done = rag("turns", "check", "signing")
+    assert done.code == 0
+    assert f"1. {QUESTION}  [moved]" in done.out
+    assert f"moved → {PATH}:2-8" in done.out
+    assert "1 moved" in done.err
+    write(asked, "import os\nimport hmac\n\n\n" + SIGN.replace("True", "False"))
+    assert f"1. {QUESTION}  [changed]" in rag("turns", "check").out
+    assert f"now changed → {PATH}:2-8 (80% of the lines are as they were)" in rag("turns", "show").out
+    assert "[fresh]" in rag("turns", "check", "--as-of", "HEAD~2").out
+    missing = rag("turns", "check", "--as-of", "nowhere")
+    assert missing.code == 2
+    assert "has no branch, tag or commit 'nowhere'" in missing.err
+
+
+def test_the_answers_about_a_line_are_listed(asked):
+    write(asked, "import os\nimport hmac\n\n\n" + SIGN)
+    done = rag("turns", "about", f"{PATH}:6", cwd=asked)
+    assert done.code == 0
+    assert done.out.startswith(f"signing 1. {QUESTION}")
+    (found,) = rag("turns", "about", PATH, "--repo", asked, "--json").json
+    assert {c["path"] for c in found["citations"]} == {PATH}
+    nothing = rag("turns", "about", "README.md:1000", cwd=asked)
+    assert (nothing.code, nothing.out) == (1, "")
+    assert rag("turns", "about", "x.py", cwd=asked.parent).code == 2
+
+
+def test_a_replay_shows_what_differs_and_stores_nothing(asked):
+    same = rag("turns", "replay", "1")
+    assert same.code == 0
+    assert "the answer is the same, word for word" in same.out
+    assert "it rests on the same places" in same.out
+    (asked / PATH).unlink()
+    write(asked, "def bake(bread):\n    return oven.bake(bread)\n")
+    changed = rag("turns", "replay", "1", "--json").json
+    assert changed["differs"]
+    assert PATH in [c["path"] for c in changed["lost"]]
+    told = rag("turns", "replay", "1").out
+    assert "--- then" in told
+    assert f"- {PATH}:" in told
+    before = rag("turns", "replay", "1", "--as-of", "HEAD~1").out
+    assert "the answer is the same, word for word" in before
+    assert len(rag("turns", "show", "--json").json) == 1
+    assert rag("turns", "replay", "7").code == 2
+
+
+def test_deleting_turns_removes_what_was_kept_for_them(asked, tmp_path):
+    rag("ask", asked, "What is baked?", "--conversation", "baking")
+    assert rag("turns", "delete", "--conversation", "signing", "--yes").code == 0
+    assert rag("turns", "delete", "1", "--conversation", "baking").code == 0
+    from rag.service import Engine
+    from rag.settings import Settings
+
+    engine = Engine(Settings(home=tmp_path / "rag-home"))
+    assert engine.turns.count_records(shelf="blob") == 0
+    engine.close()
+    assert rag("turns", "check", "baking").code == 1

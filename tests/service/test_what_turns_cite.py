@@ -1,0 +1,291 @@
+"""Conversations whose code changes under them: what their turns cite is kept and compared."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import git
+
+from rag.answer.extract import ExtractiveGenerator
+from rag.errors import NotFound, RefNotFound
+from rag.service import Dialog, Engine, converse
+from rag.service.freshness import checked, turns_about
+from rag.service.kept import SHELF, KeptFiles, delete_conversation, delete_turn
+from rag.service.replay import replay
+from rag.settings import Settings
+from rag.types import Answer, DialogTurn, Source, blob_id
+
+SIGN = '''def sign_token(token, secret_key):
+    """Sign a session token with the secret key of the shop."""
+    digest = keyed_digest(secret_key, token)
+    return token + separator + digest
+
+
+'''
+OTHER = '''def render_receipt(order, printer):
+    """Print the receipt of an order, with every line item."""
+    for item in order.line_items:
+        printer.print_line(item.description, item.price)
+    printer.cut_paper()
+
+
+'''
+CLOCK = '''def wind_clock(clock, hours):
+    """Wind the big clock in the hall for some hours."""
+    clock.spring.turn(hours * TURNS_AN_HOUR)
+    return clock.spring.tension
+
+
+'''
+QUESTION = "How is a session token signed with the secret key?"
+
+
+@pytest.fixture(params=["memory:", ""], ids=["memory", "sqlite"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    made = Engine(Settings(home=tmp_path / "home", memory=request.param))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A git repository with two files."""
+    root = tmp_path / "shop"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "tokens.py").write_text(OTHER + SIGN + CLOCK)
+    (root / "README.md").write_text("# Shop\n\nIt sells clocks.\n")
+    git(root, "init", "--quiet", "--template=")
+    commit(root)
+    return root
+
+
+def commit(root: Path) -> str:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "next")
+    return git(root, "rev-parse", "HEAD")
+
+
+def ask(engine: Engine, root: Path | str, question: str = QUESTION, **more: str) -> DialogTurn:
+    source = Source(str(root), **more)
+    dialog = Dialog(engine, [engine.repository(source)])
+    *_, answer = converse(dialog, question, ExtractiveGenerator())
+    assert isinstance(answer, Answer)
+    return engine.turns.turn(answer.turn_id)
+
+
+def now(engine: Engine, turn: DialogTurn, root: Path | str, **more: str | bool | None) -> str:
+    """What became of the citation of `sign_token`."""
+    (found,) = checked(engine, [turn], [Source(str(root))], **more)
+    (check,) = [check for citation, check in found.checked if citation.symbol == "sign_token"]
+    return str(check)
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path).write_text(text)
+
+
+# ---------------------------------------------------------------- a folder with git
+
+
+def test_a_walk_through_what_can_happen_to_a_cited_function(engine, shop):
+    turn = ask(engine, shop)
+    first = git(shop, "rev-parse", "HEAD")
+    assert now(engine, turn, shop) == "fresh"
+    write(shop, "src/tokens.py", CLOCK + OTHER + SIGN)
+    assert now(engine, turn, shop) == "moved → src/tokens.py:14-19"
+    commit(shop)
+    assert now(engine, turn, shop) == "moved → src/tokens.py:14-19"
+    write(shop, "src/tokens.py", CLOCK + OTHER)
+    write(shop, "src/signing.py", "import hmac\n\n\n" + SIGN)
+    assert now(engine, turn, shop) == "moved → src/signing.py:4-9"
+    git(shop, "add", "--all")
+    assert now(engine, turn, shop) == "moved → src/signing.py:4-9"
+    second = commit(shop)
+    write(shop, "src/signing.py", "import hmac\n\n\n" + SIGN.replace("separator", "SEPARATOR"))
+    assert now(engine, turn, shop).startswith("changed → ") or now(engine, turn, shop).startswith("gone")
+    assert now(engine, turn, shop, as_of=second) == "moved → src/signing.py:4-9"
+    assert now(engine, turn, shop, as_of=first) == "fresh"
+    with pytest.raises(RefNotFound):
+        now(engine, turn, shop, as_of="nowhere")
+
+
+def test_an_uncommitted_file_that_was_cited_can_be_compared_after_it_is_gone(engine, shop):
+    write(shop, "src/tokens.py", "import hmac\n" + OTHER + SIGN)
+    turn = ask(engine, shop)
+    assert any(citation.dirty for citation in turn.citations)
+    git(shop, "checkout", "--", ".")
+    assert now(engine, turn, shop) == "moved → src/tokens.py:8-13"
+
+
+def test_a_rename_is_followed_and_a_copy_is_not(engine, shop):
+    turn = ask(engine, shop)
+    shutil.copy(shop / "src" / "tokens.py", shop / "copy.py")
+    assert now(engine, turn, shop) == "fresh"
+    commit(shop)
+    git(shop, "mv", "src/tokens.py", "auth.py")
+    assert now(engine, turn, shop) == "moved → auth.py:8-13 (one of 2 places with these lines)"
+    (shop / "auth.py").unlink()
+    (shop / "src").mkdir(exist_ok=True)
+    write(shop, "src/tokens.py", OTHER + SIGN.replace("digest", "checksum") + CLOCK)
+    assert now(engine, turn, shop).startswith("changed → src/tokens.py:8-")
+
+
+def test_links_submodules_and_data_in_the_place_of_a_file_are_named(engine, shop, tmp_path):
+    turn = ask(engine, shop)
+    file = shop / "src" / "tokens.py"
+    file.write_bytes(b"\0" + file.read_bytes())
+    assert now(engine, turn, shop) == "changed → src/tokens.py (the file is no text any more)"
+    file.unlink()
+    file.symlink_to(shop / "README.md")
+    assert now(engine, turn, shop) == "gone (a symbolic link stands in its place)"
+    linked = commit(shop)
+    assert now(engine, turn, shop, as_of=linked) == "gone (a symbolic link stands in its place)"
+    file.unlink()
+    other = tmp_path / "other"
+    shutil.copytree(shop, other)
+    git(shop, "rm", "--quiet", "--cached", "src/tokens.py")
+    git(shop, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "src/tokens.py")
+    assert now(engine, turn, shop) == "gone (a folder stands in its place)"
+    assert now(engine, turn, shop, as_of=commit(shop)) == "gone (a submodule stands in its place)"
+
+
+def test_a_file_whose_encoding_broke_elsewhere_is_compared_by_its_bytes(engine, shop):
+    turn = ask(engine, shop)
+    file = shop / "src" / "tokens.py"
+    file.write_bytes(file.read_bytes() + b"# \xff\xfe broken\n")
+    assert now(engine, turn, shop) == "fresh"
+
+
+# ---------------------------------------------------------------- without git, and without the old objects
+
+
+def test_a_plain_folder_is_compared_as_well(engine, shop):
+    shutil.rmtree(shop / ".git")
+    turn = ask(engine, shop)
+    assert now(engine, turn, shop) == "fresh"
+    write(shop, "src/tokens.py", CLOCK + OTHER + SIGN)
+    assert now(engine, turn, shop) == "moved → src/tokens.py:14-19"
+    write(shop, "src/tokens.py", CLOCK + OTHER)
+    write(shop, "src/signing.py", SIGN)
+    assert now(engine, turn, shop) == "moved → src/signing.py:1-6 (found without history)"
+
+
+def test_a_repository_that_is_gone_makes_turns_unknown_with_the_reason(engine, shop):
+    turn = ask(engine, shop)
+    shutil.rmtree(shop)
+    assert now(engine, turn, shop) == f"unknown (there is no folder {shop})"
+
+
+def test_what_is_kept_nowhere_is_unknown_never_fresh(engine, shop):
+    shutil.rmtree(shop / ".git")
+    turn = ask(engine, shop)
+    engine.turns.delete_records(shelf=SHELF)
+    write(shop, "src/tokens.py", OTHER + SIGN + CLOCK + "# end\n")
+    assert now(engine, turn, shop).startswith("unknown (the version that was cited (")
+
+
+@pytest.fixture
+def origin(shop, tmp_path) -> str:
+    """The shop as a bare repository behind a URL."""
+    bare = tmp_path / "origin.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(shop), str(bare))
+    git(shop, "remote", "add", "origin", str(bare))
+    return f"file://{bare}"
+
+
+def test_our_clone_keeps_cited_commits_through_a_force_push_and_garbage_collection(engine, shop, origin):
+    turn = ask(engine, origin)
+    root = engine.repository(Source(origin)).checkout.root
+    cited = git(root, "for-each-ref", "--format=%(refname)", "refs/rag/cited")
+    assert cited == f"refs/rag/cited/{turn.citations[0].commit}"
+    write(shop, "src/tokens.py", CLOCK + OTHER + SIGN)
+    git(shop, "add", "--all")
+    git(shop, "commit", "--quiet", "--amend", "--message", "other")
+    git(shop, "push", "--quiet", "--force", "origin", "HEAD")
+    assert now(engine, turn, origin, refresh=True) == "moved → src/tokens.py:14-19"
+    git(root, "reflog", "expire", "--expire=now", "--all")
+    git(root, "gc", "--quiet", "--prune=now")
+    assert git(root, "cat-file", "-t", turn.citations[0].blob) == "blob"
+    assert now(engine, turn, origin) == "moved → src/tokens.py:14-19"
+
+
+def test_a_shallow_clone_that_lost_what_was_cited_is_still_compared(engine, shop, origin, tmp_path):
+    mine = tmp_path / "mine"
+    git(tmp_path, "clone", "--quiet", "--depth", "1", origin, str(mine))
+    turn = ask(engine, mine)
+    write(shop, "src/tokens.py", CLOCK + OTHER + SIGN)
+    commit(shop)
+    git(shop, "push", "--quiet", "--force", "origin", "HEAD")
+    git(mine, "fetch", "--quiet", "--depth", "1")
+    git(mine, "reset", "--quiet", "--hard", "@{upstream}")
+    git(mine, "reflog", "expire", "--expire=now", "--all")
+    git(mine, "gc", "--quiet", "--prune=now")
+    assert turn.citations[0].commit not in git(mine, "cat-file", "--batch-all-objects", "--batch-check")
+    assert now(engine, turn, mine) == "moved → src/tokens.py:14-19"
+
+
+# ---------------------------------------------------------------- what is kept, and for how long
+
+
+def test_the_bytes_of_cited_files_go_with_the_last_turn_that_cites_them(engine, shop):
+    one, two = ask(engine, shop), ask(engine, shop)
+    content = (shop / "src" / "tokens.py").read_bytes()
+    kept = KeptFiles(engine.turns, "")
+    assert kept.contents([blob_id(content)]) == {blob_id(content): content}
+    assert delete_turn(engine, one)
+    assert kept.contents([blob_id(content)])
+    assert delete_conversation(engine, engine.turns.conversation(two.conversation_id)) == 1
+    assert engine.turns.count_records(shelf=SHELF) == 0
+    three = ask(engine, shop)
+    engine.turns.delete_turn(three.id)
+    assert kept.sweep() > 0
+    assert engine.turns.count_records(shelf=SHELF) == 0
+
+
+# ---------------------------------------------------------------- asking on, and asking about
+
+
+def test_a_follow_up_sees_that_the_earlier_answer_is_stale_and_follows_what_moved(engine, shop):
+    dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
+    list(converse(dialog, QUESTION, ExtractiveGenerator()))
+    write(shop, "src/tokens.py", OTHER + CLOCK)
+    write(shop, "signing.py", SIGN)
+    moved = Dialog(engine, [engine.repository(Source(str(shop)))], dialog.conversation)
+    assert "[Stale" not in moved.prepare("And who calls it?").prompt.text
+    assert "signing.py" in moved.search("And who calls it?").sought.near
+    write(shop, "signing.py", SIGN.replace("digest", "checksum"))
+    changed = Dialog(engine, [engine.repository(Source(str(shop)))], dialog.conversation)
+    text = changed.prepare("And who calls it?").prompt.text
+    assert text.index("[Stale: the code has changed since.") < text.index("Question: And who calls it?")
+    assert "[Stale: the code has changed since." in (changed.condensing("And who calls it?") or "")
+
+
+def test_the_turns_about_a_line_are_found_wherever_the_line_stood(engine, shop):
+    turn = ask(engine, shop)
+    ask(engine, shop, "How is the big clock in the hall wound?")
+    write(shop, "src/tokens.py", OTHER + CLOCK)
+    write(shop, "signing.py", SIGN)
+    commit(shop)
+    source = Source(str(shop))
+    found = turns_about(engine, source, "signing.py", line=3)
+    assert turn.id in [one.id for one, _ in found]
+    assert {citation.symbol for _, pairs in found for citation, _ in pairs} == {"sign_token"}
+    assert turns_about(engine, source, "signing.py", line=30) == []
+    assert turns_about(engine, source, "nowhere.py") == []
+
+
+def test_a_replay_tells_which_sources_were_lost_and_gained_and_stores_nothing(engine, shop):
+    turn = ask(engine, shop)
+    same = replay(engine, turn)
+    assert (same.answer.text, same.lost, same.gained) == (turn.answer, (), ())
+    write(shop, "src/tokens.py", OTHER + CLOCK)
+    write(shop, "signing.py", SIGN.replace("sign", "seal"))
+    different = replay(engine, turn)
+    assert "sign_token" in [citation.symbol for citation, check in different.lost if check.is_stale]
+    assert "signing.py" in [citation.path for citation in different.gained]
+    assert len(engine.turns.turns(turn.conversation_id)) == 1
+    with pytest.raises(NotFound):
+        replay(engine, DialogTurn())

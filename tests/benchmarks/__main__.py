@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rag.cli.terminal import out
 from rag.errors import RagError
-from tests.benchmarks import embedding, gate, indexing, quality, scale, together
+from tests.benchmarks import ablation, embedding, gate, indexing, quality, scale, together
 from tests.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
 from tests.benchmarks.report import keep_run, write_report
 
@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "index": indexing.index,
     "scale": scale.scale,
     "dev": quality.dev,
+    "ablation": ablation.ablation,
     "embedding": embedding.embedding_dev,
     "together": together.together,
     "gate": gate.gate,

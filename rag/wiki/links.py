@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from rag.corpus.acquire import committed
 from rag.types import Checkout
 from rag.wiki.markdown import code, link, plain, url_path
-from rag.wiki.values import WikiPage
+from rag.wiki.values import WikiPage, WikiStructure
 
 
 class Links(Protocol):
@@ -110,8 +110,10 @@ class FileLinks:
     Where that gives no address, lines lead to a copy of the file below `source/`; `copied` names those.
     """
 
-    def __init__(self, lines_at: Callable[[str, int, int], str] | None) -> None:
-        self._lines_at = lines_at
+    def __init__(
+        self, structure: WikiStructure, lines_at: Callable[[str, int, int], str] | None = None
+    ) -> None:
+        self._structure, self._lines_at = structure, lines_at
         self.copied: set[str] = set()
 
     def lines(self, path: str, start: int, end: int) -> str:
@@ -124,12 +126,12 @@ class FileLinks:
 
     def page(self, page: WikiPage) -> str:
         """The page's file."""
-        return page_file(page)
+        return page_file(self._structure, page)
 
 
-def page_file(page: WikiPage) -> str:
-    """The name of a page's file."""
-    return "index.md" if page.kind == "overview" else f"{page.id}.md"
+def page_file(structure: WikiStructure, page: WikiPage) -> str:
+    """The name of a page's file; the first page is the one a reader begins with."""
+    return "index.md" if page.id == structure.pages[0].id else f"{page.id}.md"
 
 
 def copy_name(path: str) -> str:

@@ -22,6 +22,10 @@ _MAX_DEPENDENCIES = 80
 _MAX_TESTS = 250
 _MAX_FILES = 200
 _MAX_KEYS = 12
+_CALLS_SAID = (
+    "Calls are listed where names tell for certain which definition is meant; calls on an object whose class "
+    "the code does not name are not."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +223,7 @@ class PageWriter:
         described = [path for path in paths if any(symbol.public for symbol in survey.symbols(path))]
         rest = [path for path in paths if path not in set(described)]
         if described:
-            parts.append("## Modules")
+            parts += ["## Modules", _CALLS_SAID]
             parts += [modules.module_section(survey, cited, path) for path in sorted(described)]
         if rest:
             parts += ["## Other files", modules.file_table(survey, cited, sorted(rest))]

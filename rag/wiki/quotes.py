@@ -172,7 +172,7 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
             fenced = not fenced
             line = ""
         underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
-        if not fenced and line.strip() and not (_BADGE.match(line) or underlined or line.startswith("    ")):
+        if not fenced and line.strip() and not (_BADGE.match(line) or underlined or line[0].isspace()):
             if not paragraph:
                 first = number
             paragraph.append(line.strip().removeprefix(">").strip())

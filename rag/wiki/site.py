@@ -22,6 +22,7 @@ STYLE_FILE = "assets/wiki.css"
 STYLE = """\
 .wy-nav-content { max-width: 1100px; }
 .wy-table-responsive table td, .wy-table-responsive table th { white-space: normal; }
+.rst-content code { white-space: normal; overflow-wrap: anywhere; }
 .wy-table-responsive table td { overflow-wrap: anywhere; min-width: 6em; }
 """
 
@@ -90,10 +91,10 @@ def _nav(structure: WikiStructure, parent: str, depth: int) -> list[str]:
         indent, inner = "  " * depth, structure.children(page.id)
         title = _yaml(untagged(page.title))
         if inner:
-            lines += [f"{indent}- {title}:", f"{indent}    - {title}: {_yaml(page_file(page))}"]
+            lines += [f"{indent}- {title}:", f"{indent}    - {title}: {_yaml(page_file(structure, page))}"]
             lines += _nav(structure, page.id, depth + 2)
         else:
-            lines.append(f"{indent}- {title}: {_yaml(page_file(page))}")
+            lines.append(f"{indent}- {title}: {_yaml(page_file(structure, page))}")
     return lines
 
 
@@ -113,7 +114,9 @@ def llms_txt(structure: WikiStructure, *, commit: str) -> str:
     for section in structure.sections:
         lines += [f"## {plain(section.title)}", ""]
         for page in (pages[name] for name in section.pages):
-            lines.append(f"- [{plain(page.title)}](docs/{page_file(page)}): {plain(page.description)}")
+            lines.append(
+                f"- [{plain(page.title)}](docs/{page_file(structure, page)}): {plain(page.description)}"
+            )
         lines.append("")
     return "\n".join(lines)
 

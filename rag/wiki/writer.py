@@ -115,7 +115,7 @@ class WikiBuilder:
         cited_at = ForgeLinks(
             self.repository.checkout, {path: file.blob for path, file in self.survey.files.items()}
         )
-        self._links = FileLinks(None if self.options.copies else cited_at.lines)
+        self._links = FileLinks(structure, None if self.options.copies else cited_at.lines)
         self._writer = PageWriter(structure, self._links)
         results = list(self._all_pages(structure))
         removed = [] if self.cancel.is_set() else self._remove_stale(structure)
@@ -242,7 +242,7 @@ class WikiBuilder:
         files = self.survey.files
         sources = {path: files[path].blob for path in sorted(rendered.sources)}
         fingerprint = sha256(f"{_FORMAT}\0{self._timeless(rendered.text)}")
-        file = page_file(page)
+        file = page_file(self._writer.structure, page)
         path = self.folder / "docs" / file
         known = self._state.pages.get(page.id)
         result = PageResult(page, file, "written", has_prose=prose is not None, error=error)
@@ -286,7 +286,7 @@ class WikiBuilder:
     def _remove_stale(self, structure: WikiStructure) -> list[str]:
         """Remove pages that are no more, unless somebody edited them."""
         removed = []
-        present = {page.id: page_file(page) for page in structure.pages}
+        present = {page.id: page_file(structure, page) for page in structure.pages}
         for name, known in list(self._state.pages.items()):
             if present.get(name) == known.file:
                 continue

@@ -124,6 +124,18 @@ def test_a_page_that_is_no_more_goes_and_one_edited_by_hand_stays(sample_repo, t
     assert any("edited by hand" in note for note in report.notes)
 
 
+def test_pages_that_a_repository_asks_for_make_a_whole_wiki(sample_repo, tmp_path):
+    asked = [
+        {"title": "Start <here>", "purpose": "What snip does"},
+        {"title": "Tokens", "purpose": "How tokens are checked", "parent": "Start <here>"},
+    ]
+    (sample_repo / ".devin").mkdir()
+    (sample_repo / ".devin/wiki.json").write_text(json.dumps({"pages": asked}))
+    write(sample_repo, tmp_path / "wiki")
+    assert pages(tmp_path / "wiki").keys() == {"index.md", "tokens.md"}
+    build_strictly(tmp_path / "wiki")
+
+
 def test_somebody_elses_documents_are_not_touched(sample_repo):
     before = (sample_repo / "docs/api.md").read_text()
     with pytest.raises(WikiUnwritable, match="no wiki of ours"):

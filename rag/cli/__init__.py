@@ -6,6 +6,7 @@ else (help, a mistyped name, completion) sees all of them.
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 from collections.abc import Iterable
@@ -27,6 +28,9 @@ _COMMANDS = {
     "doctor": ("doctor", "doctor"),
 }
 """The commands in the order of the help: the module of each, and what it is called there."""
+_SELDOM = (100_000, 50, 100)
+"""How often garbage is looked for: at Python's own rate, a tenth of a search's time goes into looking through
+what was just imported."""
 _OF_WORDS = frozenset({"ask", "search"})
 
 
@@ -82,5 +86,6 @@ def main() -> None:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    gc.set_threshold(*_SELDOM)
     first = sys.argv[1:2]
     commands(first if first and first[0] in _COMMANDS else _COMMANDS)()

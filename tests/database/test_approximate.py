@@ -36,7 +36,7 @@ def test_a_store_has_lists_from_the_size_on_that_is_asked_for(indexed):
     (rows,) = store.vectors
     about = store.header["approximate"]
     assert rows.lists is not None
-    assert about["lists"] == len(rows.lists.centroids) == 2 * int(len(store) ** 0.5)
+    assert about["lists"] == len(rows.lists.centroids) == 3 * int(len(store) ** 0.5)
     assert sorted(rows.lists.rows.tolist()) == list(range(len(store)))
     assert report.recall_at_10 == about["recall_at_10"] >= approximate.RECALL
     for larger in (replace(BY_LISTS, approximate_from=len(store) + 1), replace(BY_LISTS, gather=None)):

@@ -25,6 +25,9 @@ from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTo
 OLDEST_SQLITE = (3, 37, 0)
 """The first version that knows STRICT tables."""
 
+Step = str | Callable[[sqlite3.Connection], None]
+"""A statement, or a function that may do more than one."""
+
 _MEND_CORRUPT = (
     "nothing was changed; put a copy back in its place, or move it away to begin anew "
     "(`sqlite3 FILE .recover` prints what can still be read)"
@@ -55,7 +58,8 @@ class SqliteFile:
     Args:
         path: the file; it is made when it is not there (mode 0600, missing folders 0700).
         application_id: marks the file as ours (`PRAGMA application_id`).
-        migrations: statements for each version of the schema; version n is reached by the first n.
+        migrations: steps for each version of the schema, statements or functions of the connection;
+            version n is reached by the first n.
         busy_timeout_s: how long to wait for another process that writes.
 
     Raises:
@@ -71,7 +75,7 @@ class SqliteFile:
         path: Path,
         *,
         application_id: int,
-        migrations: Sequence[Sequence[str]],
+        migrations: Sequence[Sequence[Step]],
         busy_timeout_s: float = 30.0,
     ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
@@ -197,9 +201,12 @@ class SqliteFile:
         connection.execute("BEGIN IMMEDIATE")
         try:
             version = self._version(connection)  # another process may have been faster
-            for statements in self._migrations[version:]:
-                for statement in statements:
-                    connection.execute(statement)
+            for steps in self._migrations[version:]:
+                for step in steps:
+                    if callable(step):
+                        step(connection)
+                    else:
+                        connection.execute(step)
             connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
             connection.execute(f"PRAGMA application_id = {self._application_id}")
             connection.execute("COMMIT")

@@ -1,149 +1,57 @@
-"""Turns in a SQLite file: the default memory.
+"""Turns, messages and records in a SQLite file: the default memory. The tables are told in `sqlite_schema`.
 
-    conversation ──< conversation_source     the repositories it is about, in the order asked
-         │
-         └──< turn ──< citation              the sources shown, in the order shown
-
-`turn.number` is the order within the conversation; `conversation.next_number` gives it and never goes
-back, so a number is not used twice. `conversation.written` counts writes, so "last written to" needs no
-clock. Columns carry the names of `rag.records`; metadata and globs are JSON text. Deleting a conversation
-deletes what hangs on it.
+What a call has returned survives `kill -9` and the loss of power (see `sqlite_file`).
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC
-from itertools import groupby
-from operator import itemgetter
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from rag.backends.sqlite_file import SqliteFile
-from rag.backends.turn_errors import check_last, name_taken, no_conversation, no_turn
-from rag.ports import Clock
-from rag.records import Record, conversation_from_record, conversation_record, turn_from_record, turn_record
-from rag.types import Conversation, DialogTurn, Source, now_utc
-
-APPLICATION_ID = 0x52414754
-"""`RAGT` in the file's header."""
-
-MIGRATIONS = (
-    (
-        """
-        CREATE TABLE conversation (
-            id          TEXT PRIMARY KEY,
-            namespace   TEXT NOT NULL,
-            name        TEXT NOT NULL,
-            created     TEXT NOT NULL,
-            updated     TEXT NOT NULL,
-            written     INTEGER NOT NULL,
-            next_number INTEGER NOT NULL DEFAULT 0
-        ) STRICT
-        """,
-        "CREATE UNIQUE INDEX conversation_name ON conversation (namespace, name) WHERE name <> ''",
-        "CREATE UNIQUE INDEX conversation_written ON conversation (written)",
-        """
-        CREATE TABLE conversation_source (
-            conversation TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,
-            position     INTEGER NOT NULL,
-            location     TEXT NOT NULL,
-            ref          TEXT,
-            include      TEXT NOT NULL,
-            exclude      TEXT NOT NULL,
-            PRIMARY KEY (conversation, position)
-        ) STRICT, WITHOUT ROWID
-        """,
-        """
-        CREATE TABLE turn (
-            key                 INTEGER PRIMARY KEY,
-            id                  TEXT NOT NULL,
-            namespace           TEXT NOT NULL,
-            conversation        TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,
-            number              INTEGER NOT NULL,
-            parent              TEXT,
-            question            TEXT,
-            question_metadata   TEXT,
-            standalone_question TEXT NOT NULL,
-            answer              TEXT,
-            answer_metadata     TEXT,
-            complete            INTEGER NOT NULL,
-            model               TEXT NOT NULL,
-            prompt_hash         TEXT NOT NULL,
-            prompt_tokens       INTEGER NOT NULL,
-            answer_tokens       INTEGER NOT NULL,
-            estimated           INTEGER NOT NULL,
-            cost_usd            REAL,
-            asked               TEXT,
-            answered            TEXT,
-            user_id             TEXT,
-            metadata            TEXT,
-            UNIQUE (namespace, id),
-            UNIQUE (conversation, number)
-        ) STRICT
-        """,
-        """
-        CREATE TABLE citation (
-            turn      INTEGER NOT NULL REFERENCES turn (key) ON DELETE CASCADE,
-            position  INTEGER NOT NULL,
-            n         INTEGER NOT NULL,
-            repo      TEXT NOT NULL,
-            path      TEXT NOT NULL,
-            start     INTEGER NOT NULL,
-            "end"     INTEGER NOT NULL,
-            "commit"  TEXT,
-            blob      TEXT NOT NULL,
-            symbol    TEXT NOT NULL,
-            span_hash TEXT NOT NULL,
-            dirty     INTEGER NOT NULL,
-            score     REAL NOT NULL,
-            used      INTEGER NOT NULL,
-            location  TEXT NOT NULL,
-            PRIMARY KEY (turn, position)
-        ) STRICT, WITHOUT ROWID
-        """,
-    ),
+from rag.backends import turn_errors as check
+from rag.backends.sqlite_conversations import (
+    SqliteConversations,
+    check_name,
+    expiry,
+    moment,
+    next_written,
+    store_conversation,
+    view_of,
+    written_ids,
 )
-"""Each entry brings the schema one version on. Add entries; never change one that was released."""
+from rag.backends.sqlite_items import (
+    KINDS,
+    Range,
+    View,
+    add_items,
+    add_marks,
+    count_items,
+    edit_item,
+    find_item,
+    item_record,
+    made_space_key,
+    release,
+    remove_items,
+    shown_items,
+    space_key,
+    whole_item,
+)
+from rag.backends.sqlite_records import SqliteRecords
+from rag.backends.sqlite_search import match_terms
+from rag.backends.sqlite_sql import execute, text
+from rag.backends.turn_dump import Line, Restored, conversation_line, item_line, record_line, restored
+from rag.backends.turn_items import Item, Kept, Kind, StoredRecord
+from rag.ports import Marks, Matches
+from rag.records import Record, message_from_record, turn_from_record
+from rag.types import DialogTurn, Message
 
-_GLOBS = ("include", "exclude")
-_JSON = ("question_metadata", "answer_metadata", "metadata")
-_COUNTED = """
-    SELECT *, (SELECT count(*) FROM turn WHERE conversation = conversation.id) AS turn_count
-    FROM conversation
-"""
 
-Value = str | int | float | None
-
-
-class SqliteTurnStore:
-    """A `TurnStore` in one file. Pickles as its path; several may have the same file open.
-
-    Args:
-        path: the file, made when it is not there.
-        clock: dates conversations.
-        busy_timeout_s: how long to wait for another process that writes.
-
-    Raises:
-        StoreCorrupt, StoreTooNew, StoreUnwritable, StoreBusy: see `SqliteFile`; also from every method.
-    """
-
-    def __init__(self, path: Path, *, clock: Clock = now_utc, busy_timeout_s: float = 30.0) -> None:
-        self._file = SqliteFile(
-            Path(path),
-            application_id=APPLICATION_ID,
-            migrations=MIGRATIONS,
-            busy_timeout_s=busy_timeout_s,
-        )
-        self._clock = clock
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._file.path
+class SqliteTurnStore(SqliteConversations, SqliteRecords):
+    """A `MemoryStore` in one file. Pickles as its path; several may have the same file open."""
 
     def __repr__(self) -> str:
         return f"SqliteTurnStore({str(self.path)!r})"
@@ -151,174 +59,318 @@ class SqliteTurnStore:
     def __reduce__(self) -> tuple[type[SqliteTurnStore], tuple[Path]]:
         return SqliteTurnStore, (self.path,)
 
-    def create_conversation(
-        self, *, namespace: str = "", name: str = "", sources: Sequence[Source] = ()
-    ) -> Conversation:
-        """Begin a conversation, see `TurnStore`."""
-        now = self._clock()
-        record = conversation_record(
-            Conversation(str(uuid.uuid4()), namespace, name, tuple(sources), created=now, updated=now)
-        )
-        row = {key: record[key] for key in ("id", "namespace", "name", "created", "updated")}
-        with self._file.write() as db:
-            if name and (taken := _conversation(db, "name = ?", name, namespace)):
-                raise name_taken(taken, sources)
-            _insert(db, "conversation", {**row, "written": _next_written(db)})
-            for position, source in enumerate(record["sources"]):
-                _insert_source(db, row["id"], position, source)
-        return conversation_from_record(record)
-
-    def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
-        """Return a conversation by its id, else by its name. Raises NotFound."""
-        with self._file.read() as db:
-            found = _conversation(db, "id = ?", id_or_name, namespace)
-            if found is None and id_or_name:
-                found = _conversation(db, "name = ?", id_or_name, namespace)
-        if found is None:
-            raise no_conversation(id_or_name)
-        return found
-
-    def conversations(self, *, namespace: str = "") -> list[Conversation]:
-        """All conversations, the one last written to first."""
-        with self._file.read() as db:
-            rows = _execute(db, f"{_COUNTED} WHERE namespace = ? ORDER BY written DESC", namespace)
-            return [_as_conversation(db, row) for row in rows]
+    # ---- turns
 
     def append(self, turn: DialogTurn, *, conversation: str, namespace: str = "") -> DialogTurn:
         """Store a turn at the end of a conversation, see `TurnStore`."""
-        with self._file.write() as db:
-            number = _number_for_next(db, conversation, namespace)
-            if stored := _turns(db, "namespace = ? AND id = ?", namespace, turn.id):
-                return stored[0]
-            placed = replace(turn, namespace=namespace, conversation_id=conversation, order=number)
-            record = turn_record(placed)
-            _insert_turn(db, record)
-            _execute(
-                db,
-                "UPDATE conversation SET next_number = ?, written = ?, updated = ? WHERE id = ?",
-                number + 1,
-                _next_written(db),
-                self._clock().astimezone(UTC).isoformat(timespec="microseconds"),
-                conversation,
-            )
-        return turn_from_record(record)
+        return self.extend([turn], conversation=conversation, namespace=namespace)[0]
 
-    def turns(self, conversation: str, *, namespace: str = "", last: int | None = None) -> list[DialogTurn]:
+    def extend(
+        self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
+    ) -> list[DialogTurn]:
+        """Store turns at the end, all or none, see `TurnStore`."""
+        first = [replace(turn, version=1) for turn in turns]
+        with self._writing() as db:
+            known, new = self._add(db, "turn", first, conversation, namespace)
+        records = {**known, **{item.id: item.record() for item in new}}
+        return [turn_from_record(records[turn.id]) for turn in turns]
+
+    def turns(
+        self,
+        conversation: str,
+        *,
+        namespace: str = "",
+        last: int | None = None,
+        before: int | None = None,
+        after: int | None = None,
+        mark: Marks | None = None,
+        exclude_mark: Marks | None = None,
+    ) -> list[DialogTurn]:
         """Turns of a conversation, oldest first, see `TurnStore`."""
-        check_last(last)
-        with self._file.read() as db:
-            _number_for_next(db, conversation, namespace)
-            first = 0
-            if last is not None:
-                numbers = "SELECT number FROM turn WHERE conversation = ? ORDER BY number DESC LIMIT ?"
-                first = min((row["number"] for row in _execute(db, numbers, conversation, last)), default=0)
-            return _turns(db, "conversation = ? AND number >= ?", conversation, first) if last != 0 else []
+        check.check_last(last)
+        with self._reading() as db:
+            ranges = view_of(db, conversation, namespace).ranges(0, after, before)
+            rows = shown_items(
+                db,
+                ranges,
+                0,
+                last=last,
+                mark=check.marks_sought(mark),
+                exclude_mark=check.marks_sought(exclude_mark),
+            )
+        return [turn_from_record(item_record(row)) for row in rows]
 
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
         """Return one turn. Raises NotFound."""
-        with self._file.read() as db:
-            found = _turns(db, "namespace = ? AND id = ?", namespace, turn_id)
-        if not found:
-            raise no_turn(turn_id)
-        return found[0]
+        with self._reading() as db:
+            return turn_from_record(item_record(_turn(db, turn_id, namespace)))
+
+    def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
+        """Store a new version of the turn of this id, see `TurnStore`."""
+        with self._writing() as db:
+            row = _turn(db, turn.id, namespace)
+            record = item_record(row)
+            edited = replace(
+                turn,
+                namespace=namespace,
+                conversation_id=row["origin_id"],
+                order=row["number"],
+                version=record["version"] + 1,
+                marks=tuple(record["marks"]),
+            )
+            item = Item.of(edited)
+            edit_item(db, row, item)
+        return item.turn()
+
+    def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
+        """All versions of a turn, the first one first and the present one last. Raises NotFound."""
+        with self._reading() as db:
+            item = whole_item(db, _turn(db, turn_id, namespace))
+        return [item.turn(version) for version in range(len(item.versions))]
 
     def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
-        """Delete one turn; False when there was none. Orders of the others stay."""
-        with self._file.write() as db:
-            gone = _execute(db, "DELETE FROM turn WHERE namespace = ? AND id = ?", namespace, turn_id)
-            return gone.rowcount > 0
+        """Delete one turn with its versions; False when there was none. Orders of the others stay."""
+        with self._writing() as db:
+            row = find_item(db, "turn", turn_id, space_key(db, namespace))
+            return row is not None and remove_items(db, [row]) == 1
 
-    def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
-        """Delete a conversation (by id) and its turns; return how many turns went. Raises NotFound."""
-        with self._file.write() as db:
-            _number_for_next(db, conversation, namespace)
-            gone = _execute(db, "DELETE FROM turn WHERE conversation = ?", conversation).rowcount
-            _execute(db, "DELETE FROM conversation WHERE id = ?", conversation)
-            return gone
+    def citing(
+        self, *, namespace: str = "", location: str | None = None, path: str | None = None, blob: str = ""
+    ) -> list[str]:
+        """Ids of turns with a citation of this file, of any version of theirs; ascending."""
+        where = {"location": location, "path": path, "blob": blob or None}
+        sought = {name: value for name, value in where.items() if value is not None}
+        conditions = " AND ".join(["i.space = ?", *(f"c.{name} = ?" for name in sought)])
+        cited = "SELECT DISTINCT i.id FROM cited c JOIN item i ON i.key = c.item"
+        found = f"{cited} WHERE {conditions} ORDER BY i.id"
+        with self._reading() as db:
+            return [row["id"] for row in execute(db, found, space_key(db, namespace), *sought.values())]
 
-    def close(self) -> None:
-        """Close the file. Closing twice is fine."""
-        self._file.close()
+    # ---- messages
+
+    def add_messages(
+        self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
+    ) -> list[Message]:
+        """Store messages at the end, all or none; return those that were stored."""
+        with self._writing() as db:
+            _, new = self._add(db, "message", messages, conversation, namespace)
+        return [item.message() for item in new]
+
+    def messages(
+        self,
+        conversation: str,
+        *,
+        namespace: str = "",
+        last: int | None = None,
+        mark: Marks | None = None,
+        exclude_mark: Marks | None = None,
+    ) -> list[Message]:
+        """Messages of a conversation, oldest first, see `TurnStore`."""
+        check.check_last(last)
+        marks, without = check.marks_sought(mark), check.marks_sought(exclude_mark)
+        with self._reading() as db:
+            ranges = view_of(db, conversation, namespace).ranges(1)
+            rows = shown_items(db, ranges, 1, last=last, mark=marks, exclude_mark=without)
+        return [message_from_record(item_record(row)) for row in rows]
+
+    def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
+        """Delete messages that the conversation shows; return how many."""
+        wanted = frozenset(ids)
+        with self._writing() as db:
+            view = view_of(db, conversation, namespace)
+            if len(wanted) < 1000:
+                space, ranges = space_key(db, namespace), view.ranges(1)
+                found = (find_item(db, "message", each, space) for each in wanted)
+                return remove_items(db, [row for row in found if row is not None and _within(row, ranges)])
+            rows = shown_items(db, view.ranges(1), 1)
+            return remove_items(db, [row for row in rows if row["id"] in wanted])
+
+    # ---- marks
+
+    def update_marks(
+        self,
+        conversation: str,
+        new: str | None,
+        *,
+        old: str | None = None,
+        ids: Sequence[str] | None = None,
+        namespace: str = "",
+    ) -> int:
+        """Add, replace or remove a mark; return how many turns and messages changed."""
+        check.check_update(new, old)
+        wanted = None if ids is None else frozenset(ids)
+        with self._writing() as db:
+            rows = _shown(db, view_of(db, conversation, namespace), None if old is None else (old,))
+            chosen = [row for row in rows if wanted is None or row["id"] in wanted]
+            marks = {row["key"]: set(item_record(row)["marks"]) for row in chosen}
+            changed = [key for key, held in marks.items() if (held - {old}) | {new} - {None} != held]
+            if old is not None:
+                gone = [(key, text(old)) for key in changed]
+                db.executemany("DELETE FROM mark WHERE item = ? AND mark = CAST(? AS TEXT)", gone)
+            if new is not None:
+                add_marks(db, [(key, new) for key in changed])
+            return len(changed)
+
+    def delete_by_mark(self, conversation: str, mark: Marks, *, namespace: str = "") -> int:
+        """Delete turns and messages with one of these marks; return how many."""
+        with self._writing() as db:
+            view = view_of(db, conversation, namespace)
+            return remove_items(db, _shown(db, view, check.marks_sought(mark)))
+
+    # ---- search
+
+    def matching(
+        self, terms: Sequence[str], *, namespace: str = "", conversation: str | None = None, limit: int = 1000
+    ) -> Matches:
+        """Turns and messages that hold one of the terms, see `TurnStore`."""
+        check.check_limit(limit)
+        with self._reading() as db:
+            view = None if conversation is None else view_of(db, conversation, namespace)
+            return match_terms(db, terms, space_key(db, namespace), view, limit)
+
+    # ---- moving
+
+    def namespaces(self) -> list[str]:
+        """All namespaces that hold a conversation or a record, ascending."""
+        held = """
+            SELECT namespace FROM conversation
+            UNION SELECT namespace FROM space WHERE key IN (SELECT space FROM record) ORDER BY namespace
+        """
+        with self._reading() as db:
+            return [row["namespace"] for row in db.execute(held)]
+
+    def dump(
+        self, *, namespace: str = "", conversations: Sequence[str] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Everything of a namespace as JSON values, see `MemoryStore`."""
+        with self._reading() as db:
+            for each in conversations or ():
+                view_of(db, each, namespace)
+            ids = written_ids(db, namespace)
+            views = [
+                view_of(db, each, namespace) for each in ids if conversations is None or each in conversations
+            ]
+            lines = [_conversation_line(db, view) for view in views]
+            items: dict[int, Item] = {}
+            for view in views:
+                rows = sorted(_shown(db, view, None), key=lambda row: int(row["number"]))
+                items.update((row["key"], whole_item(db, row)) for row in rows if row["key"] not in items)
+            lines += map(item_line, items.values())
+            if conversations is None:
+                lines += _record_lines(db, namespace)
+        return iter(lines)
+
+    def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
+        """Store what `dump` gave into this namespace, see `MemoryStore`."""
+        found, now = restored(lines, namespace), self._clock()
+        with self._writing() as db:
+            return _restore(db, found, namespace, now)
+
+    # ---- inside
+
+    def _add(
+        self,
+        db: sqlite3.Connection,
+        kind: Kind,
+        said: Sequence[DialogTurn | Message],
+        conversation: str,
+        namespace: str,
+    ) -> tuple[dict[str, Record], list[Item]]:
+        """Store what is new; return the records of what was known by id, and the new items."""
+        view = view_of(db, conversation, namespace)
+        space, order = space_key(db, namespace), view.next_number
+        known: dict[str, Record] = {}
+        new: dict[str, Item] = {}
+        for one in said:
+            if one.id in known or one.id in new:
+                continue
+            row = find_item(db, kind, one.id, space)
+            if row is not None:
+                known[one.id] = item_record(row)
+            else:
+                placed = replace(one, namespace=namespace, conversation_id=conversation, order=order)
+                new[one.id] = Item.of(placed)
+                order += 1
+        if new:
+            add_items(db, list(new.values()))
+            now = self._clock()
+            written = (
+                "UPDATE conversation SET next_number = ?, written = ?, updated = ?, expires = ? WHERE id = ?"
+            )
+            expires = expiry(view.conversation, now)
+            execute(db, written, order, next_written(db), moment(now), expires, conversation)
+            if view.conversation.keep_last is not None:
+                _trim(db, view, kind, view.conversation.keep_last)
+        return known, list(new.values())
 
 
-def _execute(db: sqlite3.Connection, statement: str, *values: Value) -> sqlite3.Cursor:
-    # Text is bound as bytes: it may carry lone surrogates, which Python's binding refuses in text.
-    first, *rest = statement.split("?")
-    marks = ("CAST(? AS TEXT)" if isinstance(value, str) else "?" for value in values)
-    bound = [value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value for value in values]
-    return db.execute(first + "".join(map("".join, zip(marks, rest, strict=True))), bound)
-
-
-def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Value]) -> int:
-    names = ", ".join(f'"{name}"' for name in row)
-    marks = ", ".join("?" * len(row))
-    inserted = _execute(db, f"INSERT INTO {table} ({names}) VALUES ({marks})", *row.values())
-    return inserted.lastrowid or 0
-
-
-def _insert_source(db: sqlite3.Connection, conversation: str, position: int, source: Record) -> None:
-    globs = {name: json.dumps(source[name]) for name in _GLOBS}
-    _insert(
-        db, "conversation_source", {"conversation": conversation, "position": position, **source, **globs}
-    )
-
-
-def _insert_turn(db: sqlite3.Connection, record: Record) -> None:
-    row = {key: value for key, value in record.items() if key not in ("marks", "version")}
-    citations, row["number"] = row.pop("citations"), row.pop("order")
-    for name in _JSON:
-        row[name] = None if row[name] is None else json.dumps(row[name])
-    key = _insert(db, "turn", row)
-    for position, citation in enumerate(citations):
-        _insert(db, "citation", {"turn": key, "position": position, **citation})
-
-
-def _turns(db: sqlite3.Connection, where: str, *values: Value) -> list[DialogTurn]:
-    rows = _execute(db, f"SELECT * FROM turn WHERE {where} ORDER BY number", *values).fetchall()
-    cited = (
-        f"SELECT * FROM citation WHERE turn IN (SELECT key FROM turn WHERE {where}) ORDER BY turn, position"
-    )
-    citations = {
-        key: [_citation(row) for row in group]
-        for key, group in groupby(_execute(db, cited, *values), itemgetter("turn"))
-    }
-    return [_as_turn(row, citations.get(row["key"], [])) for row in rows]
-
-
-def _as_turn(row: sqlite3.Row, citations: list[Record]) -> DialogTurn:
-    record = {**row, "order": row["number"], "citations": citations, "estimated": bool(row["estimated"])}
-    for name in _JSON:
-        record[name] = None if record[name] is None else json.loads(record[name])
-    return turn_from_record(record)
-
-
-def _citation(row: sqlite3.Row) -> Record:
-    return {**row, "dirty": bool(row["dirty"]), "used": bool(row["used"])}
-
-
-def _conversation(db: sqlite3.Connection, where: str, value: str, namespace: str) -> Conversation | None:
-    row = _execute(db, f"{_COUNTED} WHERE {where} AND namespace = ?", value, namespace).fetchone()
-    return None if row is None else _as_conversation(db, row)
-
-
-def _as_conversation(db: sqlite3.Connection, row: sqlite3.Row) -> Conversation:
-    named = "SELECT * FROM conversation_source WHERE conversation = ? ORDER BY position"
-    sources = [
-        {**dict(found), **{name: json.loads(found[name]) for name in _GLOBS}}
-        for found in _execute(db, named, row["id"])
-    ]
-    return conversation_from_record({**row, "sources": sources})
-
-
-def _number_for_next(db: sqlite3.Connection, conversation: str, namespace: str) -> int:
-    """The order of the turn that comes next. Raises NotFound when there is no such conversation."""
-    known = "SELECT next_number FROM conversation WHERE id = ? AND namespace = ?"
-    row = _execute(db, known, conversation, namespace).fetchone()
+def _turn(db: sqlite3.Connection, turn_id: str, namespace: str) -> sqlite3.Row:
+    row = find_item(db, "turn", turn_id, space_key(db, namespace))
     if row is None:
-        raise no_conversation(conversation)
-    return int(row["next_number"])
+        raise check.no_turn(turn_id)
+    return row
 
 
-def _next_written(db: sqlite3.Connection) -> int:
-    (newest,) = _execute(db, "SELECT coalesce(max(written), 0) FROM conversation").fetchone()
-    return int(newest) + 1
+def _shown(db: sqlite3.Connection, view: View, mark: Sequence[str] | None) -> list[sqlite3.Row]:
+    """The turns, then the messages that a conversation shows."""
+    return [row for kind in (0, 1) for row in shown_items(db, view.ranges(kind), kind, mark=mark)]
+
+
+def _within(row: sqlite3.Row, ranges: Sequence[Range]) -> bool:
+    return any(row["origin"] == origin and first <= row["number"] <= last for origin, first, last in ranges)
+
+
+def _trim(db: sqlite3.Connection, view: View, kind: Kind, keep_last: int) -> None:
+    """Take back the oldest of a kind beyond `keep_last`."""
+    code = KINDS[kind]
+    newest = shown_items(db, view.ranges(code), code, last=keep_last + 1)
+    if len(newest) > keep_last:
+        first = newest[-keep_last]["number"]
+        execute(db, f"UPDATE conversation SET first_{kind} = ? WHERE id = ?", first, view.conversation.id)
+        release(db, view.ranges(code, before=first), code)
+
+
+def _conversation_line(db: sqlite3.Connection, view: View) -> Line:
+    turns, messages, _ = count_items(db, view)
+    counted = replace(view.conversation, turn_count=turns, message_count=messages)
+    first: dict[Kind, int] = {"turn": view.first_turn, "message": view.first_message}
+    return conversation_line(counted, Kept(counted, list(view.spans), view.next_number, first))
+
+
+def _record_lines(db: sqlite3.Connection, namespace: str) -> list[Line]:
+    rows = execute(db, "SELECT * FROM record WHERE space = ? ORDER BY shelf, key", space_key(db, namespace))
+    return [
+        record_line(
+            row["shelf"],
+            row["key"],
+            StoredRecord(row["value"], row["expires"] and datetime.fromisoformat(row["expires"])),
+        )
+        for row in rows
+    ]
+
+
+def _restore(db: sqlite3.Connection, found: Restored, namespace: str, now: datetime) -> int:
+    fresh = [kept for kept in found.kept if kept.expires is None or kept.expires > now]
+    there = "SELECT 1 FROM conversation WHERE id = ?"
+    fresh = [kept for kept in fresh if execute(db, there, kept.conversation.id).fetchone() is None]
+    for kept in fresh:
+        check_name(db, kept.conversation.name, kept.conversation)
+        store_conversation(db, kept, namespace)
+    space = space_key(db, namespace)
+    taken = "SELECT 1 FROM item i JOIN origin o ON o.key = i.origin WHERE o.id = ? AND i.number = ?"
+    new: list[Item] = []
+    for item in found.items:
+        missing = find_item(db, item.kind, item.id, space) is None
+        free = missing and execute(db, taken, item.origin, item.order).fetchone() is None
+        if free and any(kept.shows(item) for kept in fresh):
+            new.append(item)
+    add_items(db, new)
+    for item in new:
+        later = "UPDATE conversation SET next_number = max(next_number, ?) WHERE id = ?"
+        execute(db, later, item.order + 1, item.origin)
+    for shelf, key, record in found.records:
+        if record.expires is None or record.expires > now:
+            put = "INSERT OR REPLACE INTO record (space, shelf, key, value, expires) VALUES (?, ?, ?, ?, ?)"
+            expires = None if record.expires is None else moment(record.expires)
+            execute(db, put, made_space_key(db, namespace), shelf, key, record.value, expires)
+    return len(fresh)

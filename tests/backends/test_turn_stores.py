@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +23,8 @@ from hypothesis.stateful import rule
 
 from rag.backends import sqlite_file
 from rag.backends.memory_turns import MemoryTurnStore
-from rag.backends.sqlite_turns import APPLICATION_ID, MIGRATIONS, SqliteTurnStore
+from rag.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS
+from rag.backends.sqlite_turns import SqliteTurnStore
 from rag.errors import (
     SettingsError,
     StoreBusy,
@@ -30,12 +32,11 @@ from rag.errors import (
     StoreTooNew,
     StoreUnwritable,
 )
-from rag.ports import MemoryStore, TurnStore
+from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.said import full_turn, said
 from rag.testing.turn_machine import MemoryStoreMachine
-from rag.testing.turn_store import TurnStoreContract
 from rag.types import Source
 
 
@@ -49,10 +50,16 @@ class TestMemoryTurnStore(MemoryStoreContract):
         return MemoryTurnStore(clock=clock)
 
 
-class TestSqliteTurnStore(TurnStoreContract):
+class TestSqliteTurnStore(MemoryStoreContract):
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[TurnStore]:
-        store = SqliteTurnStore(tmp_path / "turns.db")
+    def store(self, tmp_path: Path, clock: SteppedClock) -> Iterator[MemoryStore]:
+        store = SqliteTurnStore(tmp_path / "turns.db", clock=clock)
+        yield store
+        store.close()
+
+    @pytest.fixture
+    def other_store(self, tmp_path: Path, clock: SteppedClock) -> Iterator[MemoryStore]:
+        store = SqliteTurnStore(tmp_path / "other.db", clock=clock)
         yield store
         store.close()
 
@@ -73,11 +80,34 @@ class MemoryMachine(MemoryStoreMachine):
         self.store._clock = self.clock
 
 
+class SqliteMachine(MemoryStoreMachine):
+    """In a file, which is also closed and opened again in between."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        super().__init__()
+
+    def make_store(self) -> MemoryStore:
+        self.path = Path(self.folder.name) / f"{uuid.uuid4()}.db"
+        return SqliteTurnStore(self.path, clock=self.clock)
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = SqliteTurnStore(self.path, clock=self.clock)
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.folder.cleanup()
+
+
 _machine_settings = settings(
     max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestMemoryTurnStoreIsLists = MemoryMachine.TestCase
 TestMemoryTurnStoreIsLists.settings = _machine_settings
+TestSqliteTurnStoreIsLists = SqliteMachine.TestCase
+TestSqliteTurnStoreIsLists.settings = _machine_settings
 
 
 # ---------------------------------------------------------------- both, pickled
@@ -145,11 +175,11 @@ def test_no_citation_outlives_its_turn(path: Path, store: SqliteTurnStore) -> No
     store.delete_conversation(there.id)
     with sqlite3.connect(path) as db:
         rows = (
-            db.execute("SELECT count(*) FROM citation").fetchone(),
-            db.execute("SELECT count(*) FROM turn").fetchone(),
+            db.execute("SELECT count(*) FROM cited").fetchone(),
+            db.execute("SELECT count(*) FROM item").fetchone(),
         )
     db.close()
-    assert rows == ((len(kept.citations),), (1,))
+    assert rows == ((len({cited.path for cited in kept.citations}),), (1,))
 
 
 @pytest.mark.parametrize(

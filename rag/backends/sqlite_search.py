@@ -1,0 +1,110 @@
+"""Words found in a SQLite file, see `TurnStore.matching`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from rag.backends.sqlite_items import View, count_items
+from rag.backends.sqlite_sql import Value, execute
+from rag.ports import Holder, Matches
+
+_MOST_RANGES = 100
+
+
+def match_terms(
+    db: sqlite3.Connection, terms: Sequence[str], space: int, view: View | None, limit: int
+) -> Matches:
+    """What the store knows of the terms, in a namespace or in one conversation."""
+    if view is None:
+        total = (
+            "SELECT coalesce(sum(turns + messages), 0), coalesce(sum(length), 0) FROM origin WHERE space = ?"
+        )
+        items, length = execute(db, total, space).fetchone()
+    else:
+        turns, messages, length = count_items(db, view)
+        items = turns + messages
+    scope, values = ("1", ()) if view is None else _scope(db, view)
+    place = f"p.space = ? AND p.term = ? AND {scope}"
+    holders, counts = [], dict[int, dict[int, int]]()
+    for number, term in enumerate(terms):
+        rows, holding = _newest(db, place, (space, term, *values), limit)
+        holders.append(holding)
+        for item, count in rows:
+            counts.setdefault(item, {})[number] = count
+    _keep_found(db, list(counts))
+    _complete(db, terms, [n for n, holding in enumerate(holders) if holding > limit], counts, space)
+    return Matches(items, length, tuple(holders), _holders(db, counts, len(terms)))
+
+
+def _newest(
+    db: sqlite3.Connection, place: str, values: tuple[Value, ...], limit: int
+) -> tuple[list[tuple[int, int]], int]:
+    """The newest holders of a term with their counts, and how many hold it."""
+    rows = execute(
+        db,
+        f"SELECT p.item, p.count FROM posting p JOIN item i ON i.key = p.item WHERE {place} "
+        "ORDER BY p.number DESC, i.id LIMIT ?",
+        *values,
+        limit,
+    ).fetchall()
+    if len(rows) < limit:
+        return [(row[0], row[1]) for row in rows], len(rows)
+    holding = execute(db, f"SELECT count(*) FROM posting p WHERE {place}", *values).fetchone()[0]
+    return [(row[0], row[1]) for row in rows], int(holding)
+
+
+def _scope(db: sqlite3.Connection, view: View) -> tuple[str, tuple[Value, ...]]:
+    """A condition on postings that hold what a conversation shows, and its values."""
+    if view.is_whole:
+        return "p.origin = ?", (view.origins[0],)
+    ranges = [(kind, *place) for kind in (0, 1) for place in view.ranges(kind)]
+    if len(ranges) <= _MOST_RANGES:
+        each = "(p.kind = ? AND p.origin = ? AND p.number BETWEEN ? AND ?)"
+        return f"({' OR '.join([each] * len(ranges)) or '0'})", tuple(n for place in ranges for n in place)
+    db.execute(
+        "CREATE TEMP TABLE IF NOT EXISTS shown (kind INTEGER, origin INTEGER, first INTEGER, last INTEGER)"
+    )
+    db.execute("DELETE FROM temp.shown")
+    db.executemany("INSERT INTO temp.shown VALUES (?, ?, ?, ?)", ranges)
+    within = "s.kind = p.kind AND s.origin = p.origin AND p.number BETWEEN s.first AND s.last"
+    return f"EXISTS (SELECT 1 FROM temp.shown s WHERE {within})", ()
+
+
+def _keep_found(db: sqlite3.Connection, items: list[int]) -> None:
+    db.execute("CREATE TEMP TABLE IF NOT EXISTS found (item INTEGER PRIMARY KEY)")
+    db.execute("DELETE FROM temp.found")
+    db.executemany("INSERT INTO temp.found VALUES (?)", [(item,) for item in items])
+
+
+def _complete(
+    db: sqlite3.Connection,
+    terms: Sequence[str],
+    cut: list[int],
+    counts: dict[int, dict[int, int]],
+    space: int,
+) -> None:
+    """Count the terms with more holders than were read in the items found by other terms."""
+    counted = """
+        SELECT f.item, p.count FROM temp.found f JOIN item i ON i.key = f.item
+        JOIN posting p ON p.space = ? AND p.term = ? AND p.number = i.number AND p.item = f.item
+    """
+    for number in cut:
+        for item, count in execute(db, counted, space, terms[number]):
+            counts[item][number] = count
+
+
+def _holders(db: sqlite3.Connection, counts: dict[int, dict[int, int]], terms: int) -> tuple[Holder, ...]:
+    rows = db.execute(
+        "SELECT i.key, i.id, i.kind, o.id AS conversation, i.number, i.length FROM temp.found f "
+        "CROSS JOIN item i ON i.key = f.item JOIN origin o ON o.key = i.origin ORDER BY o.id, i.number"
+    )
+    found = []
+    for key, item_id, kind, conversation, number, length in rows:
+        held = [0] * terms
+        for term, count in counts[key].items():
+            held[term] = count
+        found.append(
+            Holder(item_id, "message" if kind else "turn", conversation, number, length, tuple(held))
+        )
+    return tuple(found)

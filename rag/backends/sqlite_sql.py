@@ -1,0 +1,48 @@
+"""Statements on SQLite whose text may be anything.
+
+Text may carry lone surrogates (names of files whose bytes are no text), which Python's binding refuses;
+such text is bound as bytes and cast. Lists of any length are put into a table of this connection's own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+
+Value = str | int | float | bytes | None
+
+
+def text(value: str) -> str | bytes:
+    """Text as it can be bound; a statement casts it: `CAST(? AS TEXT)`."""
+    return value if value.isascii() else value.encode("utf-8", "surrogatepass")
+
+
+def execute(db: sqlite3.Connection, statement: str, *values: Value) -> sqlite3.Cursor:
+    """Run a statement with values in the places of its question marks."""
+    if not any(isinstance(value, str) for value in values):
+        return db.execute(statement, values)
+    first, *rest = statement.split("?")
+    marks = ("CAST(? AS TEXT)" if isinstance(value, str) else "?" for value in values)
+    bound = [text(value) if isinstance(value, str) else value for value in values]
+    return db.execute(first + "".join(map("".join, zip(marks, rest, strict=True))), bound)
+
+
+def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Value]) -> int:
+    """Insert a row; return its key."""
+    names = ", ".join(f'"{name}"' for name in row)
+    marks = ", ".join("?" * len(row))
+    inserted = execute(db, f"INSERT INTO {table} ({names}) VALUES ({marks})", *row.values())
+    return inserted.lastrowid or 0
+
+
+def put_wanted(db: sqlite3.Connection, list_: int, values: Iterable[str]) -> None:
+    """Fill `temp.wanted` under a number with these texts, for `IN (SELECT value FROM temp.wanted …)`."""
+    db.execute(
+        "CREATE TEMP TABLE IF NOT EXISTS wanted (list INTEGER, value TEXT, PRIMARY KEY (list, value)) "
+        "WITHOUT ROWID"
+    )
+    db.execute("DELETE FROM temp.wanted WHERE list = ?", (list_,))
+    db.executemany(
+        "INSERT OR IGNORE INTO temp.wanted VALUES (?, CAST(? AS TEXT))",
+        ((list_, text(value)) for value in values),
+    )

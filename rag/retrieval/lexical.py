@@ -13,7 +13,6 @@ scoring all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,8 @@ B_BODY = 0.6
 B_HEAD = 0.3
 HEAD_WEIGHT = 2.0
 
-_FEW_POSTINGS = 200_000
-"""So many are all scored in a millisecond, and there is nothing to gain by leaving some out."""
+_FEW = 200_000
+"""So many postings and chunks are all scored in a millisecond; leaving some out would gain nothing."""
 _NEARLY = 1 - 1e-5
 """Sums of float32 in another order differ by less; a chunk so near to the bound is looked at."""
 
@@ -54,53 +53,55 @@ class Bm25:
 
     def __init__(self, index: ChunkIndex, terms: Mapping[str, float]) -> None:
         self._index = index
-        self._found: list[tuple[float, Postings]] = []
+        self._rest: list[tuple[float, Postings]] = []
         for term, weight in terms.items():
             found = index.postings(term)
             if len(found.chunks) and weight > 0:
-                self._found.append((weight * idf(index, len(found.chunks)) * (K1 + 1), found))
-        self._found.sort(key=lambda pair: -pair[0])
-        self._few = sum(len(found.chunks) for _, found in self._found) <= _FEW_POSTINGS
+                self._rest.append((weight * idf(index, len(found.chunks)) * (K1 + 1), found))
+        self._rest.sort(key=lambda pair: -pair[0])
+        self._any = bool(self._rest)
+        self._total = np.zeros(len(index), np.float32)
+        """What the terms give that are no longer in `_rest`."""
+        postings = sum(len(found.chunks) for _, found in self._rest)
+        self._few = max(postings, len(index)) <= _FEW
+        while self._few and self._rest:
+            self._add()
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return self._any
 
     def scores(self, chunks: Chunks) -> Scores:
         """The score of each of these chunks; 0 where no term stands."""
-        if self._few:
-            return self._all[chunks]
-        total = np.zeros(len(chunks), np.float32)
-        for gain, found in self._found:
+        scores: Scores = self._total[chunks]
+        for gain, found in self._rest:
             place = np.minimum(np.searchsorted(found.chunks, chunks), len(found.chunks) - 1)
             there = np.flatnonzero(found.chunks[place] == chunks)
-            total[there] += self._contribution(gain, found, place[there])
-        return total
+            scores[there] += self._contribution(gain, found, place[there])
+        return scores
 
     def best(self, k: int) -> Chunks:
-        """The k chunks with the best scores above 0, ascending; fewer when fewer have a term."""
+        """The k chunks with the best scores above 0, ascending; fewer when fewer have a term.
+
+        To be asked once.
+        """
         if self._few:
-            return _top(self._all, k)
-        total = np.zeros(len(self._index), np.float32)
+            return _top(self._total, k)
         seen = np.zeros(0, np.int32)
-        left, bound = sum(gain for gain, _ in self._found), 0.0
-        for gain, found in self._found:
-            if left < bound * _NEARLY:
-                break
-            new = found.chunks[total[found.chunks] == 0]
-            total[found.chunks] += self._contribution(gain, found)
-            seen = np.concatenate([seen, new])
-            left -= gain
+        left, bound = sum(gain for gain, _ in self._rest), 0.0
+        while self._rest and left >= bound * _NEARLY:
+            chunks = self._rest[0][1].chunks
+            seen = np.concatenate([seen, chunks[self._total[chunks] == 0]])
+            left -= self._rest[0][0]
+            self._add()
             if k < len(seen):
-                bound = float(np.partition(total[seen], len(seen) - k)[len(seen) - k])
-        candidates = np.sort(seen[total[seen] >= (bound - left) * _NEARLY]).astype(np.int64)
+                bound = float(np.partition(self._total[seen], len(seen) - k)[len(seen) - k])
+        candidates = np.sort(seen[self._total[seen] >= (bound - left) * _NEARLY]).astype(np.int64)
         return candidates[_top(self.scores(candidates), k)]
 
-    @cached_property
-    def _all(self) -> Scores:
-        total = np.zeros(len(self._index), np.float32)
-        for gain, found in self._found:
-            total[found.chunks] += self._contribution(gain, found)
-        return total
+    def _add(self) -> None:
+        """Score the next term everywhere."""
+        gain, found = self._rest.pop(0)
+        self._total[found.chunks] += self._contribution(gain, found)
 
     def _contribution(self, gain: float, found: Postings, rows: Chunks | None = None) -> Scores:
         """What a term gives to the chunks that hold it, or to those at some rows of its postings."""

@@ -6,7 +6,8 @@ Who comes first when room is short:
 2. the best source, cut at the end of a line if it must be;
 3. the latest turns, whole, up to a quarter of the budget;
 4. the other sources in their order, whole; one that does not fit is passed over for a smaller one;
-5. more turns, with what is left.
+5. more turns, with what is left;
+6. other parts of the definitions that are shown in part, with what is left then.
 
 A piece costs what the rendered template grows by when it is added to the best source, so that any template
 is accounted for. The sum is a close estimate; the final text is counted, and while it is over, what was
@@ -45,6 +46,7 @@ def compose(
     output_format_str: str = "",
     language: str = "en",
     repositories: Sequence[str] = (),
+    parts: Sequence[Hit] = (),
 ) -> Prompt:
     """Render the prompt for a question: as many sources and turns as fit, never more.
 
@@ -61,6 +63,7 @@ def compose(
         output_format_str: passed on to the template.
         language: code of the language to answer in.
         repositories: names of what is asked; with several, each source says which it is from.
+        parts: other parts of what the hits are parts of; each is shown only where it joins one that is.
 
     Returns:
         The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each
@@ -88,6 +91,7 @@ def compose(
         context_tokens=context_tokens,
         answer_tokens=answer_tokens,
         hits=list(hits) if "contexts" in template.variables else [],
+        parts=list(parts),
         turns=list(turns) if "conversation_history" in template.variables else [],
     )
     draft.begin()
@@ -95,6 +99,7 @@ def compose(
     draft.add_turns(int(draft.budget * _HISTORY_SHARE))
     draft.add_sources()
     draft.add_turns(draft.budget)
+    draft.add_parts()
     return draft.finished(len(hits), len(turns))
 
 
@@ -109,6 +114,7 @@ class _Draft:
     context_tokens: int
     answer_tokens: int
     hits: list[Hit]
+    parts: list[Hit]
     turns: list[DialogTurn]
     best: list[Hit] = field(default_factory=list)
     base_tokens: int = 0
@@ -178,12 +184,23 @@ class _Draft:
             self.turn_tokens += cost
             self._add("turn", position, cost)
 
+    def add_parts(self) -> None:
+        """Put in each part that joins a source and fits whole."""
+        for position, part in enumerate(self.parts):
+            shown = self._shown()
+            if self.left <= 0 or not shown:
+                return
+            if len(merge([*shown, part])) > len(merge(shown)):
+                continue
+            cost = self.tokens([*self.best, part]) - self.base_tokens
+            if cost <= self.left:
+                self._add("part", position, cost)
+
     def finished(self, hits_given: int, turns_given: int) -> Prompt:
         """Render what was added; while it is over the budget, leave out what came last."""
         while True:
-            hits = [self.hits[i] for i in sorted(i for kind, i in self.added if kind == "source")]
             turns = [self.turns[i] for i in sorted(i for kind, i in self.added if kind == "turn")]
-            text, sources = self.render(hits, turns)
+            text, sources = self.render(self._shown(), turns)
             tokens = self.counter.count(text)
             if tokens <= self.budget:
                 break
@@ -194,9 +211,14 @@ class _Draft:
             turns=tuple(turns),
             tokens=tokens,
             answer_tokens=self.answer_tokens,
-            dropped_sources=hits_given - len(hits),
+            dropped_sources=hits_given - sum(kind == "source" for kind, _ in self.added),
             dropped_turns=turns_given - len(turns),
         )
+
+    def _shown(self) -> list[Hit]:
+        """The hits that were added, best first, and then the parts."""
+        hits = [self.hits[i] for i in sorted(i for kind, i in self.added if kind == "source")]
+        return hits + [self.parts[i] for kind, i in self.added if kind == "part"]
 
     def _add(self, kind: str, position: int, cost: int) -> None:
         self.added.append((kind, position))

@@ -1,4 +1,4 @@
-"""Hits whose lines belong together become one: overlapping ones, and neighbouring parts of one definition."""
+"""Hits whose lines belong together become one: overlapping ones, neighbouring parts of one thing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from rag.types import Hit
 
 
 def merge(hits: Sequence[Hit]) -> list[Hit]:
-    """Join hits of the same file that overlap, or that follow each other and are the same definition.
+    """Join hits of the same file that overlap, or that follow each other and are parts of the same
+    definition, or of what stands between definitions.
 
     A joined hit stands where its best part stood, and has that part's score and names. Hits whose text
     does not agree with their lines (cut within a line, or of different versions) are left alone.
@@ -58,7 +59,7 @@ def _joined(better: Hit, worse: Hit) -> Hit | None:
 
 
 def _same_definition(a: Hit, b: Hit) -> bool:
-    return bool(a.symbol) and (a.symbol, a.scope) == (b.symbol, b.scope)
+    return (a.symbol, a.scope) == (b.symbol, b.scope) and (bool(a.symbol) or a.unit == b.unit == "block")
 
 
 def _lines(hit: Hit) -> list[str] | None:

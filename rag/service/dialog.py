@@ -15,6 +15,7 @@ from rag.prompt.templates import load_template, render_condense
 from rag.retrieval.confidence import judge
 from rag.retrieval.context import Exchange, Place
 from rag.retrieval.search import Found, search
+from rag.retrieval.whole import other_parts
 from rag.service.engine import Engine, Repository
 from rag.service.kept import KeptFiles, keep_cited
 from rag.service.states import FolderState
@@ -22,6 +23,7 @@ from rag.types import (
     Answer,
     AssistantResponse,
     Citation,
+    Confidence,
     Conversation,
     DialogTurn,
     Prepared,
@@ -82,7 +84,7 @@ class Dialog:
             if location in now:
                 now[location] = "several versions of the repository are asked together"
             else:
-                now[location] = FolderState(repository.checkout, kept)
+                now[location] = FolderState(repository.checkout, kept, store=repository.store)
         return check_turns(turns, now)
 
     def search(self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None) -> Found:
@@ -94,7 +96,7 @@ class Dialog:
         """Steps 1 to 3: the turns that matter, the hits, the prompt with exactly the sources that fitted.
 
         `standalone` is the question as a model put it, so that it needs no history; it is then searched
-        as it is.
+        as it is, unless the repository seems to hold no answer to it and one to the question in context.
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be made.
@@ -105,11 +107,7 @@ class Dialog:
         began = time.perf_counter()
         settings = self.engine.settings
         turns = self.past()
-        if standalone:
-            found = search([r.searcher for r in self.repositories], standalone, k=k)
-        else:
-            found = self.search(question, k=k, turns=turns)
-        confidence = judge([r.searcher for r in self.repositories], found) if settings.gate else None
+        found, confidence = self._found(question, standalone, turns, k)
         searched = time.perf_counter()
         shown = window(
             turns,
@@ -119,7 +117,7 @@ class Dialog:
         prompt = compose(
             template=load_template(settings.template, settings.home),
             question=question,
-            standalone_question=standalone or found.sought.standalone,
+            standalone_question=found.sought.standalone,
             hits=found.hits,
             turns=shown,
             counter=self.engine.counter,
@@ -127,16 +125,34 @@ class Dialog:
             answer_tokens=settings.answer_tokens,
             language=settings.language,
             repositories=[r.source.name for r in self.repositories],
+            parts=other_parts([r.searcher for r in self.repositories], found.hits),
         )
         return Prepared(
             question=question,
-            standalone_question=standalone or found.sought.standalone,
+            standalone_question=found.sought.standalone,
             conversation=self.conversation,
             hits=found.hits,
             prompt=prompt,
             seconds={"search": searched - began, "prompt": time.perf_counter() - searched},
             confidence=confidence,
         )
+
+    def _found(
+        self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
+    ) -> tuple[Found, Confidence | None]:
+        """What is found, and how sure it is that an answer is among it; None where that is not judged."""
+        searchers = [repository.searcher for repository in self.repositories]
+        gated = self.engine.settings.gate
+        if standalone:
+            found = search(searchers, standalone, k=k)
+            confidence = judge(searchers, found) if gated else None
+            if confidence is None or confidence.found:
+                return found, confidence
+        in_context = self.search(question, k=k, turns=turns)
+        judged = judge(searchers, in_context) if gated else None
+        if standalone and judged and not judged.found:
+            return found, confidence
+        return in_context, judged
 
     def condensing(self, question: str) -> str | None:
         """The prompt that asks a model for the standalone question; None when there is no history."""

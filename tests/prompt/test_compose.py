@@ -304,6 +304,20 @@ def test_the_best_source_is_cut_at_a_line_and_says_which_lines_are_shown() -> No
     assert f"line {hit.end + 1}\n" not in cut.text
 
 
+def test_other_parts_of_what_is_shown_join_it_while_there_is_room() -> None:
+    hit, other = at(11, 20, symbol="f", score=0.5), at(1, 10, path="b.py", symbol="g", score=0.4)
+    below, above = at(21, 30, symbol="f", score=0.0), at(1, 10, symbol="f", score=0.0)
+    apart = at(40, 50, symbol="f", score=0.0)
+    whole = made(hits=[hit, other], parts=[below, above, apart])
+    assert [source.hit for source in whole.sources] == [at(1, 30, symbol="f", score=0.5), other]
+    assert whole.dropped_sources == 0
+    without = made(hits=[hit, other])
+    tight = made(hits=[hit, other], parts=[below, above], context_tokens=without.tokens + 500 + 70)
+    assert [source.hit for source in tight.sources] == [at(11, 30, symbol="f", score=0.5), other]
+    full = made(hits=[hit, other], parts=[below, above], context_tokens=without.tokens + 500 + 12)
+    assert full.text == without.text
+
+
 def test_a_source_that_does_not_fit_whole_makes_room_for_a_smaller_one() -> None:
     small = at(1, 3, path="small.py")
     prompt = made(hits=[SIGN, at(1, 2000), small], context_tokens=1200)
@@ -354,7 +368,8 @@ def test_parts_of_one_definition_and_overlaps_become_one_source() -> None:
     other = at(10, 12, symbol="g")
     assert merge([second, other, first]) == [at(1, 9, symbol="f", score=1.0), other]
     assert merge([at(1, 6), at(4, 9), at(5, 5)]) == [at(1, 9)]
-    assert merge([at(1, 4), at(5, 9)]) == [at(1, 4), at(5, 9)]
+    assert merge([at(1, 4), at(5, 9)]) == [at(1, 9)]
+    assert merge([at(1, 4, symbol="f"), at(5, 9)]) == [at(1, 4, symbol="f"), at(5, 9)]
     assert merge([at(1, 6), at(4, 9, blob="newer")]) == [at(1, 6), at(4, 9, blob="newer")]
     assert merge([at(1, 6), at(4, 9, text="other\n" * 6)]) == [at(1, 6), at(4, 9, text="other\n" * 6)]
     bridge = at(4, 8, score=0.1)

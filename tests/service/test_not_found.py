@@ -97,3 +97,14 @@ def test_the_turn_is_kept_and_a_follow_up_goes_on_with_the_last_thing_found(samp
     assert answer.found
     assert answer.citations[0].path == "snip/sessions.py"
     assert "Kafka" not in answer.standalone_question
+
+
+def test_a_question_that_a_model_spoilt_is_searched_as_it_was_typed(sample_repo, server):
+    server.answers = ["With HMAC [1].", "Zebras quux?", "In a day [1]."]
+    dialog = dialog_on(sample_repo, base_url=server.base_url, model="test-model")
+    with closing(dialog.engine):
+        ask(dialog, SIGNED)
+        answer = ask(dialog, "And when do they expire?")
+        assert (answer.found, answer.text) == (True, "In a day [1].")
+        assert answer.citations[0].path == "snip/sessions.py"
+        assert "zebras" not in answer.standalone_question.lower()

@@ -1,0 +1,58 @@
+"""A hit that is a part of a longer definition, and the other parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from rag.retrieval.search import Searcher
+from rag.types import Hit
+
+WIDENED = 5
+"""How many of the best hits are widened."""
+PARTS = 8
+"""How many parts are added to one hit at most, the nearest first."""
+
+
+def other_parts(searchers: Sequence[Searcher], hits: Sequence[Hit]) -> list[Hit]:
+    """The parts that lie without a gap around the best hits and belong to the same definition.
+
+    In the order of the hits, for each the nearest first; none that is a hit itself. Their score is 0.
+    """
+    known = {(hit.location, hit.path, hit.start) for hit in hits}
+    found: list[Hit] = []
+    for hit in hits[:WIDENED]:
+        for searcher in searchers:
+            for part in _around(searcher, hit):
+                if (part.location, part.path, part.start) not in known:
+                    known.add((part.location, part.path, part.start))
+                    found.append(part)
+    return found
+
+
+def _around(searcher: Searcher, hit: Hit) -> list[Hit]:
+    """The parts of a hit's definition in one store, from the hit outwards."""
+    index = searcher.index
+    if not hit.symbol:
+        return []
+    parts = {}
+    for chunk in index.defining(hit.symbol):
+        if index.name(chunk) == (hit.symbol, hit.scope) and index.file_path(index.file[chunk]) == hit.path:
+            parts[index.lines(chunk)[0]] = chunk
+    if hit.start not in parts:
+        return []
+    spans = [index.lines(chunk) for chunk in parts.values()]
+    below = [start for start, _ in _chain(hit.end, dict(spans), step=1)]
+    above = [start for _, start in _chain(hit.start, {last: first for first, last in spans}, step=-1)]
+    starts = [start for pair in zip_longest(below, above) for start in pair if start is not None]
+    around = [index.hit(parts[start], 0.0, {}) for start in starts[:PARTS]]
+    return [part for part in around if (part.location, part.blob) == (hit.location, hit.blob)]
+
+
+def _chain(edge: int, ends: dict[int, int], *, step: int) -> list[tuple[int, int]]:
+    """Stretches that follow each other from `edge` on, as (near end, far end), nearest first."""
+    chain = []
+    while (other := ends.get(edge + step)) is not None:
+        chain.append((edge + step, other))
+        edge = other
+    return chain

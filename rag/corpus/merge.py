@@ -81,6 +81,8 @@ class _Merger:
             return True
         if size > _MERGED_CHARS or not (self._is_small(piece) and all(map(self._is_small, group))):
             return False
+        if not piece.is_loose and all(p.is_loose for p in group):
+            return False  # a definition keeps its name: it is no part of the imports above it
         return piece.owner == group[0].owner or (piece.label.unit == "section" == group[0].label.unit)
 
     def trails(self, group: list[Piece], tail: list[Piece]) -> bool:

@@ -27,8 +27,6 @@ SUMS = ("lexical", "synonym", "dense", "symbol", "mention", "path", "file", "abo
 """Signals that are added: switched off at 0."""
 FACTORS = ("test", "doc", "config", "aside", "class_", "section", "unnamed", "repeat")
 """Signals that are multiplied: switched off at 1."""
-HISTORY = dict.fromkeys(("question", "symbol", "near", "user"), 0.0)
-"""What a conversation carries over, switched off."""
 WHOLE = "as shipped"
 _KINDS = ("newcomer", "first", "docstring", "follow-up")
 
@@ -63,7 +61,8 @@ def variants(searcher: Searcher) -> Mapping[str, Searcher]:
         f"without {name.rstrip('_')}": replace(searcher, weights=replace(searcher.weights, **{name: value}))
         for name, value in off.items()
     }
-    alone = replace(searcher, carry=replace(searcher.carry, **HISTORY))
+    nothing = replace(searcher.carry, question=0.0, symbol=0.0, near=0.0, user=0.0)
+    alone = replace(searcher, carry=nothing)
     return {WHOLE: searcher, **changed, "without history": alone}
 
 

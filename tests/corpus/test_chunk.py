@@ -206,6 +206,12 @@ def test_small_neighbours_are_merged_and_bodies_are_not() -> None:
     assert chunks[-1].text.startswith("def big")
 
 
+def test_a_small_definition_keeps_its_name_beneath_what_opens_the_file() -> None:
+    opening = '"""What this is about, said at some length:\n' + "more than a line or two.\n" * 4 + '"""\n'
+    chunks = cut(f"{opening}import sys\n\n\ndef name() -> str:\n    return sys.argv[0]\n")
+    assert names(chunks) == [("block", ""), ("function", "name")]
+
+
 def test_overloads_stand_together() -> None:
     overload = "export function parse(input: string, options: Options{}): Result;\n"
     chunks = cut("".join(overload.format(n) for n in range(4)), "typescript")

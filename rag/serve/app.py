@@ -35,6 +35,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Match
 
 from rag.errors import RagError
 from rag.serve.errors import headers_of, shape, shape_of, status_of
@@ -124,9 +125,20 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return JSONResponse(
-        shape(error.status_code, str(error.detail)), error.status_code, headers=dict(error.headers or {})
-    )
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # the framework names the methods of the first route only
+        headers["Allow"] = ", ".join(_methods(request))
+    return JSONResponse(shape(error.status_code, str(error.detail)), error.status_code, headers=headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """The methods that any route of this path has."""
+    found: set[str] = set()
+    for route in request.app.router.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return sorted(found)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from rag.evaluation.metrics import Span
 from rag.records import conversation_record, turn_record
@@ -20,6 +20,13 @@ MOST_RESULTS = 100
 MOST_QUESTIONS = 500
 _MOST_FILES = 100
 
+
+def _whole(value: object) -> object:
+    """JSON knows one kind of number: 3.0 is as whole as 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_WHOLE = BeforeValidator(_whole)
 Name = Annotated[str, Field(min_length=1, max_length=300, examples=["sample"])]
 Names = Annotated[list[Name], Field(max_length=MOST_REPOSITORIES, examples=[["sample"]])]
 Question = Annotated[str, Field(min_length=1, examples=["Where is a short code made?"])]
@@ -30,7 +37,7 @@ Mark = Annotated[str, Field(min_length=1, max_length=100, examples=["useful"])]
 class Strict(BaseModel):
     """A request: a field that is not known is a mistake."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 # ---------------------------------------------------------------- errors
@@ -111,7 +118,7 @@ class SearchRequest(Strict):
     question: Question
     repositories: Names = []
     conversation: ConversationName | None = None
-    k: Annotated[int, Field(ge=1, le=MOST_RESULTS)] = 10
+    k: Annotated[int, Field(ge=1, le=MOST_RESULTS), _WHOLE] = 10
 
 
 class Found(BaseModel):
@@ -258,7 +265,7 @@ class Rename(Strict):
 class Fork(Strict):
     """Where to fork: after the turn of this order; its end when left out."""
 
-    at: Annotated[int, Field(ge=-1, le=2**53)] | None = None
+    at: Annotated[int, Field(ge=-1, le=2**53), _WHOLE] | None = None
     name: Annotated[str, Field(max_length=200)] = ""
 
 
@@ -282,8 +289,8 @@ class Place(Strict):
     """A file, or lines of it, that answer a question."""
 
     path: Annotated[str, Field(min_length=1, max_length=1000, examples=["shortener/codes.py"])]
-    start: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    end: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    start: Annotated[int, Field(ge=1, le=10_000_000), _WHOLE] | None = None
+    end: Annotated[int, Field(ge=1, le=10_000_000), _WHOLE] | None = None
 
     def span(self) -> Span | None:
         """The lines, where they are named."""
@@ -305,7 +312,7 @@ class EvalRequest(Strict):
 
     repository: Name
     questions: Annotated[list[Judged], Field(min_length=1, max_length=MOST_QUESTIONS)]
-    k: Annotated[int, Field(ge=1, le=MOST_RESULTS)] = 50
+    k: Annotated[int, Field(ge=1, le=MOST_RESULTS), _WHOLE] = 50
 
 
 class EvalScores(BaseModel):

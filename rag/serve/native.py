@@ -31,7 +31,7 @@ from rag.types import Answer, Citation, Hit
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
 
 _EVENTS: dict[int | str, dict[str, object]] = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events."}
+    200: {"content": {"text/event-stream": {}}, "description": "Events."}
 }
 
 
@@ -58,7 +58,7 @@ def _repositories(service: Service) -> APIRouter:
         library.index(shelf, rebuild=bool(how and how.rebuild))
         return models.repository_state(shelf)
 
-    @router.delete("/repositories/{name:path}/index")
+    @router.post("/repositories/{name:path}/index/cancel")
     async def cancel(name: Named) -> models.RepositoryState:
         """End the job that indexes a repository, if there is one. The index before it stays."""
         shelf = library.shelf(name)
@@ -116,7 +116,7 @@ def _asking(service: Service) -> APIRouter:
     @router.post(
         "/ask",
         response_model=models.AnswerBody,
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        responses={200: {"content": {"text/event-stream": {}}}},
     )
     async def ask(
         request: Request, asked: models.AskRequest, caller: CallerOf

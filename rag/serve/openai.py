@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from rag.errors import RagError
 from rag.ports import AsyncGenerator as AsyncTextGenerator
@@ -53,7 +53,7 @@ class StreamOptions(BaseModel):
     """What else a stream should tell."""
 
     model_config = ConfigDict(extra="allow")
-    include_usage: bool | None = None
+    include_usage: StrictBool | None = None
 
 
 class ChatRequest(BaseModel):
@@ -73,7 +73,7 @@ class ChatRequest(BaseModel):
     )
     model: str
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=_MOST_MESSAGES)]
-    stream: bool | None = False
+    stream: StrictBool | None = False
     stream_options: StreamOptions | None = None
 
 
@@ -86,7 +86,6 @@ class EmbeddingRequest(BaseModel):
     model: str
     input: str | Annotated[list[str], Field(min_length=1, max_length=_MOST_INPUTS)]
     encoding_format: Literal["float", "base64"] | None = "float"
-    dimensions: Annotated[int, Field(ge=1)] | None = None
 
 
 class Model(BaseModel):
@@ -219,7 +218,11 @@ def install(app: FastAPI, service: Service) -> None:
         (shelf, *_) = chat.shelves(model)
         return _model(shelf)
 
-    @router.post("/chat/completions", response_model=None)
+    @router.post(
+        "/chat/completions",
+        response_model=None,
+        responses={200: {"content": {"application/json": {}, "text/event-stream": {}}}},
+    )
     async def completions(
         request: Request,
         asked: ChatRequest,
@@ -268,7 +271,7 @@ def install(app: FastAPI, service: Service) -> None:
         most = service.settings.max_question_chars
         if any(len(text) > most for text in texts):
             raise TooLarge(f"a text has more than the {most:,} characters that are taken", param="input")
-        if asked.dimensions not in (None, embedder.dim):
+        if (asked.model_extra or {}).get("dimensions") not in (None, embedder.dim):
             raise BadRequest(f"the vectors have {embedder.dim} dimensions, and no others", param="dimensions")
         async with service.limiter.seat():
             vectors = await to_thread(embedder.embed, texts, role="passage")

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, as
 
 from rag.errors import NotFound
 from rag.ports import TextGenerator
-from rag.serve.errors import BadRequest, Forbidden
+from rag.serve.errors import BadRequest, Forbidden, UnknownRepository
 from rag.serve.keys import Caller, Keyring, named_keys, read_keys
 from rag.serve.library import Library, Shelf
 from rag.serve.limits import Limiter
@@ -98,14 +98,15 @@ class Service:
 
         Args:
             caller: whose it is.
-            repositories: by name, at most 10; none takes those of the conversation.
+            repositories: by name, at most 10; none takes those of the conversation, else the only one.
             conversation: its id or name; None begins one with its first turn.
             named: begin one of this name when there is none; else that is NotFound.
 
         Raises:
             NotFound, ConversationMismatch: the conversation, see `Engine.find_conversation`.
             Forbidden: the conversation is about a repository that is not served.
-            BadRequest: no repository, or too many.
+            UnknownRepository: none is named, and there are several.
+            BadRequest: too many are named.
             ServeError: as `Library.repository`.
         """
         if len(repositories) > MOST_REPOSITORIES:
@@ -126,7 +127,7 @@ class Service:
         if found is not None and not shelves:
             shelves = [self._served(found, number) for number in range(len(found.sources))]
         if not shelves:
-            raise BadRequest("no repository is named; /api/repositories lists those there are")
+            shelves = [self._only_one()]
         opened = [await self.library.opened(shelf) for shelf in shelves]
         return Dialog(engine, opened, found, name=conversation or "" if found is None else "")
 
@@ -135,6 +136,12 @@ class Service:
         if shelf is None:
             raise Forbidden("the conversation is about a repository that this server does not serve")
         return shelf
+
+    def _only_one(self) -> Shelf:
+        listed = [shelf for shelf in self.library.shelves() if shelf.is_listed]
+        if len(listed) != 1:
+            raise UnknownRepository("no repository is named; /api/repositories lists those there are")
+        return listed[0]
 
     # ------------------------------------------------------------ asking
 

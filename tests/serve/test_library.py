@@ -57,7 +57,7 @@ def test_a_job_is_cancelled_and_begun_again(serve, tmp_path):
     large = large_repository(tmp_path)
     running = serve(repositories=(("large", large),), wait_for_index_s=0.05)
     running.wait_until(lambda: running.get("/api/repositories/large").json["job"]["stage"] == "chunk")
-    cancelled = running.request("DELETE", "/api/repositories/large/index").json
+    cancelled = running.post("/api/repositories/large/index/cancel").json
     assert cancelled["state"] == "cancelled"
     assert not cancelled["job"]["running"]
     reply = running.post("/api/ask", {**QUESTION, "repositories": ["large"]})

@@ -40,7 +40,7 @@ class Items:
         """Give an item another version."""
         self._unindex(item)
         item.versions += edited.versions
-        item.counts, item.length = edited.counts, edited.length
+        item.counts, item.length, item.cited = edited.counts, edited.length, item.cited | edited.cited
         self._index(item)
 
     def remove(self, item: Item) -> None:

@@ -97,15 +97,11 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
     ) -> list[str]:
         """Ids of turns with a citation of this file, of any version of theirs; ascending."""
 
-        def cites(turn: DialogTurn) -> bool:
-            return any(
-                location in (None, cited.location) and path in (None, cited.path) and blob in ("", cited.blob)
-                for cited in turn.citations
-            )
+        def is_meant(cited: tuple[str, str, str]) -> bool:
+            return path in (None, cited[0]) and location in (None, cited[1]) and blob in ("", cited[2])
 
         with self._now():
-            turns = (item for item in self._items.of(namespace) if item.kind == "turn")
-            return sorted(item.id for item in turns if any(map(cites, map(item.turn, _all_versions(item)))))
+            return sorted(item.id for item in self._items.of(namespace) if any(map(is_meant, item.cited)))
 
     # ---- messages
 
@@ -308,7 +304,3 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
             self._written(kept)
             self._trim(kept, kind)
         return [items[one.id] for one in said] if kind == "turn" else list(items.values())
-
-
-def _all_versions(item: Item) -> range:
-    return range(len(item.versions))

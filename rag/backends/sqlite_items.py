@@ -113,10 +113,7 @@ def add_items(db: sqlite3.Connection, items: Sequence[Item]) -> None:
         [(key, n, old) for key, it in keyed for n, old in enumerate(it.versions[:-1], 1)],
     )
     add_marks(db, [(key, mark) for key, it in keyed for mark in it.marks])
-    for key, item in keyed:
-        if item.kind == "turn":
-            for version in item.versions:
-                _cite(db, key, version)
+    _cite(db, keyed)
     _post(db, [(key, space, origins[it.origin], it) for key, it in keyed])
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     for item in items:
@@ -140,7 +137,7 @@ def edit_item(db: sqlite3.Connection, row: sqlite3.Row, edited: Item) -> None:
     execute(
         db, "UPDATE item SET record = ?, length = ? WHERE key = ?", edited.versions[-1], edited.length, key
     )
-    _cite(db, key, edited.versions[-1])
+    _cite(db, [(key, edited)])
     _post(db, [(key, row["space"], row["origin"], edited)])
     _sum(db, {row["origin"]: [0, 0, edited.length - row["length"]]})
 
@@ -242,14 +239,10 @@ def count_items(db: sqlite3.Connection, view: View) -> tuple[int, int, int]:
     return (counts[0], counts[1], length)
 
 
-def _cite(db: sqlite3.Connection, key: int, record: str) -> None:
-    rows = [
-        (key, text(cited["path"]), text(cited["location"]), text(cited["blob"]))
-        for cited in json.loads(record)["citations"]
-    ]
-    if rows:
-        cast = "CAST(? AS TEXT)"
-        db.executemany(f"INSERT OR IGNORE INTO cited VALUES (?, {cast}, {cast}, {cast})", rows)
+def _cite(db: sqlite3.Connection, items: Iterable[tuple[int, Item]]) -> None:
+    rows = [(key, *map(text, place)) for key, item in items for place in item.cited]
+    cast = "CAST(? AS TEXT)"
+    db.executemany(f"INSERT OR IGNORE INTO cited VALUES (?, {cast}, {cast}, {cast})", rows)
 
 
 def _post(db: sqlite3.Connection, items: Sequence[tuple[int, int, int, Item]]) -> None:

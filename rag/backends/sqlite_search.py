@@ -28,7 +28,7 @@ def match_terms(
     place = f"p.space = ? AND p.term = ? AND {scope}"
     holders, counts = [], dict[int, dict[int, int]]()
     for number, term in enumerate(terms):
-        rows, holding = _newest(db, place, (space, term, *values), limit)
+        rows, holding = _newest(db, place, (space, term, *values), limit, across=view is None)
         holders.append(holding)
         for item, count in rows:
             counts.setdefault(item, {})[number] = count
@@ -38,16 +38,18 @@ def match_terms(
 
 
 def _newest(
-    db: sqlite3.Connection, place: str, values: tuple[Value, ...], limit: int
+    db: sqlite3.Connection, place: str, values: tuple[Value, ...], limit: int, *, across: bool
 ) -> tuple[list[tuple[int, int]], int]:
-    """The newest holders of a term with their counts, and how many hold it."""
-    rows = execute(
-        db,
-        f"SELECT p.item, p.count FROM posting p JOIN item i ON i.key = p.item WHERE {place} "
-        "ORDER BY p.number DESC, i.id LIMIT ?",
-        *values,
-        limit,
-    ).fetchall()
+    """The newest holders of a term with their counts, and how many hold it.
+
+    Within a conversation orders are unique; across several, ids decide between the same orders.
+    """
+    found = "SELECT p.item, p.count FROM posting p"
+    if across:
+        newest = f"{found} JOIN item i ON i.key = p.item WHERE {place} ORDER BY p.number DESC, i.id LIMIT ?"
+    else:
+        newest = f"{found} WHERE {place} ORDER BY p.number DESC LIMIT ?"
+    rows = execute(db, newest, *values, limit).fetchall()
     if len(rows) < limit:
         return [(row[0], row[1]) for row in rows], len(rows)
     holding = execute(db, f"SELECT count(*) FROM posting p WHERE {place}", *values).fetchone()[0]

@@ -61,7 +61,10 @@ def _read(line: Mapping[str, Any], namespace: str, found: Restored) -> None:
     elif "turn" in line:
         said = turn_from_record({**line["turn"], "namespace": namespace})
         item = Item.of(said)
-        item.versions[:0] = [_version(record, namespace) for record in line.get("versions", ())]
+        for n, record in enumerate(line.get("versions", ())):
+            earlier = Item.of(turn_from_record({**record, "namespace": namespace}))
+            item.versions.insert(n, earlier.versions[0])
+            item.cited |= earlier.cited
         found.items.append(item)
     elif "message" in line:
         found.items.append(Item.of(message_from_record({**line["message"], "namespace": namespace})))
@@ -70,10 +73,6 @@ def _read(line: Mapping[str, Any], namespace: str, found: Restored) -> None:
         expires = record["expires"] and datetime.fromisoformat(record["expires"])
         kept = StoredRecord(b64decode(record["value"], validate=True), expires)
         found.records.append((record["shelf"], record["key"], kept))
-
-
-def _version(record: Mapping[str, Any], namespace: str) -> str:
-    return Item.of(turn_from_record({**record, "namespace": namespace})).versions[0]
 
 
 def _kept(line: Mapping[str, Any], namespace: str) -> Kept:

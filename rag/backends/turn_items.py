@@ -71,6 +71,7 @@ class Item:
     marks: set[str]
     counts: dict[str, int]
     length: int
+    cited: frozenset[tuple[str, str, str]] = frozenset()  # path, location, blob, of any version
 
     @classmethod
     def of(cls, said: DialogTurn | Message) -> Item:
@@ -89,6 +90,9 @@ class Item:
             marks=marks,
             counts=counts,
             length=sum(counts.values()),
+            cited=frozenset(
+                (each["path"], each["location"], each["blob"]) for each in record.get("citations", ())
+            ),
         )
 
     def record(self, version: int = -1) -> Record:

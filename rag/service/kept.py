@@ -33,7 +33,7 @@ class KeptFiles:
     def keep(self, files: Mapping[str, bytes]) -> None:
         """Keep these bytes by their blob ids. The turn that cites them must be stored already."""
         records = {blob: zlib.compress(content) for blob, content in files.items()}
-        if records and hasattr(self._store, "put_records"):
+        if records:
             self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
 
     def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
@@ -43,8 +43,6 @@ class KeptFiles:
     def release(self, blobs: Iterable[str]) -> int:
         """Remove those that no turn cites any more; return how many there were."""
         gone = 0
-        if not hasattr(self._store, "citing"):
-            return 0
         for blob in dict.fromkeys(blobs):
             if not blob or self._is_cited(blob):
                 continue
@@ -62,11 +60,7 @@ class KeptFiles:
 
     def _records(self, blobs: Collection[str]) -> dict[str, bytes]:
         wanted = [blob for blob in blobs if blob]
-        return (
-            self._store.records(wanted, shelf=SHELF, namespace=self._namespace)
-            if wanted and hasattr(self._store, "records")
-            else {}
-        )
+        return self._store.records(wanted, shelf=SHELF, namespace=self._namespace) if wanted else {}
 
     def _is_cited(self, blob: str) -> bool:
         return bool(self._store.citing(namespace=self._namespace, blob=blob))

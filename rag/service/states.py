@@ -11,6 +11,7 @@ from rag.corpus.acquire import acquire, clone_folder
 from rag.corpus.history import Listing, files_at, named_commit, present, read_blobs, what_stands
 from rag.corpus.read import file_bytes
 from rag.corpus.worktree import is_bare
+from rag.database.store import Store
 from rag.errors import RefNotFound, SourceError
 from rag.memory.freshness import State
 from rag.service.engine import Engine
@@ -114,12 +115,15 @@ class CommitState:
 
 
 class FolderState:
-    """A folder as it stands. What is asked by path is read from the disk; git says what else there is."""
+    """A folder as it stands. What is asked by path is read from the disk; git says what else there is.
 
-    def __init__(self, checkout: Checkout, kept: KeptFiles) -> None:
+    With a store that was just refreshed nothing is read and git is not asked: it knows the files.
+    """
+
+    def __init__(self, checkout: Checkout, kept: KeptFiles, *, store: Store | None = None) -> None:
         self._checkout, self._kept = checkout, kept
         self._files_at = cache(lambda commit: files_at(checkout.root, commit))
-        self.files = _Files(checkout)
+        self.files = _Files(checkout, store)
 
     def instead(self, path: str) -> str | None:
         """What stands at a path that is no file."""
@@ -139,21 +143,27 @@ class FolderState:
 
 
 class _Files(Mapping[str, str]):
-    """The blob ids of a folder's files. One is read when it is asked for, unless git is sure of it."""
+    """The blob ids of a folder's files. One is read when it is asked for, unless git or a store knows it."""
 
-    def __init__(self, checkout: Checkout) -> None:
-        self._checkout = checkout
+    def __init__(self, checkout: Checkout, store: Store | None) -> None:
+        self._checkout, self._store = checkout, store
         self._known: dict[str, str | None] = {}
-        self._paths: dict[str, str] = {}  # by blob id, where it was read
+        self._paths: dict[str, str] = {}  # by blob id, where it lies on the disk
 
     @cached_property
     def _listing(self) -> Mapping[str, str]:
+        if self._store is not None:
+            return {path: blob for path, (_, _, blob) in self._store.known_files().items()}
         return present(self._checkout).files
 
     def __getitem__(self, path: str) -> str:
         if path not in self._known:
-            listed = self.__dict__.get("_listing", {}).get(path)
-            self._known[path] = listed or self._read(path)
+            # Git may know a file by other bytes than lie on the disk, so its list serves for the rest only.
+            listed = self._store is not None or "_listing" in self.__dict__
+            blob = (self._listing.get(path) if listed else None) or self._read(path)
+            self._known[path] = blob
+            if blob is not None:
+                self._paths[blob] = path
         blob = self._known[path]
         if blob is None:
             raise KeyError(path)
@@ -166,7 +176,7 @@ class _Files(Mapping[str, str]):
         return sum(1 for _ in self)
 
     def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
-        """The bytes of those of the blobs that were read from the disk, if they are still there."""
+        """The bytes of those of the blobs that were asked for by path, if they still lie there."""
         found = {}
         for blob in self._paths.keys() & set(blobs):
             content = file_bytes(self._checkout.root, self._paths[blob])
@@ -176,8 +186,6 @@ class _Files(Mapping[str, str]):
 
     def _read(self, path: str) -> str | None:
         content = file_bytes(self._checkout.root, path)
-        if content is None:
-            return _UNREADABLE if what_stands(self._checkout.root, path) == "" else None
-        blob = blob_id(content)
-        self._paths[blob] = path
-        return blob
+        if content is not None:
+            return blob_id(content)
+        return _UNREADABLE if what_stands(self._checkout.root, path) == "" else None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rag.cli.terminal import out
 from rag.errors import RagError
-from tests.benchmarks import ablation, embedding, gate, indexing, quality, scale, together
+from tests.benchmarks import ablation, embedding, gate, indexing, quality, scale, staleness, together
 from tests.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
 from tests.benchmarks.report import keep_run, write_report
 
@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "embedding": embedding.embedding_dev,
     "together": together.together,
     "gate": gate.gate,
+    "staleness": staleness.staleness,
 }
 """What `make bench` runs, in this order."""
 BY_HAND: dict[str, Callable[[Bench], None]] = {

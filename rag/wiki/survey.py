@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _REEXPORTS = 3
 _KEPT = 2
+_JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +194,18 @@ class Survey:
         return None
 
     def _by_name(self, path: str) -> Mapping[str, Symbol]:
+        """The definitions that a name can mean anywhere in the file, the first of equal ones.
+
+        In JavaScript what is indented and has no scope is a part of some object or function.
+        """
         if path not in self._names:
-            self._names[path] = {symbol.qualified_name: symbol for symbol in reversed(self.symbols(path))}
+            file, symbols = self.files[path], reversed(self.symbols(path))
+            local = file.language in _JAVASCRIPT
+            self._names[path] = {
+                symbol.qualified_name: symbol
+                for symbol in symbols
+                if not local or symbol.scope or not file.lines[symbol.start - 1][:1].isspace()
+            }
         return self._names[path]
 
     @cached_property
@@ -381,7 +392,7 @@ def _python_body(lines: tuple[str, ...], row: int, end: int, name: str) -> int:
 
 def _exports(file: File) -> set[str] | None:
     """Names that a JavaScript file exports by a list or an assignment; None where there is no such rule."""
-    if file.language not in ("javascript", "typescript", "tsx"):
+    if file.language not in _JAVASCRIPT:
         return None
     found: set[str] = set()
     for listed in re.finditer(r"^(?:export|module\.exports\s*=)\s*\{([^}]*)\}", file.text, re.MULTILINE):

@@ -37,6 +37,11 @@ def test_a_call_is_followed_through_modules_and_reexports_but_not_through_parame
     }
 
 
+def test_a_part_of_some_object_is_not_what_a_plain_name_calls():
+    text = "const { test } = require('node:test')\ntest('x', () => {\n  f({\n    test: () => 1\n  })\n})\n"
+    assert calls(survey_of({"a.test.js": text})) == set()
+
+
 def test_methods_are_called_on_self_within_their_class():
     text = "class A:\n    def f(self):\n        self.g()\n\n    def g(self):\n        other.g()\n"
     assert calls(survey_of({"a.py": text})) == {("A.f", "a.py:A.g")}

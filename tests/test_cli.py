@@ -374,7 +374,7 @@ def test_a_report_as_json(sample_repo):
     first, second = (rag("index", sample_repo, "--json").json for _ in range(2))
     assert set(first) == {
         *("source", "action", "reason", "store", "commit", "seen", "files", "chunks", "changed", "removed"),
-        *("skipped", "size_bytes", "seconds"),
+        *("skipped", "size_bytes", "seconds", "recall_at_10"),
     }
     assert (first["action"], second["action"]) == ("built", "fresh")
     assert rag("index", sample_repo, "--rebuild", "--json").json["action"] == "rebuilt"

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rag.wiki.survey import File, Survey
+from rag.wiki.survey import Survey
+from rag.wiki.symbols import File
 
 MANIFESTS = frozenset(
     "pyproject.toml setup.py setup.cfg package.json go.mod Cargo.toml pom.xml build.gradle build.gradle.kts "

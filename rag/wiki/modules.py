@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from rag.wiki.links import Cited
 from rag.wiki.markdown import blockquote, code, sentence, table, title, words
-from rag.wiki.survey import File, Survey
+from rag.wiki.survey import Survey
+from rag.wiki.symbols import File
 from rag.wiki.values import Call, Quote, Symbol
 
 MAX_ROWS = 80

@@ -12,7 +12,7 @@ from typing import Any
 
 from rag.wiki.links import page_file
 from rag.wiki.markdown import plain, untagged
-from rag.wiki.survey import File
+from rag.wiki.symbols import File
 from rag.wiki.values import WikiPage, WikiStructure
 
 MERMAID_FILE = "assets/mermaid.min.js"

@@ -13,7 +13,8 @@ from rag.wiki.entry_points import MANIFESTS
 from rag.wiki.grouping import Group, groups
 from rag.wiki.markdown import sentence
 from rag.wiki.steering import Steering, read_steering
-from rag.wiki.survey import File, Survey, survey
+from rag.wiki.survey import Survey, survey
+from rag.wiki.symbols import File
 from rag.wiki.values import Importance, Quote, WikiPage, WikiSection, WikiStructure
 
 if TYPE_CHECKING:

@@ -10,43 +10,23 @@ import re
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from rag.corpus.languages import kind_of, language_of_path
-from rag.corpus.outline import outline
 from rag.types import Checkout, Kind
 from rag.wiki import quotes
 from rag.wiki.resolve import Binding, Resolver
+from rag.wiki.symbols import JAVASCRIPT, File, symbols_of
 from rag.wiki.syntax import Import, RawCall, References, references
 from rag.wiki.values import Call, Link, Quote, Symbol
 
 if TYPE_CHECKING:
-    from rag.corpus.definitions import Definition
     from rag.database.store import Store
     from rag.service import Repository
 
 _REEXPORTS = 3
 _KEPT = 2
-_JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file as the store holds it."""
-
-    path: str
-    text: str
-    blob: str
-    language: str
-    kind: Kind
-    lines: tuple[str, ...]
-
-    @property
-    def folder(self) -> str:
-        """The folder it lies in, "" for the top."""
-        return self.path.rpartition("/")[0]
 
 
 class Survey:
@@ -74,7 +54,7 @@ class Survey:
         """The functions and classes of a file with their members, in order, outer before inner."""
         with self._lock:
             if path not in self._symbols:
-                self._symbols[path] = tuple(_symbols(self.files[path]))
+                self._symbols[path] = tuple(symbols_of(self.files[path]))
             return self._symbols[path]
 
     def summary(self, path: str) -> Quote | None:
@@ -200,7 +180,7 @@ class Survey:
         """
         if path not in self._names:
             file, symbols = self.files[path], reversed(self.symbols(path))
-            local = file.language in _JAVASCRIPT
+            local = file.language in JAVASCRIPT
             self._names[path] = {
                 symbol.qualified_name: symbol
                 for symbol in symbols
@@ -330,94 +310,3 @@ def survey(repository: Repository) -> Survey:
         while len(_surveys) > _KEPT:
             _surveys.popitem(last=False)
     return found
-
-
-# ---------------------------------------------------------------- definitions
-
-_NOT_EXPORTED = re.compile(r"\b(?:private|protected|fileprivate|internal)\b")
-
-
-def _symbols(file: File) -> Iterator[Symbol]:
-    if file.kind == "config" and file.language != "python":
-        return
-    lines = [line + "\n" for line in file.lines[:-1]] + ([file.lines[-1]] if file.lines[-1] else [])
-    exports = _exports(file)
-    found = outline(file.text, lines, file.language, lambda start, end: False)
-    for definition in _flat(found):
-        if definition.unit in ("function", "class"):
-            yield _symbol(file, definition, exports)
-
-
-def _flat(definitions: list[Definition]) -> Iterator[Definition]:
-    for definition in definitions:
-        yield definition
-        yield from _flat(definition.members)
-
-
-def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Symbol:
-    row, end = definition.start, definition.end
-    summary = None
-    if file.language == "python":
-        body = _python_body(file.lines, row, end, definition.symbol)
-        summary = quotes.docstring(file.lines, file.path, body, end)
-    else:
-        summary = quotes.comment_above(file.lines, file.path, row, file.language)
-    return Symbol(
-        path=file.path,
-        name=definition.symbol,
-        scope=definition.scope,
-        unit=definition.unit,
-        start=row + 1,
-        end=end,
-        signature=quotes.signature(file.lines, row, end, definition.symbol),
-        public=_is_public(file, definition, exports),
-        summary=summary,
-    )
-
-
-_PYTHON_HEAD = re.compile(r"\s*(?:async\s+)?(?:def|class)\s")
-
-
-def _python_body(lines: tuple[str, ...], row: int, end: int, name: str) -> int:
-    """The row after the head of a Python definition."""
-    row = next((n for n in range(row, end) if name in lines[n] and _PYTHON_HEAD.match(lines[n])), row)
-    depth = 0
-    for number in range(row, min(end, row + 60)):
-        line = lines[number].partition("#")[0].rstrip()
-        depth += sum(line.count(sign) for sign in "([{") - sum(line.count(sign) for sign in ")]}")
-        if depth <= 0 and line.endswith(":"):
-            return number + 1
-    return end
-
-
-def _exports(file: File) -> set[str] | None:
-    """Names that a JavaScript file exports by a list or an assignment; None where there is no such rule."""
-    if file.language not in _JAVASCRIPT:
-        return None
-    found: set[str] = set()
-    for listed in re.finditer(r"^(?:export|module\.exports\s*=)\s*\{([^}]*)\}", file.text, re.MULTILINE):
-        found |= {part.split()[0] for part in re.split(r"[,:]", listed[1]) if part.split()}
-    found |= set(re.findall(r"^(?:module\.)?exports(?:\.(?:\w+))?\s*=\s*(\w+)", file.text, re.MULTILINE))
-    return found | set(re.findall(r"^export\s+default\s+(\w+)\s*;?\s*$", file.text, re.MULTILINE))
-
-
-def _is_public(file: File, definition: Definition, exports: set[str] | None) -> bool:
-    """Whether others are meant to use a definition, by the language's own sign of it."""
-    head = next((line for line in file.lines[definition.start : definition.end] if line.strip()), "")
-    names = [*definition.scope.split("."), definition.symbol] if definition.scope else [definition.symbol]
-    if any(name.startswith(("_", "#")) for name in names):
-        return False
-    language = file.language
-    if exports is not None:
-        if definition.scope:
-            return definition.symbol != "constructor" and not _NOT_EXPORTED.search(head.partition("(")[0])
-        return names[0] in exports or head.lstrip().startswith("export")
-    if language == "go":
-        return all(name[:1].isupper() for name in names)
-    if language == "rust":
-        return any(
-            re.match(r"\s*pub\b", line) for line in file.lines[definition.start : definition.start + 6]
-        )
-    if language in ("c", "cpp"):
-        return not head.lstrip().startswith("static")
-    return not _NOT_EXPORTED.search(head.partition("(")[0])

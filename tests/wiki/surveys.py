@@ -6,7 +6,8 @@ import re
 
 from rag.corpus.languages import kind_of, language_of_path, language_of_text
 from rag.types import blob_id
-from rag.wiki.survey import File, Survey
+from rag.wiki.survey import Survey
+from rag.wiki.symbols import File
 
 FENCED = re.compile(r"^(`{3,})[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 

@@ -1,0 +1,123 @@
+"""The definitions of a file: where they stand, how they are called with, what they say of themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rag.corpus.definitions import Definition
+from rag.corpus.outline import outline
+from rag.types import Kind
+from rag.wiki import quotes
+from rag.wiki.values import Symbol
+
+JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
+"""Its languages, whose files say what they export."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as the store holds it."""
+
+    path: str
+    text: str
+    blob: str
+    language: str
+    kind: Kind
+    lines: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """The folder it lies in, "" for the top."""
+        return self.path.rpartition("/")[0]
+
+
+_NOT_EXPORTED = re.compile(r"\b(?:private|protected|fileprivate|internal)\b")
+
+
+def symbols_of(file: File) -> Iterator[Symbol]:
+    """The functions and classes of a file with their members, in order, outer before inner."""
+    if file.kind == "config" and file.language != "python":
+        return
+    lines = [line + "\n" for line in file.lines[:-1]] + ([file.lines[-1]] if file.lines[-1] else [])
+    exports = _exports(file)
+    found = outline(file.text, lines, file.language, lambda start, end: False)
+    for definition in _flat(found):
+        if definition.unit in ("function", "class"):
+            yield _symbol(file, definition, exports)
+
+
+def _flat(definitions: list[Definition]) -> Iterator[Definition]:
+    for definition in definitions:
+        yield definition
+        yield from _flat(definition.members)
+
+
+def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Symbol:
+    row, end = definition.start, definition.end
+    summary = None
+    if file.language == "python":
+        body = _python_body(file.lines, row, end, definition.symbol)
+        summary = quotes.docstring(file.lines, file.path, body, end)
+    else:
+        summary = quotes.comment_above(file.lines, file.path, row, file.language)
+    return Symbol(
+        path=file.path,
+        name=definition.symbol,
+        scope=definition.scope,
+        unit=definition.unit,
+        start=row + 1,
+        end=end,
+        signature=quotes.signature(file.lines, row, end, definition.symbol),
+        public=_is_public(file, definition, exports),
+        summary=summary,
+    )
+
+
+_PYTHON_HEAD = re.compile(r"\s*(?:async\s+)?(?:def|class)\s")
+
+
+def _python_body(lines: tuple[str, ...], row: int, end: int, name: str) -> int:
+    """The row after the head of a Python definition."""
+    row = next((n for n in range(row, end) if name in lines[n] and _PYTHON_HEAD.match(lines[n])), row)
+    depth = 0
+    for number in range(row, min(end, row + 60)):
+        line = lines[number].partition("#")[0].rstrip()
+        depth += sum(line.count(sign) for sign in "([{") - sum(line.count(sign) for sign in ")]}")
+        if depth <= 0 and line.endswith(":"):
+            return number + 1
+    return end
+
+
+def _exports(file: File) -> set[str] | None:
+    """Names that a JavaScript file exports by a list or an assignment; None where there is no such rule."""
+    if file.language not in JAVASCRIPT:
+        return None
+    found: set[str] = set()
+    for listed in re.finditer(r"^(?:export|module\.exports\s*=)\s*\{([^}]*)\}", file.text, re.MULTILINE):
+        found |= {part.split()[0] for part in re.split(r"[,:]", listed[1]) if part.split()}
+    found |= set(re.findall(r"^(?:module\.)?exports(?:\.(?:\w+))?\s*=\s*(\w+)", file.text, re.MULTILINE))
+    return found | set(re.findall(r"^export\s+default\s+(\w+)\s*;?\s*$", file.text, re.MULTILINE))
+
+
+def _is_public(file: File, definition: Definition, exports: set[str] | None) -> bool:
+    """Whether others are meant to use a definition, by the language's own sign of it."""
+    head = next((line for line in file.lines[definition.start : definition.end] if line.strip()), "")
+    names = [*definition.scope.split("."), definition.symbol] if definition.scope else [definition.symbol]
+    if any(name.startswith(("_", "#")) for name in names):
+        return False
+    language = file.language
+    if exports is not None:
+        if definition.scope:
+            return definition.symbol != "constructor" and not _NOT_EXPORTED.search(head.partition("(")[0])
+        return names[0] in exports or head.lstrip().startswith("export")
+    if language == "go":
+        return all(name[:1].isupper() for name in names)
+    if language == "rust":
+        return any(
+            re.match(r"\s*pub\b", line) for line in file.lines[definition.start : definition.start + 6]
+        )
+    if language in ("c", "cpp"):
+        return not head.lstrip().startswith("static")
+    return not _NOT_EXPORTED.search(head.partition("(")[0])

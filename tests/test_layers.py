@@ -28,7 +28,8 @@ MAY = {
     "__init__": GROUND | PORTS | {"component", "service"},
 }
 MAY["database"] |= {"corpus"}
-MAY["component"] -= {"backends"}
+MAY["component"] = (MAY["component"] | {"memory"}) - {"backends"}
+MAY["adapters"] |= {"memory"}
 MAY["wiki"] = (MAY["wiki"] | {"corpus", "answer"}) - {"cli", "__main__", "serve", "evaluation", "adapters"}
 
 

@@ -1,144 +1,26 @@
 """`Memory`: the turns of one conversation, as an AdalFlow component.
 
-The surface is that of DeepWiki's class of the same name; what is added through any of it is in the
-`TurnStore` when the call returns. A conversation is begun with its first turn, so an unused memory leaves
-nothing in the store.
+The surface is that of DeepWiki's class of the same name, with marks, branches and messages beside it (as in
+AgentScope's memories); what is added through any of it is in the store when the call returns. A conversation
+is begun with its first turn, so an unused memory leaves nothing in the store.
 """
 
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rag.adal import adalflow
-from rag.ports import TurnStore
+from rag.component.conversation import CustomConversation, as_query, as_response
+from rag.errors import NotFound
+from rag.memory.messages import MessageMemory, Mode
+from rag.memory.state import check_state, missing
+from rag.ports import Marks, MemoryStore
 from rag.records import turn_from_record, turn_record
-from rag.service import Engine
-from rag.settings import Settings
-from rag.types import AssistantResponse, Conversation, DialogTurn, Source, UserQuery
+from rag.types import AssistantResponse, Conversation, DialogTurn, Message, Source, UserQuery
 
-
-class CustomConversation:
-    """A list of turns that lives in a store; by default in one of its own, in this process.
-
-    Args:
-        dialog_turns: turns to begin with; ours, AdalFlow's, or any of the same shape.
-        store: where the turns are kept.
-        conversation: the conversation to go on with; None begins one with the first turn.
-        namespace: whose conversation it is.
-    """
-
-    def __init__(
-        self,
-        dialog_turns: Iterable[Any] = (),
-        *,
-        store: TurnStore | None = None,
-        conversation: Conversation | None = None,
-        namespace: str = "",
-    ) -> None:
-        self.store: TurnStore = Engine(Settings(memory="memory:")).turns if store is None else store
-        self.conversation = conversation
-        self.namespace = namespace
-        self.dialog_turns.extend(dialog_turns)
-
-    @property
-    def dialog_turns(self) -> DialogTurns:
-        """The turns, oldest first. What is appended to them or deleted is so in the store."""
-        return DialogTurns(self)
-
-    @dialog_turns.setter
-    def dialog_turns(self, turns: Iterable[Any]) -> None:
-        """Begin a new conversation with these turns; the one before stays in the store."""
-        turns = list(turns)
-        self.conversation = None
-        self.dialog_turns.extend(turns)
-
-    def begin(self, sources: Sequence[Source] = ()) -> Conversation:
-        """The conversation, made in the store if it is not there yet; `sources` are what it is about."""
-        if self.conversation is None:
-            self.conversation = self.store.create_conversation(namespace=self.namespace, sources=sources)
-        return self.conversation
-
-    def append_dialog_turn(self, turn: Any) -> DialogTurn:
-        """Store a turn at the end; return it with its order. A turn that is here already is not stored again.
-
-        A turn of another conversation is copied under a new id.
-        """
-        here, ours = self.begin().id, _ours(turn)
-        stored = self.store.append(ours, conversation=here, namespace=self.namespace)
-        if stored.conversation_id != here:
-            copy = replace(ours, id=str(uuid.uuid4()))
-            stored = self.store.append(copy, conversation=here, namespace=self.namespace)
-        return stored
-
-    def turns(self) -> list[DialogTurn]:
-        """The turns as they are stored now, oldest first."""
-        if self.conversation is None:
-            return []
-        return self.store.turns(self.conversation.id, namespace=self.namespace)
-
-    def clear(self) -> int:
-        """Delete the conversation from the store; return how many turns went. The next begins another."""
-        if self.conversation is None:
-            return 0
-        gone = self.store.delete_conversation(self.conversation.id, namespace=self.namespace)
-        self.conversation = None
-        return gone
-
-    def __repr__(self) -> str:
-        named = self.conversation and (self.conversation.name or self.conversation.id)
-        return f"CustomConversation(conversation={named!r}, store={self.store!r})"
-
-
-class DialogTurns(Sequence[DialogTurn]):
-    """The turns of a conversation as a list: read, appended to, deleted from; never reordered."""
-
-    def __init__(self, conversation: CustomConversation) -> None:
-        self._conversation = conversation
-
-    def __len__(self) -> int:
-        return len(self._conversation.turns())
-
-    def __iter__(self) -> Iterator[DialogTurn]:
-        return iter(self._conversation.turns())
-
-    @overload
-    def __getitem__(self, index: int) -> DialogTurn: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[DialogTurn]: ...
-    def __getitem__(self, index: int | slice) -> DialogTurn | list[DialogTurn]:
-        return self._conversation.turns()[index]
-
-    def __delitem__(self, index: int | slice) -> None:
-        chosen = self[index]
-        for turn in [chosen] if isinstance(chosen, DialogTurn) else chosen:
-            self._conversation.store.delete_turn(turn.id, namespace=self._conversation.namespace)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, (list, tuple, DialogTurns)):
-            return list(self) == list(other)
-        return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(self._conversation.turns())
-
-    def append(self, turn: Any) -> None:
-        """Store a turn at the end."""
-        self._conversation.append_dialog_turn(turn)
-
-    def extend(self, turns: Iterable[Any]) -> None:
-        """Store turns at the end, in their order."""
-        for turn in turns:
-            self._conversation.append_dialog_turn(turn)
-
-    def clear(self) -> None:
-        """Delete all turns."""
-        del self[:]
+__all__ = ["CustomConversation", "Memory"]
 
 
 class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
@@ -155,16 +37,18 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
 
     def __init__(
         self,
-        store: TurnStore | None = None,
+        store: MemoryStore | None = None,
         conversation: Conversation | str | None = None,
         namespace: str = "",
     ) -> None:
         super().__init__()
         self._current = CustomConversation(store=store, namespace=namespace)
         self.conversation = conversation
+        self.state_mode: Mode = "full"
+        self._registered_states: dict[str, tuple[Any, Any]] = {}
 
     @property
-    def store(self) -> TurnStore:
+    def store(self) -> MemoryStore:
         """Where the turns are kept."""
         return self._current.store
 
@@ -238,13 +122,194 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
             StoreError: the turn could not be stored.
         """
         turn = DialogTurn(
-            user_query=_query(user_query), assistant_response=_response(assistant_response), **more
+            user_query=as_query(user_query), assistant_response=as_response(assistant_response), **more
         )
         return self._current.append_dialog_turn(turn)
 
     def clear(self) -> int:
         """Delete the conversation from the store; return how many turns went. The next begins another."""
+        self._messages.update_compressed_summary("")
         return self._current.clear()
+
+    # ---- branches and versions
+
+    def fork(self, at: int | None = None, name: str = "") -> Memory:
+        """A memory of a new conversation that goes on from the turn of order `at`, by default from the end.
+
+        Raises:
+            NotFound: there is nothing of this order, or no conversation yet.
+        """
+        forked = self.store.fork(self._begun(), at=at, name=name, namespace=self.namespace)
+        return Memory(self.store, forked, self.namespace)
+
+    def rewind(self, to: int) -> int:
+        """Take back everything after order `to` (-1: everything); return how many turns went."""
+        if self._current.conversation is None:
+            return 0
+        return self.store.rewind(self._current.conversation.id, to=to, namespace=self.namespace)
+
+    def undo(self, turns: int = 1) -> int:
+        """Take back the last turns, and what came after them; return how many turns went."""
+        if turns < 1:
+            raise ValueError(f"turns is how many to take back, so at least 1, not {turns}")
+        kept = self._current.turns()
+        return self.rewind((kept[-turns].order or 0) - 1) if len(kept) >= turns else self.rewind(-1)
+
+    def edit(self, turn: DialogTurn) -> DialogTurn:
+        """Store a new version of the turn of this id; the old one stays among its `versions`."""
+        return self.store.edit_turn(turn, namespace=self.namespace)
+
+    def versions(self, turn_id: str) -> list[DialogTurn]:
+        """All versions of a turn, the present one last."""
+        return self.store.versions(turn_id, namespace=self.namespace)
+
+    def turns(self, mark: Marks | None = None, exclude_mark: Marks | None = None) -> list[DialogTurn]:
+        """The turns with one of these marks and none of those, oldest first."""
+        if self._current.conversation is None:
+            return []
+        return self.store.turns(
+            self._current.conversation.id, namespace=self.namespace, mark=mark, exclude_mark=exclude_mark
+        )
+
+    def mark(self, mark: str, ids: Sequence[str] | None = None) -> int:
+        """Mark turns and messages, all for None; return how many had not been marked so."""
+        return self._messages.update_messages_mark(mark, None, ids)
+
+    def unmark(self, mark: str, ids: Sequence[str] | None = None) -> int:
+        """Take a mark away; return how many had it."""
+        return self._messages.update_messages_mark(None, mark, ids)
+
+    # ---- messages, as in `MessageMemory`
+
+    def add(
+        self,
+        messages: Message | Sequence[Message] | None,
+        marks: Marks | None = None,
+        allow_duplicates: bool = False,
+    ) -> list[Message]:
+        """Store messages at the end with these marks; return those that were stored. None stores nothing."""
+        memory = self._messages
+        stored = memory.add(messages, marks, allow_duplicates)
+        self._current.conversation = memory.conversation
+        return stored
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Delete messages; return how many were there."""
+        return self._messages.delete(ids)
+
+    def delete_by_mark(self, mark: Marks) -> int:
+        """Delete turns and messages with one of these marks; return how many."""
+        return self._messages.delete_by_mark(mark)
+
+    def size(self) -> int:
+        """How many messages there are; `len` of what a call gives is how many turns."""
+        return self._messages.size()
+
+    def get_memory(
+        self, mark: Marks | None = None, exclude_mark: Marks | None = None, prepend_summary: bool = True
+    ) -> list[Message]:
+        """The messages, oldest first; before them the summary, as the user's message, if there is one."""
+        return self._messages.get_memory(mark, exclude_mark, prepend_summary)
+
+    def update_messages_mark(
+        self, new_mark: str | None, old_mark: str | None = None, msg_ids: Sequence[str] | None = None
+    ) -> int:
+        """Add, replace or remove a mark on turns and messages; return how many changed."""
+        return self._messages.update_messages_mark(new_mark, old_mark, msg_ids)
+
+    @property
+    def compressed_summary(self) -> str:
+        """The running summary, "" when there is none."""
+        return self._messages.compressed_summary
+
+    def update_compressed_summary(self, summary: str) -> None:
+        """Put another summary in the place of the running one; "" takes it away."""
+        memory = self._messages
+        memory.update_compressed_summary(summary)
+        self._current.conversation = memory.conversation
+
+    # ---- state, as AdalFlow's components have it
+
+    def register_state(
+        self,
+        attr_name: str,
+        to_json: Callable[[Any], Any] | None = None,
+        from_json: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Make an attribute of this memory a part of its state, see `Stateful.register_state`."""
+        check_state(attr_name, getattr(self, attr_name), to_json)
+        self._registered_states[attr_name] = (to_json, from_json)
+
+    def state_dict(
+        self, destination: dict[str, Any] | None = None, prefix: str = "", *, mode: Mode | None = None
+    ) -> dict[str, Any]:
+        """The state, with that of parts under their names: AdalFlow's keys with dots in them.
+
+        Args:
+            destination: what to add it to, as AdalFlow does; None is an empty one.
+            prefix: what the keys begin with.
+            mode: "full" holds turns and messages themselves, "reference" the name of the conversation;
+                by default what `state_mode` says.
+        """
+        before, self.state_mode = self.state_mode, mode or self.state_mode
+        try:
+            state: dict[str, Any] = super().state_dict(destination, prefix)
+        finally:
+            self.state_mode = before
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Take over a state that `state_dict` gave, of either mode.
+
+        Raises:
+            KeyError: `strict`, and something is missing.
+            NotFound: the state only names a conversation, and it is not in this store.
+        """
+        try:
+            super().load_state_dict(state_dict, strict)
+        except RuntimeError as error:
+            raise KeyError(str(error)) from error
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str) -> None:
+        super()._save_to_state_dict(destination, prefix)
+        state = self._messages.state_dict(self.state_mode)
+        for name, (to_json, _) in self._registered_states.items():
+            value = getattr(self, name)
+            state[name] = to_json(value) if to_json else value
+        destination.update({prefix + name: value for name, value in state.items()})
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        strict: bool = True,
+        missing_keys: Any = (),
+        unexpected_keys: Any = (),
+    ) -> None:
+        ours = {
+            key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)
+        }
+        memory = self._messages
+        try:
+            memory.load_state_dict(ours, strict)
+            for name, (_, from_json) in self._registered_states.items():
+                if name in ours:
+                    setattr(self, name, from_json(ours[name]) if from_json else ours[name])
+                elif strict:
+                    raise missing(name, ours)
+        except KeyError as error:
+            missing_keys.append(prefix + str(error.args[0]))
+            return
+        self._current.conversation = memory.conversation
+
+    @property
+    def _messages(self) -> MessageMemory:
+        return MessageMemory(self.store, self._current.conversation, namespace=self.namespace)
+
+    def _begun(self) -> str:
+        if self._current.conversation is None:
+            raise NotFound("there is no conversation to fork yet; it begins with the first turn")
+        return self._current.conversation.id
 
     def to_dict(self, exclude: list[str] | None = None) -> dict[str, Any]:
         """The turns themselves as JSON values, under AdalFlow's keys; `from_dict` keeps them in process."""
@@ -262,30 +327,3 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
     def _extra_repr(self) -> str:
         current = self._current.conversation
         return f"conversation={current and (current.name or current.id)!r}, store={self.store!r}"
-
-
-def _ours(turn: Any) -> DialogTurn:
-    """The turn as our class: AdalFlow's and DeepWiki's have some of its attributes under the same names."""
-    if isinstance(turn, DialogTurn):
-        return turn
-    same = ("id", "user_id", "user_query_timestamp", "assistant_response_timestamp", "metadata")
-    given = {name: getattr(turn, name) for name in same if hasattr(turn, name)}
-    return DialogTurn(
-        user_query=_query(turn.user_query), assistant_response=_response(turn.assistant_response), **given
-    )
-
-
-def _query(query: Any) -> UserQuery | None:
-    if query is None or isinstance(query, UserQuery):
-        return query
-    if isinstance(query, str):
-        return UserQuery(query)
-    return UserQuery(query.query_str, getattr(query, "metadata", None))
-
-
-def _response(response: Any) -> AssistantResponse | None:
-    if response is None or isinstance(response, AssistantResponse):
-        return response
-    if isinstance(response, str):
-        return AssistantResponse(response)
-    return AssistantResponse(response.response_str, getattr(response, "metadata", None))

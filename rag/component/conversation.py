@@ -1,0 +1,162 @@
+"""The turns of one conversation as a list that lives in a store, as DeepWiki and AdalFlow write it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, overload
+
+from rag.ports import MemoryStore
+from rag.service import Engine
+from rag.settings import Settings
+from rag.types import AssistantResponse, Conversation, DialogTurn, Source, UserQuery
+
+
+class CustomConversation:
+    """A list of turns that lives in a store; by default in one of its own, in this process.
+
+    Args:
+        dialog_turns: turns to begin with; ours, AdalFlow's, or any of the same shape.
+        store: where the turns are kept.
+        conversation: the conversation to go on with; None begins one with the first turn.
+        namespace: whose conversation it is.
+    """
+
+    def __init__(
+        self,
+        dialog_turns: Iterable[Any] = (),
+        *,
+        store: MemoryStore | None = None,
+        conversation: Conversation | None = None,
+        namespace: str = "",
+    ) -> None:
+        self.store: MemoryStore = Engine(Settings(memory="memory:")).turns if store is None else store
+        self.conversation = conversation
+        self.namespace = namespace
+        self.dialog_turns.extend(dialog_turns)
+
+    @property
+    def dialog_turns(self) -> DialogTurns:
+        """The turns, oldest first. What is appended to them or deleted is so in the store."""
+        return DialogTurns(self)
+
+    @dialog_turns.setter
+    def dialog_turns(self, turns: Iterable[Any]) -> None:
+        """Begin a new conversation with these turns; the one before stays in the store."""
+        turns = list(turns)
+        self.conversation = None
+        self.dialog_turns.extend(turns)
+
+    def begin(self, sources: Sequence[Source] = ()) -> Conversation:
+        """The conversation, made in the store if it is not there yet; `sources` are what it is about."""
+        if self.conversation is None:
+            self.conversation = self.store.create_conversation(namespace=self.namespace, sources=sources)
+        return self.conversation
+
+    def append_dialog_turn(self, turn: Any) -> DialogTurn:
+        """Store a turn at the end; return it with its order. A turn that is here already is not stored again.
+
+        A turn of another conversation is copied under a new id.
+        """
+        here, ours = self.begin().id, as_turn(turn)
+        stored = self.store.append(ours, conversation=here, namespace=self.namespace)
+        if stored.conversation_id != here:
+            copy = replace(ours, id=str(uuid.uuid4()))
+            stored = self.store.append(copy, conversation=here, namespace=self.namespace)
+        return stored
+
+    def turns(self) -> list[DialogTurn]:
+        """The turns as they are stored now, oldest first."""
+        if self.conversation is None:
+            return []
+        return self.store.turns(self.conversation.id, namespace=self.namespace)
+
+    def clear(self) -> int:
+        """Delete the conversation from the store; return how many turns went. The next begins another."""
+        if self.conversation is None:
+            return 0
+        gone = self.store.delete_conversation(self.conversation.id, namespace=self.namespace)
+        self.conversation = None
+        return gone
+
+    def __repr__(self) -> str:
+        named = self.conversation and (self.conversation.name or self.conversation.id)
+        return f"CustomConversation(conversation={named!r}, store={self.store!r})"
+
+
+class DialogTurns(Sequence[DialogTurn]):
+    """The turns of a conversation as a list: read, appended to, deleted from; never reordered."""
+
+    def __init__(self, conversation: CustomConversation) -> None:
+        self._conversation = conversation
+
+    def __len__(self) -> int:
+        return len(self._conversation.turns())
+
+    def __iter__(self) -> Iterator[DialogTurn]:
+        return iter(self._conversation.turns())
+
+    @overload
+    def __getitem__(self, index: int) -> DialogTurn: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[DialogTurn]: ...
+    def __getitem__(self, index: int | slice) -> DialogTurn | list[DialogTurn]:
+        return self._conversation.turns()[index]
+
+    def __delitem__(self, index: int | slice) -> None:
+        chosen = self[index]
+        for turn in [chosen] if isinstance(chosen, DialogTurn) else chosen:
+            self._conversation.store.delete_turn(turn.id, namespace=self._conversation.namespace)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (list, tuple, DialogTurns)):
+            return list(self) == list(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._conversation.turns())
+
+    def append(self, turn: Any) -> None:
+        """Store a turn at the end."""
+        self._conversation.append_dialog_turn(turn)
+
+    def extend(self, turns: Iterable[Any]) -> None:
+        """Store turns at the end, in their order."""
+        for turn in turns:
+            self._conversation.append_dialog_turn(turn)
+
+    def clear(self) -> None:
+        """Delete all turns."""
+        del self[:]
+
+
+def as_turn(turn: Any) -> DialogTurn:
+    """The turn as our class: AdalFlow's and DeepWiki's have some of its attributes under the same names."""
+    if isinstance(turn, DialogTurn):
+        return turn
+    same = ("id", "user_id", "user_query_timestamp", "assistant_response_timestamp", "metadata")
+    given = {name: getattr(turn, name) for name in same if hasattr(turn, name)}
+    return DialogTurn(
+        user_query=as_query(turn.user_query), assistant_response=as_response(turn.assistant_response), **given
+    )
+
+
+def as_query(query: Any) -> UserQuery | None:
+    """A question of any shape as our class; None for none."""
+    if query is None or isinstance(query, UserQuery):
+        return query
+    if isinstance(query, str):
+        return UserQuery(query)
+    return UserQuery(query.query_str, getattr(query, "metadata", None))
+
+
+def as_response(response: Any) -> AssistantResponse | None:
+    """An answer of any shape as our class; None for none."""
+    if response is None or isinstance(response, AssistantResponse):
+        return response
+    if isinstance(response, str):
+        return AssistantResponse(response)
+    return AssistantResponse(response.response_str, getattr(response, "metadata", None))

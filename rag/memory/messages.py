@@ -1,0 +1,264 @@
+"""Messages of one conversation as agents keep them: marks, a compressed summary, state that travels.
+
+The calls are those of AgentScope 1.0's memories, where they disagree as `rag.ports` says; other systems'
+memories are thin coats over this. The summary is a record on the shelf `SUMMARIES`, by conversation.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Literal
+
+from rag.errors import NotFound
+from rag.memory.state import Stateful, missing
+from rag.ports import Marks, MemoryStore
+from rag.types import Conversation, Message, Source
+
+SUMMARIES = "summaries"
+"""The shelf of running summaries; keys are conversation ids, values UTF-8."""
+
+Mode = Literal["full", "reference"]
+
+
+class MessageMemory(Stateful):
+    """The messages of one conversation in a store.
+
+    Args:
+        store: where they are kept.
+        conversation: the conversation to go on with; None begins one with the first message.
+        namespace: whose conversation it is.
+        sources: what a conversation begun here is about.
+        mode: whether `state_dict` holds the content itself (for another machine) or names it (for a
+            restart over the same store).
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        conversation: Conversation | None = None,
+        *,
+        namespace: str = "",
+        sources: Sequence[Source] = (),
+        mode: Mode = "full",
+    ) -> None:
+        self.store = store
+        self.conversation = conversation
+        self.namespace = namespace
+        self.sources = tuple(sources)
+        self.mode: Mode = mode
+
+    def begin(self) -> Conversation:
+        """The conversation, made in the store if it is not there yet."""
+        if self.conversation is None:
+            self.conversation = self.store.create_conversation(namespace=self.namespace, sources=self.sources)
+        return self.conversation
+
+    # ---- messages
+
+    def add(
+        self,
+        messages: Message | Sequence[Message] | None,
+        marks: Marks | None = None,
+        allow_duplicates: bool = False,
+    ) -> list[Message]:
+        """Store messages at the end, with these marks beside their own; return those that were stored.
+
+        Args:
+            messages: one or more; None stores nothing.
+            marks: one, or several, for all of them.
+            allow_duplicates: store one whose id is there already again, under a new id; else it is left out
+                (and the marks of the one that is there stay as they are).
+
+        Raises:
+            TypeError: something else was given than messages and marks.
+        """
+        extra = _marks(marks)
+        given = _messages(messages)
+        if not given:
+            return []
+        marked = [replace(one, marks=(*one.marks, *extra)) for one in given]
+        here = self.begin().id
+        if allow_duplicates:
+            return [self._added_again(one, here) for one in marked]
+        return self.store.add_messages(marked, conversation=here, namespace=self.namespace)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Delete messages; return how many were there."""
+        if self.conversation is None:
+            return 0
+        return self.store.delete_messages(ids, conversation=self.conversation.id, namespace=self.namespace)
+
+    def delete_by_mark(self, mark: Marks) -> int:
+        """Delete what has one of these marks; return how many."""
+        if self.conversation is None:
+            return 0
+        return self.store.delete_by_mark(self.conversation.id, mark, namespace=self.namespace)
+
+    def size(self) -> int:
+        """How many messages there are."""
+        if self.conversation is None:
+            return 0
+        return self.store.conversation(self.conversation.id, namespace=self.namespace).message_count
+
+    def clear(self, *, keep_summary: bool = False) -> int:
+        """Take back everything, and the summary unless told otherwise; return how many turns and messages."""
+        if self.conversation is None:
+            return 0
+        if not keep_summary:
+            self.update_compressed_summary("")
+        return self.store.clear(self.conversation.id, namespace=self.namespace)
+
+    def get_memory(
+        self,
+        mark: Marks | None = None,
+        exclude_mark: Marks | None = None,
+        prepend_summary: bool = True,
+    ) -> list[Message]:
+        """The messages, oldest first; before them the summary, as the user's message, if there is one."""
+        found: list[Message] = []
+        if self.conversation is not None:
+            found = self.store.messages(
+                self.conversation.id, namespace=self.namespace, mark=mark, exclude_mark=exclude_mark
+            )
+        summary = self.compressed_summary if prepend_summary else ""
+        return [Message(summary, role="user", name="user"), *found] if summary else found
+
+    def update_messages_mark(
+        self, new_mark: str | None, old_mark: str | None = None, msg_ids: Sequence[str] | None = None
+    ) -> int:
+        """Add, replace or remove a mark, see `TurnStore.update_marks`; return how many changed."""
+        if self.conversation is None:
+            if new_mark is None and old_mark is None:
+                raise ValueError("say which mark is new, which is old, or both")
+            return 0
+        return self.store.update_marks(
+            self.conversation.id, new_mark, old=old_mark, ids=msg_ids, namespace=self.namespace
+        )
+
+    # ---- the summary
+
+    @property
+    def compressed_summary(self) -> str:
+        """The running summary, "" when there is none."""
+        if self.conversation is None:
+            return ""
+        key = self.conversation.id
+        found = self.store.records([key], shelf=SUMMARIES, namespace=self.namespace)
+        return found.get(key, b"").decode("utf-8", "surrogatepass")
+
+    def update_compressed_summary(self, summary: str) -> None:
+        """Put another summary in the place of the running one; "" takes it away.
+
+        It lives as long as the conversation would if nothing were added.
+        """
+        if summary:
+            here = self.begin()
+            record = {here.id: summary.encode("utf-8", "surrogatepass")}
+            self.store.put_records(record, shelf=SUMMARIES, namespace=self.namespace, ttl_s=here.ttl_s)
+        elif self.conversation is not None:
+            self.store.delete_records([self.conversation.id], shelf=SUMMARIES, namespace=self.namespace)
+
+    # ---- state
+
+    def state_dict(self, mode: Mode | None = None) -> dict[str, Any]:
+        """The state as JSON values: the content itself, or ("reference") the name of the conversation."""
+        state = super().state_dict()
+        here = self.conversation
+        if (mode or self.mode) == "reference":
+            return {**state, "mode": "reference", "conversation": here and here.id}
+        lines = (
+            [] if here is None else list(self.store.dump(namespace=self.namespace, conversations=[here.id]))
+        )
+        return {**state, "mode": "full", "lines": lines, "_compressed_summary": self.compressed_summary}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Take over a state that `state_dict` gave, of either mode, or AgentScope's `content`.
+
+        The content of a full state takes the place of what the conversation of its id holds here.
+
+        Raises:
+            KeyError: `strict`, and something is missing.
+            NotFound: the state only names a conversation, and it is not in this store.
+        """
+        super().load_state_dict(state_dict, strict)
+        if "content" in state_dict:
+            self._load_content(state_dict["content"])
+        elif state_dict.get("mode") == "reference" or "conversation" in state_dict:
+            self._refer(state_dict, strict)
+            return
+        elif "lines" in state_dict:
+            self._load_lines(state_dict["lines"])
+        elif strict:
+            raise missing("lines", state_dict)
+        if "_compressed_summary" in state_dict:
+            self.update_compressed_summary(state_dict["_compressed_summary"] or "")
+        elif strict:
+            raise missing("_compressed_summary", state_dict)
+
+    # ---- inside
+
+    def _added_again(self, message: Message, here: str) -> Message:
+        for one in (message, replace(message, id=str(uuid.uuid4()))):
+            added = self.store.add_messages([one], conversation=here, namespace=self.namespace)
+            if added:
+                return added[0]
+        raise ValueError(f"the message {message.id!r} could not be stored under a new id")
+
+    def _refer(self, state: Mapping[str, Any], strict: bool) -> None:
+        if "conversation" not in state:
+            if strict:
+                raise missing("conversation", state)
+            return
+        named = state["conversation"]
+        self.conversation = (
+            None if named is None else self.store.conversation(named, namespace=self.namespace)
+        )
+
+    def _load_lines(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        if not lines:
+            self.conversation = None
+            return
+        named = lines[0]["conversation"]["id"]
+        with suppress(NotFound):
+            self.store.delete_conversation(named, namespace=self.namespace)
+        self.store.restore(lines, namespace=self.namespace)
+        self.conversation = self.store.conversation(named, namespace=self.namespace)
+
+    def _load_content(self, content: Sequence[Any]) -> None:
+        """AgentScope's messages: each a dict, or a dict and its marks."""
+        pairs = [(one, ()) if isinstance(one, Mapping) else (one[0], one[1] or ()) for one in content]
+        messages = [_from_agentscope(message, _marks(marks)) for message, marks in pairs]
+        self.clear()
+        self.add(messages)
+
+
+def _messages(messages: Message | Sequence[Message] | None) -> list[Message]:
+    if messages is None:
+        return []
+    given = [messages] if isinstance(messages, Message) else list(messages)
+    for one in given:
+        if not isinstance(one, Message):
+            raise TypeError(f"a memory keeps messages, not {type(one).__name__}")
+    return given
+
+
+def _marks(marks: Any) -> tuple[str, ...]:
+    if marks is None:
+        return ()
+    given = (marks,) if isinstance(marks, str) else marks
+    if not isinstance(given, (list, tuple, set, frozenset)) or not all(isinstance(one, str) for one in given):
+        raise TypeError(f"marks are a text or a list of texts, not {marks!r}")
+    return tuple(given)
+
+
+def _from_agentscope(message: Mapping[str, Any], marks: tuple[str, ...]) -> Message:
+    more: dict[str, Any] = {name: message[name] for name in ("id", "metadata") if message.get(name)}
+    if message.get("timestamp"):
+        more["created"] = datetime.fromisoformat(message["timestamp"]).astimezone()
+    return Message(
+        message["content"], role=message["role"], name=message.get("name", ""), marks=marks, **more
+    )

@@ -83,7 +83,9 @@ def present(checkout: Checkout) -> Listing:
 
 
 def what_stands(root: Path, path: str) -> str | None:
-    """What is at a path: "" for a regular file, None for nothing."""
+    """What is at a path inside the folder: "" for a regular file, None for nothing."""
+    if path.startswith("/") or ".." in path.split("/"):
+        return None
     try:
         mode = os.lstat(root / path).st_mode
     except (OSError, ValueError):

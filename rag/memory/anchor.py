@@ -32,6 +32,9 @@ LEAST_MOVED = 20
 _SMALL = 40_000
 """Lines of the one text times lines of the other that may be compared each with each."""
 
+_MANY = 200
+"""Of more places than this only the nearest are considered."""
+
 _WIDE_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -113,6 +116,8 @@ class Pair:
         there = self.new.find(span)
         if not there:
             return None
+        if len(there) > _MANY:
+            there = sorted(sorted(there, key=lambda at: abs(at - start))[:_MANY])
         before = self.old.find(span)
         enough = letters(span) >= LEAST_MOVED
         if len(there) == len(before) == 1 and (enough or there == before):

@@ -41,11 +41,12 @@ def states(
     for source in sources:
         try:
             found[source.location] = _state(engine, source, kept, as_of, refresh=refresh)
+        except RefNotFound as error:
+            if len(sources) == 1:
+                raise
+            found[source.location] = str(error)
         except SourceError as error:
             found[source.location] = str(error)
-            missing = error if isinstance(error, RefNotFound) else None
-            if missing and len(sources) == 1:
-                raise
     return found
 
 

@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rag.wiki.contents import page_markdown, wiki_contents
     from rag.wiki.outline import structure_outline, structure_xml
+    from rag.wiki.pages import page_markdown, wiki_contents
     from rag.wiki.report import PageResult, WikiOptions, WikiReport
     from rag.wiki.structure import wiki_structure
     from rag.wiki.values import WikiPage, WikiSection, WikiStructure
@@ -40,10 +40,10 @@ _HOMES = {
     "PageResult": "report",
     "WikiOptions": "report",
     "WikiReport": "report",
-    "page_markdown": "contents",
+    "page_markdown": "pages",
     "structure_outline": "outline",
     "structure_xml": "outline",
-    "wiki_contents": "contents",
+    "wiki_contents": "pages",
     "wiki_structure": "structure",
     "WikiPage": "values",
     "WikiSection": "values",

@@ -25,7 +25,7 @@ from rag.wiki import site
 from rag.wiki.budget import Purse
 from rag.wiki.links import Cited, FileLinks, ForgeLinks, copy_name, page_file
 from rag.wiki.markdown import plain
-from rag.wiki.pages import PageWriter, Rendered
+from rag.wiki.page_writer import PageWriter, Rendered
 from rag.wiki.proposal import plan_pages
 from rag.wiki.prose import Cancelled, ProseWriter, as_markdown
 from rag.wiki.report import PageResult, Progress, WikiOptions, WikiReport

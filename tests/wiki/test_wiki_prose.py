@@ -36,7 +36,7 @@ def build(source: Path, folder: Path, server: ProviderServer, **options: object)
 
 
 def builder(source: Path, folder: Path, server: ProviderServer, **options: object) -> WikiBuilder:
-    flags = {"model": "test-model", "base_url": server.base_url, "api_key": "k", "memory": "memory:"}
+    flags = {"model": "test-model", "base_url": server.base_url, "api_key": "k"}
     engine = Engine(load_settings(flags))
     chosen = WikiOptions(**{"concurrency": 1, **options})
     return WikiBuilder(engine, engine.repository(locate(str(source))), folder, chosen)

@@ -5,11 +5,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test test-clients check bench clean
 
 help:
 	@echo "make demo    set up, index a real repository, ask it: no key, no server"
 	@echo "make test    set up and run every test"
+	@echo "make test-clients   try the server with other people's programs"
 	@echo "make check   lint and types"
 	@echo "make bench   measure (ONLY=name for one); all on one page in .bench/report.html"
 	@echo "make clean   remove what the others made"
@@ -34,6 +35,16 @@ $(VENV)/.installed-check: pyproject.toml | $(BIN)/python
 	$(PIP) install --editable '.[check]'
 	@touch $@
 
+# Programs of others have an environment of their own, so that theirs and our packages do not decide for each other.
+CLIENTS ?= $(VENV)-clients
+$(CLIENTS)/.installed: tests/clients/requirements.txt
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
+	@touch $@
+
+test-clients: $(VENV)/.installed-test $(CLIENTS)/.installed
+	RAG_COMMAND=$(abspath $(BIN))/rag $(CLIENTS)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients $(ARGS)
+
 demo: $(VENV)/.installed
 	@sh data/demo/run.sh $(abspath $(BIN))
 
@@ -49,4 +60,4 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 clean:
-	rm -rf $(VENV) .demo .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) .demo .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

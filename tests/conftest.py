@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 pytest.register_assert_rewrite("rag.testing")
+collect_ignore = ["clients"]  # they run in an environment of their own: `make test-clients`
 pytest_plugins = ["real_model", "live_server"]
 
 SAMPLE_REPO = Path(__file__).resolve().parent.parent / "data" / "sample_repo"

@@ -36,6 +36,15 @@ COMMANDS = (
     "turns show",
     "turns export",
     "turns delete",
+    "turns fork",
+    "turns rewind",
+    "turns undo",
+    "turns edit",
+    "turns mark",
+    "turns unmark",
+    "turns rename",
+    "turns import",
+    "turns copy",
     "eval",
     "doctor",
 )
@@ -453,8 +462,61 @@ def test_an_export_is_every_turn_on_a_line_of_its_own(conversation, tmp_path):
     assert [line["turn"]["question"] for line in lines[1:]] == [SIGNED, EXPIRE]
     target = tmp_path / "turns.jsonl"
     assert rag("turns", "export", "--all", "-o", target).out == ""
-    assert len(target.read_text().splitlines()) == 5
+    kinds = [next(iter(json.loads(line))) for line in target.read_text().splitlines()]
+    assert (kinds.count("conversation"), kinds.count("turn")) == (2, 3)
     assert rag("turns", "export", "-o", tmp_path / "no" / "such" / "folder").code == 2
+
+
+def test_a_conversation_branches_and_goes_back(conversation):
+    of = ("--conversation", "login")
+    forked = rag("turns", "fork", "1", *of, "--name", "again", "--json").json
+    assert (forked["name"], forked["forked_at"], forked["turn_count"]) == ("again", 0, 1)
+    assert rag("turns", "fork", "7", *of).code == 2
+    assert rag("turns", "rewind", "1", *of, stdin="n\n").code == 2
+    assert rag("turns", "rewind", "1", *of, "--yes").out == "took back 1 turn of login\n"
+    assert rag("turns", "undo", "2", *of).code == 2
+    assert rag("turns", "undo", *of, "--json").json["taken_back"] == 1
+    assert rag("turns", "show", *of, "--json").json == []
+    (kept,) = rag("turns", "show", "--conversation", "again", "--json").json
+    assert kept["question"] == SIGNED and kept["citations"]
+    assert rag("turns", "rewind", "0", "--conversation", "again", "--yes").code == 0
+    assert rag("turns", "rename", "login-2026", *of).out == "login is now login-2026\n"
+    assert rag("turns", "rename", "again", "--conversation", "login-2026").code == 2
+
+
+def test_turns_are_marked_and_edited(conversation):
+    of = ("--conversation", "login")
+    assert rag("turns", "mark", "important", "2", *of).out == "marked 1 turn of login\n"
+    assert rag("turns", "mark", "important", *of, "--json").json["changed"] == 1
+    assert rag("turns", "unmark", "important", "1", *of).out == "unmarked 1 turn of login\n"
+    (marked,) = rag("turns", "show", *of, "--mark", "important", "--json").json
+    assert (marked["question"], marked["marks"]) == (EXPIRE, ["important"])
+    (other,) = rag("turns", "show", *of, "--exclude-mark", "important", "--json").json
+    assert other["question"] == SIGNED
+    assert "marked important" in rag("turns", "show", "2", *of).out
+    assert rag("turns", "edit", "1", *of).code == 2
+    assert rag("turns", "edit", "1", *of, "--answer", "-", stdin="By HMAC.").out == "turn 1 is at version 2\n"
+    edited = rag("turns", "edit", "1", *of, "--question", "How?", "--json").json
+    assert (edited["version"], edited["question"], edited["answer"]) == (3, "How?", "By HMAC.")
+
+
+def test_conversations_move_through_files_and_between_stores(conversation, tmp_path):
+    rag("turns", "fork", "1", "--conversation", "login", "--name", "again")
+    rag("turns", "mark", "important", "1", "--conversation", "login")
+    rag("turns", "edit", "1", "--conversation", "login", "--answer", "By HMAC.")
+    target, other = tmp_path / "all.jsonl", f"sqlite:///{tmp_path / 'other.db'}"
+    rag("turns", "export", "--all", "-o", target)
+    assert rag("turns", "import", target, "--memory", other).out == "stored 3 conversations\n"
+    assert rag("turns", "import", target, "--memory", other).out == "stored 0 conversations\n"
+    assert rag("turns", "export", "--all", "--memory", other).out == target.read_text()
+    third = f"sqlite:///{tmp_path / 'third.db'}"
+    assert rag("turns", "copy", other, third, "--json").json == {"conversations": 3}
+    assert rag("turns", "export", "--all", "--memory", third).out == target.read_text()
+    target.write_text(target.read_text() + "{}\n")
+    fourth = f"sqlite:///{tmp_path / 'fourth.db'}"
+    assert rag("turns", "import", target, "--memory", fourth).code == 2
+    assert rag("turns", "import", tmp_path / "missing").code == 2
+    assert rag("turns", "list", "--json", "--memory", fourth).json == []
 
 
 def test_deleting_asks_first_and_says_what_went(conversation):

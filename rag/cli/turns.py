@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.cli import options
+from rag.cli.chosen import Of, Which, chosen, named, number, title
 from rag.cli.freshness import about, check, marked_stale, replay
 from rag.cli.terminal import (
     counted,
@@ -21,7 +21,9 @@ from rag.cli.terminal import (
     settings_from,
     table,
 )
-from rag.errors import ConfigError, NotFound
+from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
+from rag.cli.turns_move import copy, export, import_
+from rag.errors import ConfigError
 from rag.quoting import visible
 from rag.records import conversation_record, turn_record
 from rag.types import Conversation, DialogTurn
@@ -31,22 +33,12 @@ if TYPE_CHECKING:
 
 _SHOWN_OF_AN_ID = 8
 
-app = typer.Typer(help="List, show, export and delete the conversations kept.", no_args_is_help=False)
-
-Which = Annotated[
-    str | None, typer.Argument(help="A turn: its number in the conversation, or its id.", metavar="[TURN]")
-]
-Of = Annotated[
-    str | None,
-    typer.Option(
-        "--conversation", metavar="NAME", help="A conversation: its name or id; the last when left out."
-    ),
-]
+app = typer.Typer(help="List, show, change and move the conversations kept.", no_args_is_help=False)
 
 
 @app.callback(invoke_without_command=True)
 def _default(context: typer.Context) -> None:
-    """List, show, export and delete the conversations kept."""
+    """List, show, change and move the conversations kept."""
     if context.invoked_subcommand is None:
         list_conversations()
 
@@ -64,12 +56,17 @@ def list_conversations(json: options.Json = False, memory: options.Memory = None
             return
         rows = []
         for conversation in kept:
-            turns = engine.turns.turns(conversation.id, namespace=engine.settings.namespace)
-            first = turns[0].question if turns else ""
+            first = _first_question(engine, conversation)
             about = ", ".join(source.name for source in conversation.sources)
             when = conversation.updated.astimezone().strftime("%Y-%m-%d %H:%M")
             rows.append(
-                (conversation.name or _shown_id(conversation.id), about, len(turns), when, first[:60])
+                (
+                    conversation.name or _shown_id(conversation.id),
+                    about,
+                    conversation.turn_count,
+                    when,
+                    first[:60],
+                )
             )
         if not rows:
             say('rag: no conversations yet; begin one with `rag ask SOURCE "question"`')
@@ -81,6 +78,12 @@ def list_conversations(json: options.Json = False, memory: options.Memory = None
 def show(
     which: Which = None,
     conversation: Of = None,
+    marked: Annotated[
+        list[str] | None, typer.Option("--mark", help="Only turns with one of these marks.")
+    ] = None,
+    unmarked: Annotated[
+        list[str] | None, typer.Option("--exclude-mark", help="Only turns with none of these.")
+    ] = None,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
@@ -89,44 +92,21 @@ def show(
     rag turns show
 
     rag turns show 2 --conversation login
+
+    rag turns show --mark important
     """
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        turns = _chosen(engine, which, conversation)
+        turns = [
+            turn
+            for turn in chosen(engine, which, conversation)
+            if (not marked or not set(marked).isdisjoint(turn.marks))
+            and set(unmarked or ()).isdisjoint(turn.marks)
+        ]
         if json:
             out_json([turn_record(turn) for turn in turns])
             return
         for turn in marked_stale(engine, turns):
             _print_turn(turn)
-
-
-@app.command()
-def export(
-    conversation: Of = None,
-    everything: Annotated[bool, typer.Option("--all", help="All conversations.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of stdout.")] = None,
-    memory: options.Memory = None,
-) -> None:
-    """Write conversations as JSON lines: one for the conversation, then one for each turn.
-
-    rag turns export --all -o turns.jsonl
-    """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        namespace = engine.settings.namespace
-        chosen = (
-            engine.turns.conversations(namespace=namespace) if everything else [_named(engine, conversation)]
-        )
-        lines = []
-        for one in chosen:
-            lines.append({"conversation": conversation_record(one)})
-            lines += [{"turn": turn_record(t)} for t in engine.turns.turns(one.id, namespace=namespace)]
-        text = "".join(json_module.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        if output is None:
-            out(text, end="")
-            return
-        try:
-            output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot write {output}: {error.strerror}; choose another file") from error
 
 
 @app.command()
@@ -147,29 +127,34 @@ def delete(
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         if which is not None:
-            (turn,) = _chosen(engine, which, conversation)
+            (turn,) = chosen(engine, which, conversation)
             delete_turn(engine, turn)
             if json:
                 out_json({"conversation": turn.conversation_id, "turn": turn.id, "deleted": 1})
             else:
-                out(f"deleted turn {_number(turn)}: {turn.question}")
+                out(f"deleted turn {number(turn)}: {turn.question}")
             return
         if conversation is None:
             raise ConfigError("say which: a turn by its number or id, or --conversation NAME for all of it")
-        chosen = _named(engine, conversation)
-        title = chosen.name or chosen.id
-        if not yes and not typer.confirm(f"delete the conversation {title} and all its turns?", err=True):
+        of = named(engine, conversation)
+        if not yes and not typer.confirm(f"delete the conversation {title(of)} and all its turns?", err=True):
             raise ConfigError("nothing was deleted")
-        gone = delete_conversation(engine, chosen)
+        gone = delete_conversation(engine, of)
         if json:
-            out_json({"conversation": chosen.id, "turn": None, "deleted": gone})
+            out_json({"conversation": of.id, "turn": None, "deleted": gone})
         else:
-            out(f"deleted {counted(gone, 'turn')} of {title}")
+            out(f"deleted {counted(gone, 'turn')} of {title(of)}")
 
 
-app.command()(check)
-app.command()(about)
-app.command()(replay)
+for command in (check, about, replay, fork, rewind, undo, edit, mark, unmark, rename, export, copy):
+    app.command()(command)
+app.command("import")(import_)
+
+
+def _first_question(engine: Engine, conversation: Conversation) -> str:
+    read = partial(engine.turns.turns, conversation.id, namespace=engine.settings.namespace)
+    turns = read(before=1) or read()
+    return turns[0].question if turns else ""
 
 
 def _shown_id(conversation: str) -> str:
@@ -177,39 +162,11 @@ def _shown_id(conversation: str) -> str:
     return conversation[:_SHOWN_OF_AN_ID] if sys.stdout.isatty() else conversation
 
 
-def _named(engine: Engine, name: str | None) -> Conversation:
-    return engine.last_conversation() if name is None else engine.find_conversation(name)
-
-
-def _chosen(engine: Engine, which: str | None, conversation: str | None) -> list[DialogTurn]:
-    """All turns of a conversation, or the one that `which` names by number or id.
-
-    Raises:
-        NotFound: there is none.
-    """
-    namespace = engine.settings.namespace
-    if which is not None and not which.isdecimal():
-        return [engine.turns.turn(which, namespace=namespace)]
-    of = _named(engine, conversation)
-    turns = engine.turns.turns(of.id, namespace=namespace)
-    if which is None:
-        return turns
-    chosen = [turn for turn in turns if _number(turn) == int(which)]
-    if not chosen:
-        numbers = ", ".join(str(_number(turn)) for turn in turns) or "none"
-        raise NotFound(f"the conversation {of.name or of.id} has no turn {which}; it has {numbers}")
-    return chosen
-
-
-def _number(turn: DialogTurn) -> int:
-    return (turn.order or 0) + 1
-
-
 def _print_turn(turn: DialogTurn) -> None:
-    out(f"{_number(turn)}. {turn.question}{'' if turn.complete else '  (broke off)'}")
+    out(f"{number(turn)}. {turn.question}{'' if turn.complete else '  (broke off)'}")
     if turn.standalone_question not in ("", turn.question):
         out(f"   searched as: {turn.standalone_question}")
-    out(f"   {turn.id} · {turn.model}{_when(turn)}")
+    out(f"   {turn.id} · {turn.model}{_when(turn)}{_history(turn)}")
     out()
     out(turn.answer.rstrip())
     out()
@@ -227,3 +184,8 @@ def _print_turn(turn: DialogTurn) -> None:
 def _when(turn: DialogTurn) -> str:
     asked: Any = turn.user_query_timestamp
     return f" · {asked.astimezone().strftime('%Y-%m-%d %H:%M')}" if asked else ""
+
+
+def _history(turn: DialogTurn) -> str:
+    version = f" · version {turn.version}" if turn.version > 1 else ""
+    return version + (f" · marked {', '.join(map(visible, turn.marks))}" if turn.marks else "")

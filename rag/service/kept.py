@@ -117,3 +117,16 @@ def delete_conversation(engine: Engine, conversation: Conversation) -> int:
     gone = engine.turns.delete_conversation(conversation.id, namespace=namespace)
     KeptFiles(engine.turns, namespace).release(blobs_of(turns))
     return gone
+
+
+def rewind(engine: Engine, conversation: Conversation, *, to: int) -> int:
+    """Take back what came after order `to`, and the files that only it cited; return how many turns went.
+
+    Raises:
+        NotFound: there is no such conversation.
+    """
+    namespace = conversation.namespace
+    turns = engine.turns.turns(conversation.id, namespace=namespace, after=to)
+    gone = engine.turns.rewind(conversation.id, to=to, namespace=namespace)
+    KeptFiles(engine.turns, namespace).release(blobs_of(turns))
+    return gone

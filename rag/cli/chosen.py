@@ -1,0 +1,58 @@
+"""The conversation and the turns that a command is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag.errors import NotFound
+from rag.types import Conversation, DialogTurn
+
+if TYPE_CHECKING:
+    from rag.service import Engine
+
+Which = Annotated[
+    str | None, typer.Argument(help="A turn: its number in the conversation, or its id.", metavar="[TURN]")
+]
+Of = Annotated[
+    str | None,
+    typer.Option(
+        "--conversation", metavar="NAME", help="A conversation: its name or id; the last when left out."
+    ),
+]
+
+
+def named(engine: Engine, name: str | None) -> Conversation:
+    """The conversation of this name or id; the last one when none is named. Raises NotFound."""
+    return engine.last_conversation() if name is None else engine.find_conversation(name)
+
+
+def chosen(engine: Engine, which: str | None, conversation: str | None) -> list[DialogTurn]:
+    """All turns of a conversation, or the one that `which` names by number or id.
+
+    Raises:
+        NotFound: there is none.
+    """
+    namespace = engine.settings.namespace
+    if which is not None and not which.isdecimal():
+        return [engine.turns.turn(which, namespace=namespace)]
+    of = named(engine, conversation)
+    turns = engine.turns.turns(of.id, namespace=namespace)
+    if which is None:
+        return turns
+    found = [turn for turn in turns if number(turn) == int(which)]
+    if not found:
+        numbers = ", ".join(str(number(turn)) for turn in turns) or "none"
+        raise NotFound(f"the conversation {of.name or of.id} has no turn {which}; it has {numbers}")
+    return found
+
+
+def number(turn: DialogTurn) -> int:
+    """The number of a turn as people say it, from 1."""
+    return (turn.order or 0) + 1
+
+
+def title(conversation: Conversation) -> str:
+    """What to call a conversation."""
+    return conversation.name or conversation.id

@@ -1,0 +1,198 @@
+"""`rag turns fork`, `rewind`, `undo`, `edit`, `mark`, `unmark`, `rename`: changing what was said."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag.cli import options
+from rag.cli.chosen import Of, Which, chosen, named, number, title
+from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, settings_from
+from rag.errors import ConfigError, NotFound
+from rag.records import conversation_record, turn_record
+from rag.types import AssistantResponse, Conversation, UserQuery
+
+if TYPE_CHECKING:
+    from rag.service import Engine
+
+Mark = Annotated[str, typer.Argument(help="The mark: any text.", metavar="MARK")]
+Some = Annotated[
+    list[str] | None, typer.Argument(help="Turns, by number or id; all when left out.", metavar="[TURN]...")
+]
+
+
+def fork(
+    which: Which = None,
+    conversation: Of = None,
+    name: Annotated[str, typer.Option("--name", help="What to call the new conversation.")] = "",
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Begin a conversation that goes on from a turn of another, from its last one when left out.
+
+    rag turns fork 2 --conversation login --name login-by-key
+    """
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        of = named(engine, conversation)
+        at = None if which is None else chosen(engine, which, conversation)[0].order
+        made = engine.turns.fork(of.id, at=at, name=name, namespace=engine.settings.namespace)
+        if json:
+            out_json(conversation_record(made))
+        else:
+            out(f"{title(made)} goes on from {title(of)} after {counted(made.turn_count, 'turn')}")
+
+
+def rewind(
+    which: Annotated[str, typer.Argument(help="The last turn to keep, or 0 for none.", metavar="TURN")],
+    conversation: Of = None,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Take back all turns after this one. A fork keeps what it has inherited.
+
+    rag turns rewind 2 --conversation login --yes
+    """
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        of = named(engine, conversation)
+        to = -1 if which == "0" else chosen(engine, which, conversation)[0].order or 0
+        after = engine.turns.turns(of.id, namespace=engine.settings.namespace, after=to)
+        if after and not yes:
+            question = f"take back {counted(len(after), 'turn')} of {title(of)}?"
+            if not typer.confirm(question, err=True):
+                raise ConfigError("nothing was taken back")
+        _rewound(engine, of, to, json)
+
+
+def undo(
+    turns: Annotated[int, typer.Argument(help="How many turns.", min=1)] = 1,
+    conversation: Of = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Take back the last turn, or the last few.
+
+    rag turns undo
+
+    rag turns undo 2 --conversation login
+    """
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        of = named(engine, conversation)
+        last = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=turns)
+        if len(last) < turns:
+            raise NotFound(f"{title(of)} has {counted(len(last), 'turn')}, not {turns}")
+        _rewound(engine, of, (last[0].order or 0) - 1, json)
+
+
+def edit(
+    which: Annotated[str, typer.Argument(help="A turn: its number or its id.", metavar="TURN")],
+    conversation: Of = None,
+    question: Annotated[str | None, typer.Option("--question", help="The question as it should be.")] = None,
+    answer: Annotated[
+        str | None, typer.Option("--answer", help="The answer as it should be; `-` reads stdin.")
+    ] = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Correct a turn's question or answer; the version before is kept.
+
+    rag turns edit 2 --conversation login --answer "It expires after 14 days."
+    """
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        if question is None and answer is None:
+            raise ConfigError("say what to change: --question, --answer, or both")
+        (turn,) = chosen(engine, which, conversation)
+        if question is not None:
+            asked = replace(turn.user_query or UserQuery(""), query_str=question)
+            turn = replace(turn, user_query=asked, standalone_question="")
+        if answer is not None:
+            text = sys.stdin.read() if answer == "-" else answer
+            said = replace(turn.assistant_response or AssistantResponse(""), response_str=text)
+            turn = replace(turn, assistant_response=said)
+        edited = engine.turns.edit_turn(turn, namespace=engine.settings.namespace)
+        if json:
+            out_json(turn_record(edited))
+        else:
+            out(f"turn {number(edited)} is at version {edited.version}")
+
+
+def mark(
+    mark: Mark,
+    which: Some = None,
+    conversation: Of = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Mark turns, to list or delete them by it.
+
+    rag turns mark important 2 --conversation login
+    """
+    _changed_marks(mark, None, which, conversation, json, memory)
+
+
+def unmark(
+    mark: Mark,
+    which: Some = None,
+    conversation: Of = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Take a mark away from turns.
+
+    rag turns unmark important --conversation login
+    """
+    _changed_marks(None, mark, which, conversation, json, memory)
+
+
+def rename(
+    name: Annotated[str, typer.Argument(help="The new name.", metavar="NAME")],
+    conversation: Of = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Give a conversation another name.
+
+    rag turns rename login-2026 --conversation login
+    """
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        of = named(engine, conversation)
+        renamed = engine.turns.rename(of.id, name, namespace=engine.settings.namespace)
+        if json:
+            out_json(conversation_record(renamed))
+        else:
+            out(f"{title(of)} is now {title(renamed)}")
+
+
+def _rewound(engine: Engine, of: Conversation, to: int, json: bool) -> None:
+    from rag.service.kept import rewind as rewind_kept
+
+    gone = rewind_kept(engine, of, to=to)
+    if json:
+        out_json({"conversation": of.id, "to": to, "taken_back": gone})
+    else:
+        out(f"took back {counted(gone, 'turn')} of {title(of)}")
+
+
+def _changed_marks(
+    new: str | None,
+    old: str | None,
+    which: list[str] | None,
+    conversation: str | None,
+    json: bool,
+    memory: str | None,
+) -> None:
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        of = named(engine, conversation)
+        wanted: Sequence[str | None] = which or [None]
+        turns = [turn for one in wanted for turn in chosen(engine, one, conversation)]
+        changed = engine.turns.update_marks(
+            of.id, new, old=old, ids=[turn.id for turn in turns], namespace=engine.settings.namespace
+        )
+        if json:
+            out_json({"conversation": of.id, "new": new, "old": old, "changed": changed})
+        else:
+            out(f"{'marked' if new is not None else 'unmarked'} {counted(changed, 'turn')} of {title(of)}")

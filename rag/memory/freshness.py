@@ -219,6 +219,8 @@ class _Checking:
         if not sought:
             return found
         holders = arrived.holding({max(one.lines, key=len) for one in sought}, self._texts)
+        if any(holders.values()):
+            self._read(arrived.departed.values())
         self._read(
             arrived.before[path] for paths in holders.values() for path in paths & arrived.before.keys()
         )
@@ -226,19 +228,27 @@ class _Checking:
             places = [
                 (path, start)
                 for path in sorted(holders[max(one.lines, key=len)] - {one.span.path})
-                for start in self._arrivals(path, one.lines, arrived)
+                for start in self._arrivals(path, one.lines, arrived, one.span.path)
             ]
             if places:
                 found[one.span] = _placed(one, places, sure=arrived.known)
         return found
 
-    def _arrivals(self, path: str, lines: Sequence[bytes], arrived: _Arrived) -> list[int]:
-        """Where the lines stand in a file, and did not before."""
+    def _arrivals(self, path: str, lines: Sequence[bytes], arrived: _Arrived, origin: str) -> list[int]:
+        """Where the lines stand in a file, and did not before.
+
+        A new file may be an old one that was renamed: lines that another file took with it are not taken
+        for these.
+        """
         blob, before = self.state.files[path], arrived.before.get(path, "")
         new, old = self._texts[blob], self._texts.get(before)
         if new is None:
             return []
-        return new.find(lines) if old is None else self._pair(before, blob).arrivals(lines)
+        if old is not None:
+            return self._pair(before, blob).arrivals(lines)
+        departed = (self._texts.get(gone) for other, gone in arrived.departed.items() if other != origin)
+        taken = any(text.find(lines) for text in departed if text is not None and lines[0] in text.distinct)
+        return [] if taken else new.find(lines)
 
 
 def _placed(one: _Lost, places: Sequence[tuple[str, int]], *, sure: bool) -> Freshness:
@@ -257,13 +267,15 @@ def _guess(places: int) -> str:
 
 @dataclass(slots=True)
 class _Arrived:
-    """Files that are new or changed since a commit. `before` is what the changed ones were, by path.
+    """Files that are new or changed since a commit.
 
-    `known` is False when there is no history: then every file counts as new.
+    `before` is what the changed ones were and `departed` what is not there any more, by path. `known` is
+    False when there is no history: then every file counts as new.
     """
 
     files: dict[str, str]
     before: dict[str, str]
+    departed: dict[str, str]
     known: bool
     _by_blob: dict[str, list[str]]
     _by_line: dict[bytes, set[str]] | None = None
@@ -274,15 +286,16 @@ class _Arrived:
         then = state.files_at(commit)
         now = state.files
         if then is None:
-            files, before = dict(now), {}
+            files, before, departed = dict(now), {}, {}
         else:
             files = {path: blob for path, blob in now.items() if then.get(path) != blob}
             before = {path: then[path] for path in files if path in then}
+            departed = {path: blob for path, blob in then.items() if path not in now}
         by_blob = defaultdict(list)
         for path, blob in files.items():
             if path not in before:
                 by_blob[blob].append(path)
-        return cls(files, before, then is not None, by_blob)
+        return cls(files, before, departed, then is not None, by_blob)
 
     def same(self, blob: str, path: str) -> list[str]:
         """New files with these very bytes, one of the same name first."""

@@ -10,6 +10,7 @@ the lines around it are traced; every other line must be traced to exactly its o
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping
@@ -20,12 +21,16 @@ Place = tuple[str, int]
 """A path, and a line from 1."""
 
 
+_DATE = "2026-01-01T12:00:00+00:00"
+
+
 def git(folder: Path, *arguments: str) -> bytes:
-    """What git prints."""
+    """What git prints; what it commits has the same id in every run."""
     identity = ["-c", "user.name=benchmark", "-c", "user.email=benchmark@example.org"]
     return subprocess.run(
         ["git", *identity, *arguments],
         cwd=folder,
+        env={**os.environ, "GIT_AUTHOR_DATE": _DATE, "GIT_COMMITTER_DATE": _DATE},
         check=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -210,6 +210,12 @@ def test_lines_that_stood_elsewhere_before_did_not_move_there():
     assert became(old, new, "a.py", *AT).state == "gone"
 
 
+def test_lines_that_a_renamed_file_took_with_it_did_not_come_from_here():
+    old = {"a.py": FILE, "b.py": STAYS + SIGN}
+    new = {"a.py": b"".join(OTHERS), "c.py": STAYS + b"More.\n" + SIGN}
+    assert became(old, new, "a.py", *AT).state == "gone"
+
+
 def test_without_history_a_place_in_another_file_is_called_a_guess():
     (found,) = check(
         [cited("a.py", FILE, *AT)],

@@ -6,7 +6,7 @@ package of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,19 +42,40 @@ def open_embedder(settings: Settings) -> Embedder:
 
 
 def open_turn_store(settings: Settings) -> MemoryStore:
-    """The store that `settings.memory` names: "" (SQLite in the home folder), "sqlite:///PATH", "memory:"."""
-    if settings.memory == "memory:":
-        from rag.backends.memory_turns import MemoryTurnStore
+    """The store that `settings.memory` names: "" is SQLite in the home folder, else a URL of `MEMORIES`.
 
-        return MemoryTurnStore()
+    Raises:
+        SettingsError: the URL is of no store that we know, or lacks something.
+    """
+    url = settings.memory or f"sqlite:///{settings.home / 'turns.db'}"
+    opener = MEMORIES.get(url.partition(":")[0])
+    if opener is None:
+        raise SettingsError(f"the memory {url!r} is not known; it is one of {', '.join(MEMORY_URLS)}")
+    return opener(url)
+
+
+def _open_memory(url: str) -> MemoryStore:
+    from rag.backends.memory_turns import MemoryTurnStore
+
+    if url != "memory:":
+        raise SettingsError(f"the memory {url!r} is not known; turns in this process are `memory:`")
+    return MemoryTurnStore()
+
+
+def _open_sqlite(url: str) -> MemoryStore:
     from rag.backends.sqlite_turns import SqliteTurnStore
 
-    if not settings.memory:
-        return SqliteTurnStore(settings.home / "turns.db")
-    scheme, _, path = settings.memory.partition(":///")
-    if scheme == "sqlite" and path:
-        return SqliteTurnStore(Path(path).expanduser().absolute())
-    raise SettingsError(f"the memory {settings.memory!r} is not known; it is memory: or sqlite:///PATH")
+    scheme, _, path = url.partition(":///")
+    if scheme != "sqlite" or not path:
+        raise SettingsError(f"the memory {url!r} names no file; it is sqlite:///PATH")
+    return SqliteTurnStore(Path(path).expanduser().absolute())
+
+
+MEMORIES: dict[str, Callable[[str], MemoryStore]] = {"memory": _open_memory, "sqlite": _open_sqlite}
+"""What opens the store of turns that a URL names, by the URL's scheme."""
+
+MEMORY_URLS = ("memory:", "sqlite:///PATH")
+"""The URLs of stores of turns, as a user is told them."""
 
 
 def open_token_counter(settings: Settings) -> TokenCounter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import pickle
 import signal
@@ -14,6 +15,7 @@ import textwrap
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from hypothesis.stateful import rule
 from rag.backends import sqlite_file
 from rag.backends.memory_turns import MemoryTurnStore
 from rag.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS
+from rag.backends.sqlite_sql import insert
 from rag.backends.sqlite_turns import SqliteTurnStore
 from rag.errors import (
     SettingsError,
@@ -33,11 +36,12 @@ from rag.errors import (
     StoreUnwritable,
 )
 from rag.ports import MemoryStore
+from rag.records import turn_record
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.said import full_turn, said
 from rag.testing.turn_machine import MemoryStoreMachine
-from rag.types import Source
+from rag.types import DialogTurn, Filters, Source
 
 
 class TestMemoryTurnStore(MemoryStoreContract):
@@ -255,8 +259,48 @@ def test_migrations_run_once_each_in_order(path: Path) -> None:
     file.close()
 
 
+def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    file = sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=MIGRATIONS[:1])
+    turns = [replace(full_turn(), marks=(), id=f"t{n}", order=2 * n, conversation_id="c") for n in range(3)]
+    with file.write() as db:
+        db.execute("INSERT INTO conversation VALUES ('c', '', 'demo', ?, ?, 1, 9)", _DATES)
+        db.execute("INSERT INTO conversation VALUES ('d', 'ada', '', ?, ?, 2, 0)", _DATES)
+        db.execute("INSERT INTO conversation_source VALUES ('c', 0, '/r', 'main', '[\"*.py\"]', '[]')")
+        for key, turn in enumerate(turns):
+            _insert_version_1(db, key, turn)
+    file.close()
+    store = SqliteTurnStore(path)
+    assert store.conversation("demo").turn_count == 3
+    assert store.conversation("demo").sources == (Source("/r", "main", Filters(("*.py",))),)
+    assert store.turns("c") == turns
+    assert store.turns("d", namespace="ada") == []
+    assert store.matching(["北京"]).holders == (3,)
+    assert store.citing(path=turns[0].citations[0].path) == ["t0", "t1", "t2"]
+    assert store.append(said("next"), conversation="c").order == 9
+    assert store.fork("c", at=2).turn_count == 2
+    store.close()
+
+
+_DATES = ["2026-01-01T00:00:00.000000+00:00"] * 2
+
+
+def _insert_version_1(db: sqlite3.Connection, key: int, turn: DialogTurn) -> None:
+    record = turn_record(turn)
+    cited, row = record.pop("citations"), {**record, "key": key, "number": record.pop("order")}
+    for name in ("order", "marks", "version"):
+        row.pop(name, None)
+    rows = [
+        ("turn", row),
+        *(("citation", {"turn": key, "position": n, **one}) for n, one in enumerate(cited)),
+    ]
+    for table, values in rows:
+        plain = {k: json.dumps(v) if isinstance(v, dict) else v for k, v in values.items()}
+        insert(db, table, plain)
+
+
 def test_an_old_sqlite_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_file.sqlite3, "sqlite_version_info", (3, 31, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 1))
     with pytest.raises(SettingsError, match=r"3\.37\.0"):
         SqliteTurnStore(path)
 
@@ -337,8 +381,12 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
     except ConversationMismatch:
         pass
     here = store.conversation("demo")
-    for n in range(50):
-        store.append(said(f"{sys.argv[2]}-{n}"), conversation=here.id)
+    for n in range(0, 1000, 5):
+        turns = [said(f"{sys.argv[2]}-{k}") for k in range(n, n + 5)]
+        if n % 2:
+            store.extend(turns, conversation=here.id)
+        for turn in turns:
+            store.append(turn, conversation=here.id)  # those just stored are known
     store.close()
     """
     children = [
@@ -348,10 +396,10 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
     store = SqliteTurnStore(path)
     turns = store.turns(store.conversation("demo").id)
     store.close()
-    assert [turn.order for turn in turns] == list(range(200))
+    assert [turn.order for turn in turns] == list(range(4000))
     for n in range(4):
         own = [turn.question for turn in turns if turn.question.startswith(f"{n}-")]
-        assert own == [f"{n}-{k}" for k in range(50)]
+        assert own == [f"{n}-{k}" for k in range(1000)]
 
 
 def _append_in_child(store: SqliteTurnStore, conversation: str, inherited: sqlite3.Connection) -> None:

@@ -163,7 +163,9 @@ def _shown_id(conversation: str) -> str:
 
 
 def _print_turn(turn: DialogTurn) -> None:
-    out(f"{number(turn)}. {turn.question}{'' if turn.complete else '  (broke off)'}")
+    broke_off = "" if turn.complete else "  (broke off)"
+    stale = "  (stale: the code has changed since)" if turn.freshness and turn.freshness.is_stale else ""
+    out(f"{number(turn)}. {turn.question}{broke_off}{stale}")
     if turn.standalone_question not in ("", turn.question):
         out(f"   searched as: {turn.standalone_question}")
     out(f"   {turn.id} · {turn.model}{_when(turn)}{_history(turn)}")

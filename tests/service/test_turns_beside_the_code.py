@@ -47,6 +47,7 @@ def test_a_cited_function_moves_and_is_re_anchored_then_changes_and_is_stale(ask
     write(asked, "import os\nimport hmac\n\n\n" + SIGN.replace("True", "False"))
     assert f"1. {QUESTION}  [changed]" in rag("turns", "check").out
     assert f"now changed → {PATH}:2-8 (80% of the lines are as they were)" in rag("turns", "show").out
+    assert f"1. {QUESTION}  (stale: the code has changed since)" in rag("turns", "show", "1").out
     assert "[fresh]" in rag("turns", "check", "--as-of", "HEAD~2").out
     missing = rag("turns", "check", "--as-of", "nowhere")
     assert missing.code == 2

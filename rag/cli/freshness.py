@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
+from rag.cli.chosen import Of, chosen, named, number, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
     errors_as_exit_codes,
@@ -20,9 +21,9 @@ from rag.cli.terminal import (
     say,
     settings_from,
 )
-from rag.errors import ConfigError, NotFound
+from rag.errors import ConfigError
 from rag.quoting import visible
-from rag.types import Citation, Conversation, DialogTurn, Freshness, Source, worst
+from rag.types import Citation, DialogTurn, Freshness, Source, worst
 
 if TYPE_CHECKING:
     from rag.service import Engine
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
 AsOf = Annotated[
     str | None,
     typer.Option("--as-of", metavar="COMMIT", help="Compare with this commit, tag or branch instead."),
-]
-Of = Annotated[
-    str | None,
-    typer.Option(
-        "--conversation", metavar="NAME", help="A conversation: its name or id; the last when left out."
-    ),
 ]
 
 
@@ -58,12 +53,12 @@ def check(
     from rag.service.freshness import checked
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        chosen = _conversation(engine, conversation)
-        turns = engine.turns.turns(chosen.id, namespace=engine.settings.namespace)
+        of = named(engine, conversation)
+        turns = engine.turns.turns(of.id, namespace=engine.settings.namespace)
         if not turns:
-            say(f"rag: the conversation {chosen.name or chosen.id} has no turns")
+            say(f"rag: the conversation {title(of)} has no turns")
             raise typer.Exit(NOTHING_FOUND)
-        found = checked(engine, turns, chosen.sources, as_of=as_of, refresh=True)
+        found = checked(engine, turns, of.sources, as_of=as_of, refresh=True)
         if json:
             out_json([check_json(turn) for turn in found])
             return
@@ -100,8 +95,8 @@ def about(
         if json:
             out_json([check_json(turn, pairs) for turn, pairs in found])
         for turn, pairs in found if not json else ():
-            title = _title(engine, turn)
-            print_check(turn, pairs, title=f"{title} " if title else "")
+            name = _name(engine, turn)
+            print_check(turn, pairs, name=f"{name} " if name else "")
         if not found:
             say(f"rag: no answer rests on {inside}{f':{line}' if line else ''} of {source.name}")
             raise typer.Exit(NOTHING_FOUND)
@@ -128,7 +123,8 @@ def replay(
 
     settings = settings_from(model=model, base_url=base_url, client=client, memory=memory)
     with errors_as_exit_codes(), opened_engine(settings, yes=yes) as engine:
-        result = ask_again(engine, _turn(engine, which, conversation), as_of=as_of)
+        (turn,) = chosen(engine, which, conversation)
+        result = ask_again(engine, turn, as_of=as_of)
         turn, answer = result.turn, result.answer
         difference = _difference(turn.answer, answer.text)
         if json:
@@ -143,7 +139,7 @@ def replay(
                 }
             )
             return
-        out(f"{_number(turn)}. {turn.question}")
+        out(f"{number(turn)}. {turn.question}")
         out("\n".join(difference) if difference else "   the answer is the same, word for word")
         out()
         for citation, found in result.lost:
@@ -172,7 +168,7 @@ def check_json(
     """A turn and what became of the citations it rests on."""
     return {
         "turn": turn.id,
-        "number": _number(turn),
+        "number": number(turn),
         "conversation": turn.conversation_id,
         "question": turn.question,
         "freshness": None if turn.freshness is None else turn.freshness.state,
@@ -181,12 +177,12 @@ def check_json(
 
 
 def print_check(
-    turn: DialogTurn, pairs: tuple[tuple[Citation, Freshness], ...] | None = None, *, title: str = ""
+    turn: DialogTurn, pairs: tuple[tuple[Citation, Freshness], ...] | None = None, *, name: str = ""
 ) -> None:
     """A turn's question with its state, then a line for each citation it rests on."""
     shown = turn.checked if pairs is None else pairs
     state = worst(check for _, check in shown).state if shown else "no sources"
-    out(f"{title}{_number(turn)}. {turn.question}  [{state}]")
+    out(f"{name}{number(turn)}. {turn.question}  [{state}]")
     for citation, found in shown:
         out(f"   {visible(str(citation))}  {visible(str(found))}")
 
@@ -202,32 +198,11 @@ def _difference(old: str, new: str) -> list[str]:
     return list(lines)
 
 
-def _conversation(engine: Engine, name: str | None) -> Conversation:
-    return engine.last_conversation() if name is None else engine.find_conversation(name)
-
-
-def _turn(engine: Engine, which: str, conversation: str | None) -> DialogTurn:
-    namespace = engine.settings.namespace
-    if not which.isdecimal():
-        return engine.turns.turn(which, namespace=namespace)
-    of = _conversation(engine, conversation)
-    turns = engine.turns.turns(of.id, namespace=namespace)
-    for turn in turns:
-        if _number(turn) == int(which):
-            return turn
-    numbers = ", ".join(str(_number(turn)) for turn in turns) or "none"
-    raise NotFound(f"the conversation {of.name or of.id} has no turn {which}; it has {numbers}")
-
-
-def _number(turn: DialogTurn) -> int:
-    return (turn.order or 0) + 1
-
-
-def _title(engine: Engine, turn: DialogTurn) -> str:
+def _name(engine: Engine, turn: DialogTurn) -> str:
     if not turn.conversation_id:
         return ""
     conversation = engine.turns.conversation(turn.conversation_id, namespace=turn.namespace)
-    return conversation.name or conversation.id[:8]
+    return title(conversation)
 
 
 def _place(text: str) -> tuple[str, int | None]:

@@ -128,8 +128,8 @@ def judge(history: History, scratch: Path) -> Iterator[Judged]:
     for old, new in history.pairs:
         before, after = files_at(clone, old), files_at(clone, new)
         assert before is not None and after is not None
-        old_files = dict(before.files.items() - after.files.items())
-        new_files = dict(after.files.items() - before.files.items())
+        old_files = dict(sorted(before.files.items() - after.files.items()))
+        new_files = dict(sorted(after.files.items() - before.files.items()))
         spans = spans_of(clone, old, old_files)
         random.Random(old).shuffle(spans)
         spans = spans[:SPANS_OF_A_PAIR]

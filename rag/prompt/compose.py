@@ -94,11 +94,12 @@ def compose(
         parts=list(parts),
         turns=list(turns) if "conversation_history" in template.variables else [],
     )
-    draft.begin()
-    draft.add_best_source()
-    draft.add_turns(int(draft.budget * _HISTORY_SHARE))
-    draft.add_sources()
-    draft.add_turns(draft.budget)
+    if not draft.add_everything():
+        draft.begin()
+        draft.add_best_source()
+        draft.add_turns(int(draft.budget * _HISTORY_SHARE))
+        draft.add_sources()
+        draft.add_turns(draft.budget)
     draft.add_parts()
     return draft.finished(len(hits), len(turns))
 
@@ -141,6 +142,17 @@ class _Draft:
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """What the text with these pieces costs."""
         return self.counter.count(self.render(hits, turns)[0])
+
+    def add_everything(self) -> bool:
+        """Put in all hits and turns at once, if they fit, as they most often do; else put in none."""
+        tokens = self.tokens(self.hits, self.turns)
+        if tokens > self.budget:
+            return False
+        self.best, self.left = self.hits[:1], self.budget - tokens
+        self.base_tokens = self.tokens(self.best) if self.parts else tokens
+        self.added += [("source", position) for position in range(len(self.hits))]
+        self.added += [("turn", position) for position in reversed(range(len(self.turns)))]
+        return True
 
     def begin(self) -> None:
         """See that the question fits."""

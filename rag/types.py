@@ -387,7 +387,7 @@ class DialogTurn:
         return worst(check for _, check in self.checked) if self.checks else None
 
     def at_present(self) -> DialogTurn:
-        """The turn with the citations that moved standing where the lines are now; the others as they were."""
+        """The turn with the citations that moved where their lines stand now; the others as they were."""
         now = list(self.citations)
         for n, check in enumerate(self.checks):
             if check.state == "moved":

@@ -26,8 +26,13 @@ INTERRUPTED = 130
 
 _NAME_WIDTH = 36  # an id
 
-_STAGES = {"scan": "looking for changes", "chunk": "reading", "embed": "embedding", "lists": "gathering", "write": "saving"}
-
+_STAGES = {
+    "scan": "looking for changes",
+    "chunk": "reading",
+    "embed": "embedding",
+    "lists": "gathering",
+    "write": "saving",
+}
 
 _CONTROL = {
     code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"

@@ -11,7 +11,8 @@
     │   │   ├── StoreTooNew      written by a newer version of rag
     │   │   ├── StoreOutdated    written by an older version of rag; it is made anew by itself
     │   │   ├── StoreBusy        another process is building or writing it
-    │   │   └── StoreUnwritable  no permission or no room on the disk
+    │   │   ├── StoreUnwritable  no permission or no room on the disk
+    │   │   └── StoreUnreachable the server that keeps it does not answer, or lets nobody in
     │   ├── DimensionMismatch    vectors and index disagree on their width
     │   ├── BackendMissing       an optional package is not installed
     │   ├── TemplateError        a template is missing, broken, or names an unknown variable
@@ -125,9 +126,23 @@ class StoreBusy(StoreError):
 class StoreUnwritable(StoreError):
     """The store cannot be written: no permission, or no room."""
 
+    def __init__(
+        self,
+        *,
+        path: str,
+        why: str,
+        mend: str = "free some room or point RAG_HOME at a folder that can be written",
+    ) -> None:
+        super().__init__(f"cannot write {path}: {why}; {mend}")
+        self.path, self.why = path, why
+
+
+class StoreUnreachable(StoreError):
+    """The server that keeps the store does not answer, or lets nobody in."""
+
     def __init__(self, *, path: str, why: str) -> None:
         super().__init__(
-            f"cannot write {path}: {why}; free some room or point RAG_HOME at a folder that can be written"
+            f"{path} cannot be reached: {why}; start the server, or correct the address (--memory, RAG_MEMORY)"
         )
         self.path, self.why = path, why
 

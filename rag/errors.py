@@ -142,7 +142,8 @@ class StoreUnreachable(StoreError):
 
     def __init__(self, *, path: str, why: str) -> None:
         super().__init__(
-            f"{path} cannot be reached: {why}; start the server, or correct the address (--memory, RAG_MEMORY)"
+            f"{path} cannot be reached: {why}; "
+            "start the server, or correct the address (--memory, RAG_MEMORY)"
         )
         self.path, self.why = path, why
 

@@ -21,6 +21,7 @@ SAID = {
     errors.StoreOutdated: ({"path": "/x.pkl", "found": 1, "supported": 2}, "rag index SOURCE --rebuild"),
     errors.StoreBusy: ({"path": "/x.pkl", "waited_s": 30}, "wait for it to end"),
     errors.StoreUnwritable: ({"path": "/x.pkl", "why": "no room"}, "RAG_HOME"),
+    errors.StoreUnreachable: ({"path": "redis://h:1/0", "why": "connection refused"}, "RAG_MEMORY"),
     errors.DimensionMismatch: ({"expected": 128, "got": 256}, "rag index SOURCE --rebuild"),
     errors.BackendMissing: (
         {"backend": "minilm", "missing": "onnxruntime", "extra": "minilm"},

@@ -3,9 +3,9 @@
 A question names things ("Kafka", "encrypt", `parse_range`) or paraphrases them in everyday words ("Why do I
 get a notice instead of gibberish?"). What it names and the best hits do not hold speaks against an answer,
 the rarer here the more; an everyday word that is missing says little, since code says it in words of its
-own. Six signals between 0 and 1 are
-weighed by a logistic model that was fitted on the dev questions; `python -m tests.benchmarks --only gate`
-fits it anew.
+own. How much a word names something was counted over the documentation of thousands of packages
+(data/specificity.txt). Six signals between 0 and 1 are weighed by a logistic model that was fitted on the dev
+questions; `python -m tests.benchmarks --only gate` fits it anew.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Signals(NamedTuple):
     """What speaks for and against an answer, each from 0 to 1.
 
     `unmet`: how much of what is named the best hits lack; `name`: the rarest such word that is written as a
-    name; `paraphrased`: how much is said in everyday words that they lack; `covered`: the share of all words
+    name; `paraphrased`: how much is said in plain words that they lack; `covered`: the share of all words
     that they hold, weighted by rarity; `lexical`: the best chunk's BM25 as a share of the most there can
     be for the question; `near`: the best chunk's cosine with it.
     """
@@ -66,7 +66,7 @@ class Weights:
     bias: float
 
 
-FITTED = Weights(-2.52, -2.62, 3.18, 2.56, 4.10, 6.16, -4.14)
+FITTED = Weights(-6.07, -1.24, 6.65, 1.79, 3.40, 5.54, -2.84)
 
 
 def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED) -> Confidence:
@@ -76,7 +76,8 @@ def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED
     embedder may understand it: it is taken as answered.
     """
     asked = _asked(searchers, found)
-    lacking = sorted((word for word in asked if word.specific and word.lack > 0), key=lambda w: -w.lack)
+    named = [word for word in asked if word.specific >= 0.5 and word.lack > 0]
+    lacking = sorted(named, key=lambda word: -word.lack)
     value = _probability(_signals(searchers, found, asked), weights) if found.hits else 0.0
     if found.hits and _foreign(searchers, found.sought.question.text):
         value = 1.0
@@ -98,13 +99,13 @@ def signals(searchers: Sequence[Searcher], found: Found) -> Signals:
 class _Word:
     """A word of the question: how rare it is here, and how much of it the best hits hold, from 0 to 1.
 
-    `specific` words name something, everyday ones do not; `named` ones are written as names.
+    `specific` is how much it names something, from 0 to 1; `named` ones are written as names.
     """
 
     text: str
     rarity: float
     held: float
-    specific: bool
+    specific: float
     named: bool
     absent: bool
 
@@ -114,8 +115,8 @@ class _Word:
 
 
 def _signals(searchers: Sequence[Searcher], found: Found, asked: Sequence[_Word]) -> Signals:
-    unmet = sum(word.lack for word in asked if word.specific)
-    paraphrased = sum(word.lack for word in asked if not word.specific)
+    unmet = sum(word.lack * word.specific for word in asked)
+    paraphrased = sum(word.lack * (1 - word.specific) for word in asked)
     rarity = sum(word.rarity for word in asked)
     return Signals(
         unmet=1 - math.exp(-unmet),
@@ -170,7 +171,7 @@ def _asked(searchers: Sequence[Searcher], found: Found) -> list[_Word]:
             text=match[0],
             rarity=_mean([_rarity(chunks, count[term]) for term in parts]),
             held=_held(parts, {term: _rarity(chunks, count[term]) for term in parts}, held),
-            specific=named or not _everyday().issuperset(parts),
+            specific=1.0 if named else max(_specificity().get(part, 1.0) for part in parts),
             named=named,
             absent=not count[parts[-1]] and parts[-1] not in held,
         )
@@ -217,15 +218,25 @@ def _names(text: str) -> set[int]:
 
 
 def _foreign(searchers: Sequence[Searcher], text: str) -> bool:
-    """Whether a question has no common English word, and the embedder may understand it all the same."""
+    """Whether most words of a question are not English, and the embedder may understand it all the same."""
     if any(isinstance(searcher.embedder, BagEmbedder) for searcher in searchers):
         return False
     said = _WORD.findall(text)
-    return len(said) > 2 and not any(is_stop_word(w) or _everyday().issuperset(terms(w)) for w in said)
+    if len(said) <= 2 or any(is_stop_word(word) for word in said):
+        return False
+    return 2 * sum(_is_english(word) for word in said) <= len(said)
+
+
+def _is_english(word: str) -> bool:
+    return any(_specificity().get(term, 1.0) < 0.5 for term in terms(word))
 
 
 @cache
-def _everyday() -> frozenset[str]:
-    """The terms of everyday English."""
-    lines = shipped("data/everyday.txt").read_text(encoding="utf-8").splitlines()
-    return frozenset(terms(" ".join(line for line in lines if not line.startswith("#"))))
+def _specificity() -> dict[str, float]:
+    """How much a term names something, from 0 to 1; terms that are left out do."""
+    found: dict[str, float] = {}
+    for line in shipped("data/specificity.txt").read_text(encoding="utf-8").splitlines():
+        tenths, *said = line.split()
+        if tenths.isdigit():
+            found |= dict.fromkeys(said, int(tenths) / 10)
+    return found

@@ -128,6 +128,7 @@ class StoreMovesContract:
     ) -> None:
         filled(store, clock)
         lines = over_json(store.dump())
+        bad: Any
         for bad in ({}, {"turn": {}}, {"turn": None}, {"conversation": {"id": "x"}}, {"record": {}}, 7):
             with pytest.raises(ValueError, match="no line of an export"):
                 other_store.restore([*lines, bad])

@@ -51,11 +51,9 @@ def everything(store: TurnStore, *conversations: str, namespace: str = "") -> li
     """Turns and messages that these conversations show, each once."""
     found: dict[tuple[type, str], DialogTurn | Message] = {}
     for each in conversations:
-        for item in (
-            *store.turns(each, namespace=namespace),
-            *store.messages(each, namespace=namespace),
-        ):
-            found[type(item), item.id] = item
+        shown: list[DialogTurn | Message] = [*store.turns(each, namespace=namespace)]
+        shown += store.messages(each, namespace=namespace)
+        found |= {(type(item), item.id): item for item in shown}
     return list(found.values())
 
 

@@ -27,8 +27,9 @@ from rag.settings import Settings
 from tests.benchmarks.bench import QUESTIONS, Bench, show
 from tests.benchmarks.quality import repositories_of
 
-REFUSED = 0.04
-"""The share of answerable questions that may be refused where the weights are fitted: 5 % is the promise."""
+REFUSED = 0.03
+"""The share of answerable questions that may be refused where the weights are fitted. The promise is 5 %: new
+repositories are refused more than those fitted on."""
 RIDGE = 0.05
 
 Numbers = npt.NDArray[np.float64]

@@ -62,7 +62,7 @@ def test_what_a_small_repository_holds_is_found(judged, question):
         ("Where is parse_yaml_manifest defined?", "parse_yaml_manifest"),
         ("How is the LDAP directory queried?", "LDAP"),
         ("How are uploaded images resized?", "images"),
-        ("Which class trains the neural network?", "neural"),
+        ("Which class trains the neural network?", "network"),
     ],
 )
 def test_what_it_does_not_hold_is_not_found_and_the_missing_word_is_named(judged, question, absent):

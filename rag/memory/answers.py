@@ -1,0 +1,185 @@
+"""Answers given before, for questions that mean the same: a cache in any store that keeps records.
+
+    cache = AnswerCache(store, namespace="ada")
+    cache.put("Where is the token set?", "In `sign` [1].", scope={"repository": "api"})
+    cache.get("Can you tell me where the token gets set", scope={"repository": "api"})
+
+An entry is one record, found by one look-up: its key is a hash of the scope and of what the question means
+(`rag.memory.likeness`), so the time does not grow with the number of entries. A scope is whatever else an
+answer depends on; another scope never sees the entry. Whether an entry still holds is for the caller to say
+(`valid`): this module knows no repository.
+
+Hits, misses and entries that were found and did not hold any more (stale) are counted in the store, for all
+processes that share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from rag.memory.likeness import meaning
+from rag.ports import Clock, RecordStore
+from rag.types import Citation, now_utc
+
+SHELF = "answer"
+COUNTS = "answer-count"
+TTL_S = 86_400.0
+"""A day: how long an answer that nothing contradicts is given again."""
+
+Outcome = Literal["hit", "miss", "stale"]
+Scope = Mapping[str, Any]
+Valid = Callable[["CachedAnswer"], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class CachedAnswer:
+    """An answer that was given. `key` is its record's, `turn` the turn it was given in, "" for none.
+
+    `citations` are all sources that were shown for it, `index` names the state of what was searched.
+    """
+
+    key: str
+    question: str
+    answer: str
+    created: datetime
+    scope: Scope = field(default_factory=dict)
+    citations: tuple[Citation, ...] = ()
+    model: str = ""
+    turn: str = ""
+    index: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """Entries there are now, and what became of all look-ups since they are counted."""
+
+    entries: int = 0
+    hits: int = 0
+    misses: int = 0
+    stale: int = 0
+
+    @property
+    def lookups(self) -> int:
+        """How often an answer was looked for."""
+        return self.hits + self.misses + self.stale
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of look-ups that found an answer that holds; 0 before the first."""
+        return self.hits / self.lookups if self.lookups else 0.0
+
+
+class AnswerCache:
+    """The cached answers of one namespace.
+
+    Args:
+        store: keeps them; every memory backend does.
+        namespace: whose they are; another's are never seen.
+        ttl_s: how long an answer is kept; None for ever.
+        clock: dates the entries.
+        alike: what a question means, as text: two questions share an answer when it is equal.
+    """
+
+    def __init__(
+        self,
+        store: RecordStore,
+        *,
+        namespace: str = "",
+        ttl_s: float | None = TTL_S,
+        clock: Clock = now_utc,
+        alike: Callable[[str], str] = meaning,
+    ) -> None:
+        self._store, self._namespace = store, namespace
+        self._ttl_s, self._clock, self._alike = ttl_s, clock, alike
+
+    def get(
+        self, question: str, *, scope: Scope | None = None, valid: Valid | None = None
+    ) -> CachedAnswer | None:
+        """The answer to a question that means the same, in this scope; None when there is none that holds.
+
+        The look-up is counted. An entry that is not `valid` is removed.
+        """
+        found = self.find(question, scope=scope)
+        if found is not None and valid is not None and not valid(found):
+            self.drop(found)
+            self.count("stale")
+            return None
+        self.count("miss" if found is None else "hit")
+        return found
+
+    def put(
+        self,
+        question: str,
+        answer: str,
+        *,
+        scope: Scope | None = None,
+        citations: tuple[Citation, ...] = (),
+        model: str = "",
+        turn: str = "",
+        index: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> CachedAnswer:
+        """Keep an answer, in the place of an older one to a question that means the same in this scope.
+
+        Raises:
+            TypeError, ValueError: scope or metadata are not JSON.
+        """
+        key = self._key(question, scope or {})
+        created = self._clock()
+        entry = CachedAnswer(
+            key, question, answer, created, scope or {}, citations, model, turn, index, metadata or {}
+        )
+        record = {**asdict(entry), "created": created.isoformat()}
+        del record["key"]
+        value = zlib.compress(json.dumps(record, allow_nan=False).encode())
+        self._store.put_records({key: value}, shelf=SHELF, namespace=self._namespace, ttl_s=self._ttl_s)
+        return entry
+
+    def find(self, question: str, *, scope: Scope | None = None) -> CachedAnswer | None:
+        """As `get`, of any entry, and nothing is counted."""
+        key = self._key(question, scope or {})
+        found = self._store.records([key], shelf=SHELF, namespace=self._namespace)
+        return _entry(key, found[key]) if key in found else None
+
+    def count(self, outcome: Outcome) -> None:
+        """Count what a look-up came to."""
+        self._store.increment_record(outcome, shelf=COUNTS, namespace=self._namespace)
+
+    def drop(self, entry: CachedAnswer) -> bool:
+        """Remove an entry; False when it was gone."""
+        return bool(self._store.delete_records([entry.key], shelf=SHELF, namespace=self._namespace))
+
+    def entries(self) -> list[CachedAnswer]:
+        """All entries, the newest first."""
+        found = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
+        entries = [_entry(key, value) for key, value in found]
+        return sorted(entries, key=lambda entry: (entry.created, entry.key), reverse=True)
+
+    def clear(self) -> int:
+        """Remove all entries; return how many there were. The counts stay."""
+        return self._store.delete_records(shelf=SHELF, namespace=self._namespace)
+
+    def stats(self) -> CacheStats:
+        """How many entries there are, and what look-ups came to."""
+        counts = self._store.records(("hit", "miss", "stale"), shelf=COUNTS, namespace=self._namespace)
+        hits, misses, stale = (int(counts.get(outcome, b"0")) for outcome in ("hit", "miss", "stale"))
+        entries = self._store.count_records(shelf=SHELF, namespace=self._namespace)
+        return CacheStats(entries, hits, misses, stale)
+
+    def _key(self, question: str, scope: Scope) -> str:
+        parts = json.dumps([scope, self._alike(question)], sort_keys=True, allow_nan=False)
+        return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _entry(key: str, value: bytes) -> CachedAnswer:
+    record = json.loads(zlib.decompress(value))
+    record["created"] = datetime.fromisoformat(record["created"])
+    record["citations"] = tuple(Citation(**citation) for citation in record["citations"])
+    return CachedAnswer(key=key, **record)

@@ -21,7 +21,7 @@ from rag.analysis import is_stop_word, terms
 from rag.ports import BagEmbedder
 from rag.resources import shipped
 from rag.retrieval.dense import cosines, embed_question, nearest
-from rag.retrieval.lexical import K1, bm25, idf
+from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.search import Found, Searcher
 from rag.types import Confidence, Hit
 
@@ -138,7 +138,8 @@ def _lexical(searcher: Searcher, found: Found) -> float:
     """The best chunk's BM25 for the question's own words, as a share of the most that BM25 can give."""
     own = found.sought.question.terms
     index = searcher.index
-    most = sum(weight * idf(index, len(index.postings(term).chunks)) for term, weight in own.items())
+    rarity = Rarity([index])
+    most = sum(weight * rarity(term) for term, weight in own.items())
     best = float(bm25(index, own).max(initial=0.0))
     return min(best / (most * (K1 + 1)), 1.0) if most else 0.0
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from rag.analysis import TermBags
 from rag.ports import BagEmbedder, ChunkIndex, Embedder, VectorIndex, Vectors
-from rag.retrieval.lexical import term_idfs
+from rag.retrieval.lexical import Rarity
 
 
 def embed_question(embedder: Embedder, index: ChunkIndex, text: str, terms: Mapping[str, float]) -> Vectors:
@@ -27,7 +27,7 @@ def embed_question(embedder: Embedder, index: ChunkIndex, text: str, terms: Mapp
         body=np.ones(count, np.uint16),
         head=np.zeros(count, np.uint16),
     )
-    idf = np.asarray(list(term_idfs(index, terms).values()), np.float32)
+    idf = np.asarray(list(Rarity([index]).of(terms).values()), np.float32)
     return np.asarray(embedder.embed_bags(bag, idf, role="query")[0])
 
 

@@ -12,7 +12,7 @@ scoring all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,15 +34,31 @@ _NEARLY = 1 - 1e-5
 """Sums of float32 in another order differ by less; a chunk so near to the bound is looked at."""
 
 
-def idf(index: ChunkIndex, document_frequency: int) -> float:
-    """log(1 + (N - df + 1/2) / (df + 1/2)), the positive form that Lucene uses."""
-    rest = max(index.live_count - document_frequency, 0)
-    return float(np.log1p((rest + 0.5) / (document_frequency + 0.5)))
+class Rarity:
+    """Inverse document frequency of terms in stores that are searched together.
 
+    log(1 + (N - df + 1/2) / (df + 1/2)), the positive form that Lucene uses, over all chunks of all stores.
+    By its own counts a large store would take a word for rare that it seldom says, and outdo with it the
+    small store whose matter the word is.
+    """
 
-def term_idfs(index: ChunkIndex, terms: Mapping[str, float]) -> dict[str, float]:
-    """Inverse document frequency of each term."""
-    return {term: idf(index, len(index.postings(term).chunks)) for term in terms}
+    def __init__(self, indexes: Sequence[ChunkIndex]) -> None:
+        self._indexes = indexes
+        self._chunks = sum(index.live_count for index in indexes)
+        self._known: dict[str, float] = {}
+
+    def __call__(self, term: str) -> float:
+        """The rarity of a term; the highest there is for one that stands nowhere."""
+        value = self._known.get(term)
+        if value is None:
+            found = sum(len(index.postings(term).chunks) for index in self._indexes)
+            value = float(np.log1p((max(self._chunks - found, 0) + 0.5) / (found + 0.5)))
+            self._known[term] = value
+        return value
+
+    def of(self, terms: Iterable[str]) -> dict[str, float]:
+        """The rarity of each term."""
+        return {term: self(term) for term in terms}
 
 
 class Bm25:
@@ -51,13 +67,15 @@ class Bm25:
     False when no chunk holds any of the terms.
     """
 
-    def __init__(self, index: ChunkIndex, terms: Mapping[str, float]) -> None:
+    def __init__(self, index: ChunkIndex, terms: Mapping[str, float], rarity: Rarity | None = None) -> None:
+        """`rarity` is that of all stores searched together; None counts in this one alone."""
+        rarity = rarity or Rarity([index])
         self._index = index
         self._rest: list[tuple[float, Postings]] = []
         for term, weight in terms.items():
             found = index.postings(term)
             if len(found.chunks) and weight > 0:
-                self._rest.append((weight * idf(index, len(found.chunks)) * (K1 + 1), found))
+                self._rest.append((weight * rarity(term) * (K1 + 1), found))
         self._rest.sort(key=lambda pair: -pair[0])
         self._any = bool(self._rest)
         self._total = np.zeros(len(index), np.float32)

@@ -152,16 +152,16 @@ def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], 
 
 
 def file_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal) -> Signal:
-    """How much the other chunks of the same file say too: the sum of the file's five best, scaled."""
+    """How much the other chunks of the same file say too: the sum of the file's five best."""
     files = index.file[chunks]
     among_best = _place_in_file(files, chunks, relevance) < 5
     sums = np.bincount(files, weights=np.where(among_best, relevance, 0), minlength=1)
-    values = sums[files].astype(np.float32)
-    return scaled(values, float(values.max(initial=0.0)))
+    values: Signal = sums[files].astype(np.float32)
+    return values
 
 
 def about_signal(index: ChunkIndex, chunks: Chunks, query: Vectors) -> Signal:
-    """What the whole file is about: the mean nearness of all its chunks to the question, scaled.
+    """What the whole file is about: the mean nearness of all its chunks to the question.
 
     Looked at for the first files only of the chunks in the order given, 0 for the others.
     """
@@ -175,7 +175,7 @@ def about_signal(index: ChunkIndex, chunks: Chunks, query: Vectors) -> Signal:
     mean = scaled((np.add.reduceat(near, start) / count).astype(np.float32), 1.0)
     row = np.minimum(np.searchsorted(opened, files), len(opened) - 1)
     values: Signal = np.where(opened[row] == files, mean[row], np.float32(0))
-    return scaled(values, float(values.max(initial=0.0)))
+    return values
 
 
 def _place_in_file(files: npt.NDArray[np.int32], chunks: Chunks, scores: Signal) -> npt.NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from rag.ports import BagEmbedder, ChunkIndex, Embedder, VectorIndex, Vectors
 from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
-from rag.retrieval.lexical import Bm25, term_idfs
+from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.question import last_part, understand
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
 from rag.retrieval.synonyms import synonyms
@@ -67,13 +67,27 @@ class _Gathered:
     named: rank.Signal
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The best candidates of one store, to be looked at closely.
+
+    `legs` are weighted and on one scale with other stores'; `file` and `about` are not yet.
+    """
+
+    gathered: _Gathered
+    chunks: rank.Chunks
+    legs: dict[str, rank.Signal]
+    file: rank.Signal
+    about: rank.Signal
+
+
 def search(
     searchers: Sequence[Searcher], question: str, *, past: Sequence[Exchange] = (), k: int = 10
 ) -> Found:
     """Find the k best chunks for a question in one or more stores, best first.
 
     Fewer come back when fewer have anything to do with the question. Scores of several stores are on one
-    scale: the legs are divided by their best over all stores.
+    scale: words are as rare as in all of them, and signals are divided by their best over all.
 
     Args:
         searchers: the stores.
@@ -86,10 +100,12 @@ def search(
     known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]
     read = replace(read, terms=dict.fromkeys(known, COMPOUND) | read.terms)
     sought = in_context(read, past, carry)
-    gathered = [_gather(searcher, sought) for searcher in searchers]
-    best_lexical = max((float(g.lexical.max(initial=0.0)) for g in gathered), default=0.0)
-    best_dense = max((float(g.dense.max(initial=0.0)) for g in gathered), default=0.0)
-    hits = [hit for g in gathered for hit in _rank(g, sought, best_lexical, best_dense, k)]
+    rarity = Rarity([searcher.index for searcher in searchers])
+    gathered = [_gather(searcher, sought, rarity) for searcher in searchers]
+    best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
+    judged = [_judge(g, best_lexical, best_dense, k) for g in gathered if len(g.chunks)]
+    best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
+    hits = [hit for j in judged for hit in _rank(j, sought, rarity, best_file, best_about, k)]
     hits.sort(key=lambda hit: -hit.score)
     return Found(tuple(hits[:k]), sought)
 
@@ -108,12 +124,12 @@ def search_in_turn(
     return search(searchers, question, past=past, k=k)
 
 
-def _gather(searcher: Searcher, sought: Sought) -> _Gathered:
+def _gather(searcher: Searcher, sought: Sought, rarity: Rarity) -> _Gathered:
     """What each leg proposes, and both legs' numbers for all of it."""
     index = searcher.index
-    lexical = Bm25(index, sought.terms)
+    lexical = Bm25(index, sought.terms, rarity)
     own = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
-    alike = synonyms(index, own)
+    alike = synonyms(index, own, rarity)
     query = _query_vector(searcher, sought)
     if isinstance(searcher.embedder, BagEmbedder) and not lexical:
         # Not one word of the question stands anywhere: what such an embedder finds near is chance.
@@ -130,39 +146,51 @@ def _gather(searcher: Searcher, sought: Sought) -> _Gathered:
         alike=alike,
         chunks=chunks,
         lexical=lexical.scores(chunks),
-        synonym=Bm25(index, alike).scores(chunks),
+        synonym=Bm25(index, alike, rarity).scores(chunks),
         dense=cosines(index, chunks, query),
         named=is_named,
     )
 
 
-def _rank(gathered: _Gathered, sought: Sought, best_lexical: float, best_dense: float, k: int) -> list[Hit]:
-    """The k best candidates of one store as hits, best first."""
+def _judge(gathered: _Gathered, best_lexical: float, best_dense: float, k: int) -> _Judged:
+    """The candidates that are worth a closer look, best first by both legs; at least one was gathered."""
     index, weights = gathered.searcher.index, gathered.searcher.weights
-    if not len(gathered.chunks):
-        return []
-    lexical = weights.lexical * rank.scaled(gathered.lexical, best_lexical)
-    synonym = weights.synonym * rank.scaled(gathered.synonym, best_lexical)
-    dense = weights.dense * rank.scaled(gathered.dense, best_dense)
-    relevance = lexical + synonym + dense
-    judged = np.argsort(-(relevance + gathered.named), kind="stable")[: max(JUDGED, 3 * k)]
-    chunks, relevance = gathered.chunks[judged], relevance[judged]
-    wanted = {term: idf * sought.terms[term] for term, idf in term_idfs(index, sought.terms).items()}
-    total = sum(wanted.values()) or 1.0
-    meant = {term: idf * gathered.alike[term] for term, idf in term_idfs(index, gathered.alike).items()}
-    wanted = {term: ALIKE * idf for term, idf in meant.items()} | wanted
-    names = [index.name(chunk) for chunk in chunks.tolist()]
     legs = {
-        "lexical": lexical[judged],
-        "synonym": synonym[judged],
-        "dense": dense[judged],
+        "lexical": weights.lexical * rank.scaled(gathered.lexical, best_lexical),
+        "synonym": weights.synonym * rank.scaled(gathered.synonym, best_lexical),
+        "dense": weights.dense * rank.scaled(gathered.dense, best_dense),
+    }
+    relevance = legs["lexical"] + legs["synonym"] + legs["dense"]
+    judged = np.argsort(-(relevance + gathered.named), kind="stable")[: max(JUDGED, 3 * k)]
+    chunks = gathered.chunks[judged]
+    return _Judged(
+        gathered=gathered,
+        chunks=chunks,
+        legs={name: leg[judged] for name, leg in legs.items()},
+        file=rank.file_signal(index, chunks, relevance[judged]),
+        about=rank.about_signal(index, chunks, gathered.query),
+    )
+
+
+def _rank(
+    judged: _Judged, sought: Sought, rarity: Rarity, best_file: float, best_about: float, k: int
+) -> list[Hit]:
+    """The k best candidates of one store as hits, best first."""
+    gathered, chunks = judged.gathered, judged.chunks
+    index, weights, carry = gathered.searcher.index, gathered.searcher.weights, gathered.searcher.carry
+    wanted = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
+    total = sum(wanted.values()) or 1.0
+    meant = {term: ALIKE * weight * rarity(term) for term, weight in gathered.alike.items()}
+    wanted = meant | wanted
+    names = [index.name(chunk) for chunk in chunks.tolist()]
+    legs = judged.legs | {
         "symbol": weights.symbol * rank.symbol_signal(names, wanted, total),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
         "path": weights.path * rank.path_signal(index, chunks, wanted, total),
-        "file": weights.file * rank.file_signal(index, chunks, relevance),
-        "about": weights.about * rank.about_signal(index, chunks, gathered.query),
-        "near": near_signal(index, chunks, sought, gathered.searcher.carry),
-        "uses": uses_signal(index, chunks, sought, gathered.searcher.carry),
+        "file": weights.file * rank.scaled(judged.file, best_file),
+        "about": weights.about * rank.scaled(judged.about, best_about),
+        "near": near_signal(index, chunks, sought, carry),
+        "uses": uses_signal(index, chunks, sought, carry),
     }
     scores = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     scores *= rank.kind_factor(index, chunks, names, sought.question, weights)
@@ -173,6 +201,11 @@ def _rank(gathered: _Gathered, sought: Sought, best_lexical: float, best_dense: 
         given = {name: round(float(values[i]), 4) for name, values in legs.items() if values[i]}
         hits.append(index.hit(int(chunks[i]), float(scores[i]), given))
     return hits
+
+
+def _best(signals: Iterable[rank.Signal]) -> float:
+    """The best value there is in any store, at least 0."""
+    return max((float(signal.max(initial=0.0)) for signal in signals), default=0.0)
 
 
 def _query_vector(searcher: Searcher, sought: Sought) -> Vectors:

@@ -16,7 +16,7 @@ import numpy as np
 from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.resources import shipped
-from rag.retrieval.lexical import idf
+from rag.retrieval.lexical import Rarity
 
 _FEW = 4
 """A word with more synonyms says less about each."""
@@ -24,7 +24,7 @@ _NAMED_SHARE = 0.003
 """A word that stands in the names of so many of the chunks is half one of the repository's own."""
 
 
-def synonyms(index: ChunkIndex, wanted: Mapping[str, float]) -> dict[str, float]:
+def synonyms(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity) -> dict[str, float]:
     """Terms of the repository that mean what the wanted ones do, with weights up to those of the wanted.
 
     A word that the repository itself uses in names needs its synonyms less; a synonym that is rarer than the
@@ -38,12 +38,10 @@ def synonyms(index: ChunkIndex, wanted: Mapping[str, float]) -> dict[str, float]
         if not others:
             continue
         own = index.postings(term)
-        rarity = idf(index, len(own.chunks))
         share = weight * sqrt(_FEW / max(len(others), _FEW)) / (1 + np.count_nonzero(own.head) / many)
         for other in others:
-            count = 0 if other in wanted else len(index.postings(other).chunks)
-            if count:
-                fair = share * min(1.0, rarity / max(idf(index, count), 1e-6))
+            if other not in wanted and len(index.postings(other).chunks):
+                fair = share * min(1.0, rarity(term) / max(rarity(other), 1e-6))
                 found[other] = max(found.get(other, 0.0), fair)
     return found
 

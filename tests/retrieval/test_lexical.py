@@ -96,3 +96,16 @@ def test_a_name_counts_more_than_a_mention(tmp_path):
     store = write_texts(files, checkout, tmp_path / "s.pkl", HashingEmbedder(16), Options())
     named, mentioned = lexical.bm25(store, dict.fromkeys(terms("expiry"), 1.0))
     assert named > mentioned > 0
+
+
+def test_words_are_as_rare_in_two_stores_as_in_one_with_all(tmp_path: Path):
+    def written(name: str, texts: list[str]) -> Store:
+        files = [SourceFile(f"{n}", t, blob_id(t.encode()), "text", "code") for n, t in enumerate(texts)]
+        checkout = Checkout(Source(str(tmp_path)), tmp_path)
+        return write_texts(files, checkout, tmp_path / name, HashingEmbedder(16), Options())
+
+    apart = lexical.Rarity([written("a", TEXTS[:2]), written("b", TEXTS[2:])])
+    whole = lexical.Rarity([written("c", TEXTS)])
+    words = ("session", "token", "unheard")
+    assert apart.of(words) == whole.of(words)
+    assert whole("session") < whole("unheard")

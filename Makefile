@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 help:
 	@echo "make demo    set up, index a real repository, ask it: no key, no server"
 	@echo "make test    set up and run every test"
-	@echo "make test-clients   try the server with other people's programs"
+	@echo "make test-clients   try it with other people's programs and frameworks (test-clients-NAME for one)"
 	@echo "make check   lint and types"
 	@echo "make bench   measure (ONLY=name for one); all on one page in .bench/report.html"
 	@echo "make clean   remove what the others made"
@@ -35,15 +35,22 @@ $(VENV)/.installed-check: pyproject.toml | $(BIN)/python
 	$(PIP) install --editable '.[check]'
 	@touch $@
 
-# Programs of others have an environment of their own, so that theirs and our packages do not decide for each other.
+# Programs and frameworks of others have environments of their own, so that theirs and our packages, and
+# theirs among each other, do not decide for each other: one for each folder of tests/clients.
 CLIENTS ?= $(VENV)-clients
-$(CLIENTS)/.installed: tests/clients/requirements.txt
-	$(PYTHON) -m venv $(CLIENTS)
-	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
+CLIENT_SETS := $(patsubst tests/clients/%/requirements.txt,%,$(wildcard tests/clients/*/requirements.txt))
+
+$(CLIENTS)/%/.installed: tests/clients/%/requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-test-clients: $(VENV)/.installed-test $(CLIENTS)/.installed
-	RAG_COMMAND=$(abspath $(BIN))/rag $(CLIENTS)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients $(ARGS)
+.PRECIOUS: $(CLIENTS)/%/.installed
+
+test-clients: $(CLIENT_SETS:%=test-clients-%)
+
+test-clients-%: $(CLIENTS)/%/.installed $(VENV)/.installed-test
+	RAG_COMMAND=$(abspath $(BIN))/rag $(CLIENTS)/$*/bin/python -m pytest -c tests/clients/pytest.ini tests/clients/$* $(ARGS)
 
 demo: $(VENV)/.installed
 	@sh data/demo/run.sh $(abspath $(BIN))

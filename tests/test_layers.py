@@ -29,7 +29,7 @@ MAY = {
 }
 MAY["database"] |= {"corpus"}
 MAY["component"] = (MAY["component"] | {"memory"}) - {"backends"}
-MAY["adapters"] |= {"memory"}
+MAY["adapters"] |= {"memory", "prompt"}
 MAY["wiki"] = (MAY["wiki"] | {"corpus", "answer"}) - {"cli", "__main__", "serve", "evaluation", "adapters"}
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
+SAMPLE = Path(__file__).resolve().parents[3] / "data" / "sample_repo"
 COMMAND = os.environ.get("RAG_COMMAND", "rag")
 
 

@@ -1,0 +1,110 @@
+"""One conversation of a store as adapters hold it: opened when first needed, begun with a first message."""
+
+from __future__ import annotations
+
+import threading
+from urllib.parse import urlsplit
+
+from rag.errors import ConversationMismatch, NotFound
+from rag.memory.messages import MessageMemory
+from rag.ports import MemoryStore
+from rag.service import Engine
+from rag.settings import Settings, load_settings
+from rag.types import Conversation, Message
+
+IN_PROCESS = "memory:"
+"""The store that is gone with the object, and touches nothing of the user's."""
+
+
+class StoredConversation:
+    """A conversation that is looked up anew for each call: others may write to it, or delete it.
+
+    One that has been deleted, or has expired, is empty, and begun again with the next message. Safe to use
+    from several threads.
+
+    Args:
+        memory: the URL of a store, "" for the one that the user's settings name, or an open store, which is
+            not closed here.
+        name: the conversation's name, or the id of one that is there; "" begins one without a name.
+        namespace: whose conversation it is.
+
+    Raises:
+        SettingsError: the URL is of no store that we know; raised with the first call.
+    """
+
+    def __init__(self, memory: str | MemoryStore = IN_PROCESS, name: str = "", namespace: str = "") -> None:
+        self._memory, self.name, self.namespace = memory, name, namespace
+        self._id = ""
+        self._engine: Engine | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def address(self) -> str:
+        """The URL it was opened by, without the password; "memory:" for a store that was given open."""
+        if not isinstance(self._memory, str):
+            return IN_PROCESS
+        parts = urlsplit(self._memory)
+        if parts.password is None:
+            return self._memory
+        user, host = parts.username or "", parts.netloc.rpartition("@")[2]
+        return parts._replace(netloc=f"{user}@{host}").geturl()
+
+    @property
+    def is_kept_elsewhere(self) -> bool:
+        """Whether the conversation is still there, under its name and address, for another object."""
+        return bool(self.name) and self.address != IN_PROCESS
+
+    @property
+    def store(self) -> MemoryStore:
+        """Where the messages are."""
+        if not isinstance(self._memory, str):
+            return self._memory
+        with self._lock:
+            if self._engine is None:
+                url = self._memory
+                self._engine = Engine(Settings(memory=url) if url else load_settings())
+            return self._engine.turns
+
+    def at_present(self) -> MessageMemory:
+        """The messages as they are now; its conversation is None before the first."""
+        return MessageMemory(self.store, self._found(), namespace=self.namespace)
+
+    def begun(self) -> MessageMemory:
+        """The messages, with the conversation made in the store if it is not there yet."""
+        with self._lock:
+            memory = self.at_present()
+            if memory.conversation is None:
+                memory.conversation = self._begin()
+                self._id = memory.conversation.id
+            return memory
+
+    def messages(self) -> list[Message]:
+        """The messages, oldest first, without a summary."""
+        return self.at_present().get_memory(prepend_summary=False)
+
+    def refer_to(self, conversation: Conversation | None) -> None:
+        """Go on with another conversation of the store; None begins one without a name."""
+        self._id, self.name = (conversation.id, conversation.name) if conversation else ("", "")
+
+    def close(self) -> None:
+        """Close the store, if it was opened here and is not in this process; the next call opens it again."""
+        with self._lock:
+            if self._engine is not None and self._memory != IN_PROCESS:
+                self._engine.close()
+                self._engine = None
+
+    def _found(self) -> Conversation | None:
+        for named in filter(None, (self._id, self.name)):
+            try:
+                found = self.store.conversation(named, namespace=self.namespace)
+            except NotFound:
+                continue
+            self._id = found.id
+            return found
+        return None
+
+    def _begin(self) -> Conversation:
+        try:
+            return self.store.create_conversation(namespace=self.namespace, name=self.name)
+        except ConversationMismatch:  # another process has begun it meanwhile
+            return self.store.conversation(self.name, namespace=self.namespace)

@@ -1,0 +1,101 @@
+"""Questions to repositories, for adapters that answer with chunks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rag.retrieval.search import Searcher, search_in_turn
+from rag.service import Engine, locate
+from rag.settings import Settings, load_settings
+from rag.types import Hit
+
+_SPARING = 20.0
+"""Looking for changes takes at most one part in this many of the time."""
+_CARRIED = 5
+"""How many of the questions before it a question is understood in the light of."""
+
+
+class RepositorySearch:
+    """Finds chunks of repositories, which are indexed with the first question and kept up to date.
+
+    With each question it is looked whether files have changed, but not so often that looking would take
+    more than a twentieth of the time. Safe to use from several threads.
+
+        >>> search = RepositorySearch("data/sample_repo")
+        >>> search.search("Where is a token checked?")[0].path
+        'snip/auth.py'
+
+    Args:
+        sources: paths or git URLs.
+        ref: a branch, tag or commit of them all; None is the work tree, or a URL's default branch.
+        k: how many chunks are found, at least 1.
+        settings: which embedder and home folder; None is what the user has configured.
+    """
+
+    def __init__(
+        self,
+        sources: str | Sequence[str],
+        *,
+        ref: str | None = None,
+        k: int = 5,
+        settings: Settings | None = None,
+    ) -> None:
+        self.sources = (sources,) if isinstance(sources, str) else tuple(sources)
+        if not self.sources:
+            raise ValueError("give at least one repository to search: a path or a git URL")
+        self.ref, self.k = ref, k
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self._open: list[Searcher] = []
+        self._look_again = 0.0
+
+    def search(self, question: str, *, earlier: Sequence[str] = (), k: int | None = None) -> list[Hit]:
+        """Find the best chunks for a question, best first; an empty one finds nothing.
+
+        Args:
+            question: any text.
+            earlier: the questions of the conversation before it, oldest first.
+            k: how many, in place of the usual.
+
+        Raises:
+            SourceError, StoreError: a repository cannot be had or indexed.
+        """
+        if not question.strip():
+            return []
+        carried = [text for text in earlier if text.strip()][-_CARRIED:]
+        found = search_in_turn(self._searchers(), question, carried, k=k or self.k)
+        return list(found.hits)
+
+    def _searchers(self) -> list[Searcher]:
+        with self._lock:
+            if self._engine is None:
+                self._engine = Engine(self._settings or load_settings())
+            if not self._open or time.monotonic() >= self._look_again:
+                began = time.monotonic()
+                located = [locate(source, self.ref) for source in self.sources]
+                self._open = [self._engine.repository(one).searcher for one in located]
+                self._look_again = time.monotonic() + _SPARING * (time.monotonic() - began)
+            return self._open
+
+
+def chunk_metadata(hit: Hit) -> dict[str, Any]:
+    """Where a chunk stands and how good it is, as JSON values. `source` is `path:start-end`."""
+    return {
+        "source": hit.place,
+        "repo": hit.repo,
+        "location": hit.location,
+        "path": hit.path,
+        "start": hit.start,
+        "end": hit.end,
+        "symbol": ".".join(part for part in (hit.scope, hit.symbol) if part) if hit.symbol else "",
+        "kind": hit.kind,
+        "language": hit.language,
+        "commit": hit.commit,
+        "blob": hit.blob,
+        "dirty": hit.dirty,
+        "score": float(hit.score),
+    }

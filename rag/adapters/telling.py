@@ -1,0 +1,29 @@
+"""What a model is told of memories and of chunks, from `remembered.j2` and `chunks.j2`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rag.prompt.templates import parse_template
+from rag.prompt.views import plain, view_of
+from rag.quoting import one_line
+from rag.resources import shipped
+from rag.types import Hit, NumberedSource
+
+
+def tell_memories(name: str, memories: Sequence[str]) -> str:
+    """Memories as numbered lines, oldest first. It begins with what is said when there are none."""
+    return _render("remembered", name=one_line(name), memories=[plain(memory) for memory in memories])
+
+
+def tell_chunks(name: str, hits: Sequence[Hit], *, name_repository: bool = False) -> str:
+    """Chunks with their places, best first. It begins with what is said when there are none."""
+    numbered = [NumberedSource(n, hit) for n, hit in enumerate(hits, 1)]
+    chunks = [view_of(source, name_repository=name_repository) for source in numbered]
+    return _render("chunks", name=one_line(name), chunks=chunks)
+
+
+def _render(template: str, **variables: object) -> str:
+    path = shipped("templates") / f"{template}.j2"
+    text = path.read_text(encoding="utf-8")
+    return parse_template(text, origin=str(path), knows=frozenset(variables)).render(**variables)

@@ -52,9 +52,7 @@ def outputs(notebook: Any, kind: str) -> str:
     return "\n".join(parts)
 
 
-def shows_the_story(notebook: Any) -> None:
-    printed, drawn = outputs(notebook, "stdout"), outputs(notebook, "text/html")
-    assert outputs(notebook, "stderr") == ""
+def asks_a_repository(printed: str, drawn: str) -> None:
     assert "left out: .env (likely secret)" in printed
     assert "a-key-that-nobody-should-find" not in printed + drawn
     assert re.search(r"^\[1\] snip/sessions\.py:\d+-\d+ SessionSigner", printed, re.MULTILINE)
@@ -67,16 +65,43 @@ def shows_the_story(notebook: Any) -> None:
     assert "5 turns and" in printed
 
 
+def has_a_memory_that_knows_the_code(printed: str, drawn: str) -> None:
+    assert "to be reviewed: ['How are sessions signed?', 'How is a password checked?']" in printed
+    assert printed.count("→ ['How is a password checked?']") == 2
+    assert "keys\n   1. How are sessions signed?\n   2. And which key signs them?\n" in printed
+    for state in ("sessions signed?  [changed]", "rate limited?  [moved]", "clicks counted?  [gone]"):
+        assert state in printed
+    assert "snip/sessions.py:34-39   moved → snip/sessions.py:35-40" in printed
+    for state in ("fresh", "moved", "changed", "gone"):
+        assert f">{state}</text>" in drawn
+    assert re.search(r"rate limited\?  snip/ratelimit\.py:\S+ \S+: moved → snip/limits\.py:31-42", printed)
+    assert printed.count("[Stale: the code has changed since.") == 2
+    assert re.search(r"[1-9]\d* lines of the answer differ", printed)
+    assert "   - snip/jobs.py:39-53       gone (the lines were deleted)" in printed
+    assert "of the first commit the same answer: True\n4 turns, as before" in printed
+
+
+STORIES = {
+    "01_ask_a_repository": asks_a_repository,
+    "02_memory_that_knows_the_code": has_a_memory_that_knows_the_code,
+}
+
+
+def shows_its_story(path: Path, notebook: Any) -> None:
+    assert outputs(notebook, "stderr") == ""
+    STORIES[path.stem](outputs(notebook, "stdout"), outputs(notebook, "text/html"))
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs_from_top_to_bottom(path: Path) -> None:
-    shows_the_story(executed(path))
+    shows_its_story(path, executed(path))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_outputs_kept_are_small_and_of_no_machine(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    shows_the_story(notebook)
+    shows_its_story(path, notebook)
     text = path.read_text(encoding="utf-8")
     assert len(text) < 100_000
     assert not re.search(rf"{re.escape(tempfile.gettempdir())}/|/home/|/root/|/Users/", text)

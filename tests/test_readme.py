@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from live_server import Served
 
 from rag.cli import app
 from rag.prompt.templates import _ANSWER_VARIABLES
@@ -93,13 +94,27 @@ def test_every_example_parses_and_is_in_the_readme(name: str, line: str) -> None
     assert line in README
 
 
-@pytest.mark.parametrize("code", blocks("python"), ids=lambda code: code.split("\n", 1)[0])
+SERVER = "http://127.0.0.1:8000"
+PYTHON = [code for code in blocks("python") if SERVER not in code]
+CLIENT = [code for code in blocks("python") if SERVER in code]
+
+
+@pytest.mark.parametrize("code", CLIENT, ids=lambda code: code.split("\n", 1)[0])
+def test_a_client_s_python_in_the_readme_runs(code: str, serve: Callable[..., Served]) -> None:
+    runs(code.replace(SERVER, serve().ready().url))
+
+
+@pytest.mark.parametrize("code", PYTHON, ids=lambda code: code.split("\n", 1)[0])
 def test_python_in_the_readme_runs(code: str) -> None:
+    runs(code)
+
+
+def runs(code: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "snip/sessions.py" in done.stdout
+    assert re.search(r"snip/(sessions|auth)\.py", done.stdout)
 
 
 def test_the_demo_shown_is_the_demo_that_runs() -> None:
@@ -147,7 +162,9 @@ def test_every_setting_is_in_the_readme_with_its_environment_and_default() -> No
         variables, _, default = row.partition("|")
         assert re.findall(r"`(\w+)`", variables) == list(ENVIRONMENT[name])
         value = getattr(defaults, name)
-        if isinstance(value, int | float):
+        if isinstance(value, bool):
+            assert default.strip() == ("on" if value else "off")
+        elif isinstance(value, int | float):
             assert default.strip() == f"{value:g}" or default.strip() == str(value)
         elif name in ("client", "embedder", "language"):
             assert default.strip() == f"`{value}`"

@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from rag.adapters.conversation import IN_PROCESS, StoredConversation
+from rag.adapters.conversation import IN_PROCESS, StoredConversation, as_text
 from rag.adapters.repository import RepositorySearch, chunk_metadata
 from rag.adapters.telling import tell_chunks, tell_memories
 from rag.errors import BackendMissing
@@ -44,7 +44,7 @@ except ImportError as error:
     raise BackendMissing(backend=__name__, missing="autogen-core 0.7", extra="autogen") from error
 from pydantic import BaseModel, Field
 
-from rag.adapters.autogen_contents import Contents, as_text, content_of, from_record, message_of, record_of
+from rag.adapters.autogen_contents import Contents, content_of, from_record, message_of, record_of
 from rag.adapters.autogen_context import questions, say
 
 T = TypeVar("T")

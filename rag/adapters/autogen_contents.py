@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, MutableSequence
 from typing import Any, overload
@@ -52,17 +51,6 @@ def from_record(record: Mapping[str, Any]) -> MemoryContent:
     if "role" in record:
         return content_of(message_from_record({"id": "", **record}))
     return MemoryContent.model_validate(record)
-
-
-def as_text(message: Message) -> str:
-    """What a model can be told of it: text as it is, JSON written out, of bytes how many and of what."""
-    said = message.content
-    if isinstance(said, bytes):
-        if message.mime.startswith("text/"):
-            return said.decode("utf-8", "replace")
-        kind = "image" if (message.metadata or {}).get("is_image") else message.mime
-        return f"({kind}, {len(said)} bytes)"
-    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
 
 
 class Contents(MutableSequence[MemoryContent]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from urllib.parse import urlsplit
 
@@ -108,3 +109,13 @@ class StoredConversation:
             return self.store.create_conversation(namespace=self.namespace, name=self.name)
         except ConversationMismatch:  # another process has begun it meanwhile
             return self.store.conversation(self.name, namespace=self.namespace)
+
+
+def as_text(message: Message) -> str:
+    """What can be told of it in words: text as it is, JSON written out, of bytes how many and of what."""
+    said = message.content
+    if isinstance(said, bytes):
+        if message.mime.startswith("text/"):
+            return said.decode("utf-8", "replace")
+        return f"({message.mime}, {len(said)} bytes)"
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)

@@ -1,0 +1,274 @@
+"""Our memory as AgentScope's `MemoryBase` (agentscope 1.0.12 to 1.0.21; `pip install '.[agentscope]'`).
+
+    from agentscope.agent import ReActAgent
+    from agentscope.message import Msg
+    from rag.adapters.agentscope import RagMemory
+
+    memory = RagMemory("helper", memory="sqlite:///agents.db")
+    agent = ReActAgent("helper", "Help.", model=model, formatter=formatter, memory=memory)
+    await agent(Msg("user", "Where is a token checked?", "user"))
+    print([message.get_text_content() for message in await memory.search("token")])
+
+Later versions have no memory of this kind: see `rag.adapters.agentscope2`. Where AgentScope's own memories
+disagree with each other, `rag.ports` says what ours does: order is always that of adding, an id is kept
+once, counts are of what really changed, and `clear` takes the summary too.
+"""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from rag.adapters.conversation import IN_PROCESS, StoredConversation, as_text
+from rag.errors import BackendMissing
+from rag.memory.messages import MessageMemory, Mode
+from rag.memory.search import search_text
+from rag.ports import Marks, MemoryStore
+from rag.types import Message
+
+try:
+    from agentscope.memory import MemoryBase
+    from agentscope.message import Msg
+except ImportError as error:
+    raise BackendMissing(
+        backend=__name__, missing=f"agentscope 1.0.12 to 1.0.21 ({error})", extra="agentscope"
+    ) from error
+
+
+class RagMemory(MemoryBase):
+    """The messages of an agent, in this process or in any of our stores.
+
+    Messages keep their ids and times. One that several agents are told is kept for each of them.
+
+    Args:
+        name: the conversation's name in the store, "" for one that is not found again.
+        memory: where it is kept, see `rag.adapters`.
+        namespace: whose it is, for example the user's id.
+        mode: whether `state_dict` holds the messages ("full"), or names the conversation ("reference"),
+            which must then be in the store where the state is loaded.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        memory: str | MemoryStore = IN_PROCESS,
+        namespace: str = "",
+        mode: Mode = "full",
+    ) -> None:
+        self._stored = StoredConversation(memory, name, namespace)
+        self.mode: Mode = mode
+        super().__init__()
+        del self._attribute_dict["_compressed_summary"]  # it is in the store, and its state with ours
+
+    # ---- what MemoryBase asks for
+
+    async def add(
+        self,
+        memories: Msg | list[Msg] | None,
+        marks: str | list[str] | None = None,
+        allow_duplicates: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Store messages at the end; those whose id is here already are left out, unless told otherwise.
+
+        Raises:
+            TypeError: marks that are no text, or content that is not JSON.
+        """
+        if memories is not None:
+            given = [memories] if isinstance(memories, Msg) else list(memories)
+            await to_thread(self._add, given, marks, allow_duplicates)
+
+    async def delete(self, msg_ids: list[str], **kwargs: Any) -> int:
+        """Delete messages; return how many were there."""
+        return await to_thread(lambda: self._now().delete(self._kept_as(msg_ids)))
+
+    async def delete_by_mark(self, mark: str | list[str], *args: Any, **kwargs: Any) -> int:
+        """Delete messages with one of these marks; return how many. Raises TypeError for other marks."""
+        return await to_thread(lambda: self._now().delete_by_mark(_checked(mark)))
+
+    async def size(self) -> int:
+        """How many messages there are."""
+        return await to_thread(lambda: self._now().size())
+
+    async def clear(self, *, keep_summary: bool = False) -> None:
+        """Take back all messages, and the summary unless told otherwise."""
+        await to_thread(lambda: self._now().clear(keep_summary=keep_summary))
+
+    async def get_memory(
+        self,
+        mark: str | list[str] | None = None,
+        exclude_mark: str | list[str] | None = None,
+        prepend_summary: bool = True,
+        **kwargs: Any,
+    ) -> list[Msg]:
+        """The messages with one of these marks and none of those, oldest first; before them the summary.
+
+        An empty list of marks matches nothing. Raises TypeError for marks that are no text.
+        """
+        wanted = None if mark is None else _checked(mark)
+        unwanted = None if exclude_mark is None else _checked(exclude_mark)
+        found = await to_thread(lambda: self._now().get_memory(wanted, unwanted, prepend_summary))
+        return [_msg(message) for message in found]
+
+    async def update_messages_mark(
+        self, new_mark: str | None, old_mark: str | None = None, msg_ids: list[str] | None = None
+    ) -> int:
+        """Add, replace or remove a mark; return how many messages changed. Neither mark: ValueError."""
+
+        def update() -> int:
+            ids = None if msg_ids is None else self._kept_as(msg_ids)
+            return self._now().update_messages_mark(new_mark, old_mark, ids)
+
+        return await to_thread(update)
+
+    async def update_compressed_summary(self, summary: str) -> None:
+        """Put another summary in the place of the one that stands before the messages."""
+        await to_thread(self._summarise, summary)
+
+    # ---- beyond it
+
+    @property
+    def content(self) -> list[tuple[Msg, list[str]]]:
+        """The messages with their marks, as `InMemoryMemory` has them; changing the list changes nothing."""
+        return [(_msg(message), list(message.marks)) for message in self._stored.messages()]
+
+    async def search(self, query: str, limit: int = 10) -> list[Msg]:
+        """The messages that hold words of a query, best first: identifiers split, CJK in pairs."""
+        return await to_thread(self._search, query, limit)
+
+    async def close(self) -> None:
+        """Close the store, if it was opened here; using the memory again opens it again."""
+        await to_thread(self._stored.close)
+
+    @property
+    def _compressed_summary(self) -> str:
+        return self._now().compressed_summary
+
+    @_compressed_summary.setter
+    def _compressed_summary(self, summary: str) -> None:
+        if summary:  # the base class sets an empty one, which is no wish to lose what the store has
+            self._summarise(summary)
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state, as `InMemoryMemory` writes it; in mode "reference" without `content`, but named."""
+        state: dict[str, Any] = super().state_dict()
+        if self.mode == "reference":
+            here = self._now().conversation
+            return {**state, "conversation": here and here.id}
+        content = [[msg.to_dict(), marks] for msg, marks in self.content]
+        return {**state, "_compressed_summary": self._compressed_summary, "content": content}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Take over a state of either mode, or one that `InMemoryMemory` wrote.
+
+        Raises:
+            KeyError: `strict`, and something is missing.
+            NotFound: the state only names a conversation, and it is not in this store.
+            ValueError: an item of `content` is no message.
+        """
+        super().load_state_dict(state_dict, strict)
+        if "conversation" in state_dict:
+            named = state_dict["conversation"]
+            store, namespace = self._stored.store, self._stored.namespace
+            self._stored.refer_to(named and store.conversation(named, namespace=namespace))
+            return
+        for name in ("content", "_compressed_summary"):
+            if strict and name not in state_dict:
+                raise KeyError(f"the state has no {name!r}; it has {', '.join(state_dict) or 'nothing'}")
+        if "content" in state_dict:
+            pairs = [_pair(item) for item in state_dict["content"]]
+            self._now().clear(keep_summary=True)
+            self._restore(pairs)
+        if "_compressed_summary" in state_dict:
+            self._summarise(state_dict["_compressed_summary"] or "")
+
+    # ---- inside
+
+    def _now(self) -> MessageMemory:
+        return self._stored.at_present()
+
+    def _begun(self) -> MessageMemory:
+        return self._stored.begun()
+
+    def _add(self, msgs: Sequence[Msg], marks: Any, allow_duplicates: bool) -> None:
+        memory = self._begun() if msgs else self._now()
+        here = memory.conversation.id if memory.conversation else ""
+        memory.add([_message(msg, here) for msg in msgs], marks, allow_duplicates)
+
+    def _restore(self, pairs: Sequence[tuple[Msg, list[str]]]) -> None:
+        here = self._begun().begin().id if pairs else ""
+        kept = {}
+        for msg, marks in pairs:
+            message = replace(_message(msg, here), marks=tuple(marks))
+            while message.id in kept:  # one that was added again, with `allow_duplicates`
+                message = replace(message, id=f"{message.id}+")
+            kept[message.id] = message
+        self._now().add(list(kept.values()))
+
+    def _summarise(self, summary: str) -> None:
+        (self._begun() if summary else self._now()).update_compressed_summary(summary)
+
+    def _kept_as(self, msg_ids: Sequence[str]) -> list[str]:
+        """The ids under which the store has messages: AgentScope's are unique for one memory only."""
+        wanted = set(msg_ids)
+        return [message.id for message in self._stored.messages() if _id(message) in wanted]
+
+    def _search(self, query: str, limit: int) -> list[Msg]:
+        here = self._now().conversation
+        if here is None:
+            return []
+        by_id = {message.id: message for message in self._stored.messages()}
+        found = search_text(
+            self._stored.store,
+            query,
+            namespace=self._stored.namespace,
+            conversation=here.id,
+            kind="message",
+            k=limit,
+        )
+        return [_msg(by_id[one.id]) for one in found if one.id in by_id]
+
+
+def _message(msg: Msg, conversation: str) -> Message:
+    about = {"id": msg.id, "timestamp": msg.timestamp, "metadata": msg.metadata}
+    if getattr(msg, "invocation_id", None) is not None:
+        about["invocation_id"] = msg.invocation_id
+    return Message(msg.content, role=msg.role, name=msg.name, id=f"{conversation}/{msg.id}", metadata=about)
+
+
+def _msg(message: Message) -> Msg:
+    about = message.metadata or {}
+    if "timestamp" not in about:  # the summary, or a message that another program has added
+        about = {"id": message.id, "timestamp": _timestamp(message.created), "metadata": about}
+    content = message.content if isinstance(message.content, (str, list)) else as_text(message)
+    role = message.role if message.role in ("user", "assistant", "system") else "user"
+    return Msg.from_dict({"name": message.name, "content": content, "role": role, **about})
+
+
+def _id(message: Message) -> str:
+    about = message.metadata or {}
+    return str(about["id"]) if "timestamp" in about else message.id
+
+
+def _timestamp(created: datetime) -> str:
+    return created.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _checked(mark: Any) -> Marks:
+    if isinstance(mark, str) or (isinstance(mark, list) and all(isinstance(one, str) for one in mark)):
+        return mark
+    raise TypeError(f"a mark is a text or a list of texts, not {mark!r}")
+
+
+def _pair(item: Any) -> tuple[Msg, list[str]]:
+    if isinstance(item, Mapping):  # as versions before 1.0.12 wrote them
+        return Msg.from_dict(dict(item)), []
+    if isinstance(item, (list, tuple)) and len(item) == 2:
+        return Msg.from_dict(item[0]), list(item[1])
+    raise ValueError(f"an item of a memory's content is a message and its marks, not {item!r}")

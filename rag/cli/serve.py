@@ -44,7 +44,9 @@ def serve(
     deepwiki: Annotated[
         bool,
         typer.Option(
-            "--deepwiki", help="Add the routes of deepwiki-open's backend.", rich_help_panel=_SERVED
+            "--deepwiki",
+            help="Add the routes of deepwiki-open's backend, for its frontend; on port 8001.",
+            rich_help_panel=_SERVED,
         ),
     ] = False,
     config: Annotated[
@@ -106,7 +108,8 @@ def serve(
 
     rag serve --repo api=../api --repo web=https://example.org/team/web.git
 
-    Keys also come from RAG_SERVER_KEYS, separated by spaces.
+    Keys also come from RAG_SERVER_KEYS, separated by spaces; the code that deepwiki-open's frontend asks
+    for from RAG_DEEPWIKI_CODE.
     """
     with errors_as_exit_codes():
         settings = settings_from(
@@ -134,6 +137,7 @@ def serve(
             "rate": rate,
             "concurrent": concurrent,
             "deepwiki": deepwiki or None,
+            "deepwiki_code": os.environ.get("RAG_DEEPWIKI_CODE") or None,
             "keys": tuple(os.environ.get("RAG_SERVER_KEYS", "").split()),
         }
         wanted = server_settings(settings, config, flags)

@@ -115,7 +115,8 @@ def create_app(settings: ServerSettings) -> FastAPI:
 def doors(settings: ServerSettings) -> tuple[str, ...]:
     """The doors that the settings open; MCP where its SDK is installed."""
     has_mcp = find_spec("mcp") is not None
-    return (*_DOORS, *(("mcp",) if has_mcp else ()), *(("deepwiki",) if settings.deepwiki else ()))
+    ours = (*_DOORS, *(("mcp",) if has_mcp else ()))
+    return ("deepwiki_health", *ours, "deepwiki") if settings.deepwiki else ours
 
 
 async def _ours(request: Request, error: Exception) -> JSONResponse:

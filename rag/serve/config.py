@@ -29,7 +29,14 @@ from rag.types import Source
 VERSION = 1
 """Goes up when a key changes its meaning; a file of another version is named, never half read."""
 
-_NOT_IN_FILES = frozenset({"engine", "keys"})
+_DEEPWIKI: Mapping[str, Any] = {
+    "port": 8001,
+    "origins": ("http://localhost:3000", "http://127.0.0.1:3000"),
+    "max_body_bytes": 32_000_000,
+}
+"""What its frontend expects: it has its own page, and sends whole wikis."""
+
+_NOT_IN_FILES = frozenset({"engine", "keys", "deepwiki_code"})
 
 
 def keys_file(engine: Settings) -> Path:
@@ -52,7 +59,7 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
         here = locate(".")
         given["repositories"] = ((here.name, here),)
     if given.get("deepwiki"):
-        given = {"port": 8001, "origins": ("http://localhost:3000",), **given}
+        given = {**_DEEPWIKI, **given}
     return ServerSettings(**{"keys_file": keys_file(engine), **given, "engine": engine})
 
 

@@ -57,6 +57,7 @@ def make_server(settings: ServerSettings) -> Server:
         date_header=True,
         timeout_graceful_shutdown=int(settings.grace_s) + _CLOSING_S,
         h11_max_incomplete_event_size=32_768,
+        ws="websockets-sansio" if settings.deepwiki else "none",
         ws_max_size=settings.max_body_bytes,
     )
     return Server(config, app.state.service)

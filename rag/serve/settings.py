@@ -38,6 +38,8 @@ class ServerSettings:
     public_hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     deepwiki: bool = False
+    deepwiki_code: str = field(default="", repr=False)
+    """What deepwiki-open's frontend asks people for before wikis are made or deleted; "" is nothing."""
     metrics: bool = True
 
     max_body_bytes: int = 4_000_000

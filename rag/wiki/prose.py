@@ -126,21 +126,33 @@ class ProseWriter:
             ProviderError, ConfigError: as the service does; no turn is stored.
             Cancelled: `stopped` said so.
         """
+        answer = self._asked(self.dialog(page), self.question(page), stopped)
+        return self.taken(page, answer)
+
+    def dialog(self, page: WikiPage) -> PageDialog:
+        """The conversation in which a page is asked for."""
         files = self.structure.survey.files
-        fingerprint = self.fingerprint(page)
-        dialog = PageDialog(
+        return PageDialog(
             self.engine,
             self.repository,
-            name=f"wiki {self.structure.title}: {page.title} ({fingerprint[:12]})",
+            name=f"wiki {self.structure.title}: {page.title} ({self.fingerprint(page)[:12]})",
             about=f"{page.title}. {page.description}",
             own=self._own(page),
             left_out=lambda path: path not in files,
         )
-        answer = self._asked(dialog, self.question(page), stopped)
+
+    def taken(self, page: WikiPage, answer: Answer) -> Prose:
+        """What was answered to the question for a page, as its prose.
+
+        Raises:
+            ProviderBroke: nothing was answered.
+        """
+        if not answer.text.strip():
+            raise ProviderBroke("the model wrote nothing", provider=answer.model, retryable=True)
         citations = tuple(ProseCitation(c.n, c.path, c.start, c.end, c.blob) for c in answer.citations)
         return Prose(
             answer.text,
-            fingerprint,
+            self.fingerprint(page),
             answer.model,
             citations,
             answer.invented,
@@ -155,8 +167,6 @@ class ProseWriter:
                 if stopped():
                     raise Cancelled("the writing was stopped")
                 if isinstance(piece, Answer):
-                    if not piece.text.strip():
-                        raise ProviderBroke("the model wrote nothing", provider=piece.model, retryable=True)
                     return piece
         raise AssertionError("a conversation ends with its answer")
 

@@ -12,6 +12,8 @@ from rag.wiki.structure import MAX_PAGES
 from rag.wiki.values import WikiPage, WikiStructure
 
 Action = Literal["written", "unchanged", "kept", "waiting"]
+WITH_PROSE = frozenset({"overview", "architecture", "package", "asked"})
+"""The kinds of pages for which a model writes."""
 
 
 @dataclass(frozen=True, slots=True)

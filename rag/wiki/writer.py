@@ -28,7 +28,7 @@ from rag.wiki.markdown import plain
 from rag.wiki.page_writer import PageWriter, Rendered
 from rag.wiki.proposal import plan_pages
 from rag.wiki.prose import Cancelled, ProseWriter, as_markdown
-from rag.wiki.report import PageResult, Progress, WikiOptions, WikiReport
+from rag.wiki.report import WITH_PROSE, PageResult, Progress, WikiOptions, WikiReport
 from rag.wiki.state import (
     STATE_FILE,
     PageState,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 _FORMAT = "1"
 """Part of every fingerprint: raised when pages are to be written anew because they are written otherwise."""
-_WITH_PROSE = frozenset({"overview", "architecture", "package", "asked"})
 
 
 class WikiBuilder:
@@ -185,7 +184,7 @@ class WikiBuilder:
                 for page in structure.pages:
                     known = self._state.pages.get(page.id)
                     prose = known.prose if known is not None else None
-                    if prose_writer is not None and page.kind in _WITH_PROSE:
+                    if prose_writer is not None and page.kind in WITH_PROSE:
                         if self.options.force or not prose_writer.is_current(page, prose):
                             waiting[pool.submit(self._prose, prose_writer, page)] = page
                             continue

@@ -116,11 +116,8 @@ def _memory(settings: Settings) -> Finding:
         store.close()
     except RagError as error:
         return Finding("memory", "bad", str(error), "rag … --memory sqlite:///ANOTHER/FILE")
-    return Finding(
-        "memory",
-        "ok",
-        f"{count} conversation{'' if count == 1 else 's'} in {settings.memory or settings.home / 'turns.db'}",
-    )
+    where = backends.without_secrets(settings.memory) or settings.home / "turns.db"
+    return Finding("memory", "ok", f"{count} conversation{'' if count == 1 else 's'} in {where}")
 
 
 def _model(settings: Settings, *, ask_servers: bool) -> Finding:

@@ -58,7 +58,8 @@ class Settings:
 
     `model` None means: no model, the extractive answerer. `embedder` is "static" (the default, offline),
     "minilm", or "openai:MODEL". `memory` is "" for the SQLite file in `home`, "memory:", or
-    "sqlite:///PATH". `template` is a file, or the name of one in `home/templates`.
+    a URL such as "sqlite:///PATH" or "redis://HOST". `template` is a file, or the name of one in
+    `home/templates`.
     `gate` answers "not found", and asks no model, where the repository seems to hold no answer.
     """
 
@@ -71,7 +72,7 @@ class Settings:
     embedding_base_url: str | None = None
     embedding_api_key: str | None = field(default=None, repr=False)
     embedding_dim: int | None = None
-    memory: str = ""
+    memory: str = field(default="", repr=False)
     template: str | None = None
     context_tokens: int = 16_000
     answer_tokens: int = 1_500

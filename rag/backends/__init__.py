@@ -6,6 +6,7 @@ package of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,8 +51,14 @@ def open_turn_store(settings: Settings) -> MemoryStore:
     url = settings.memory or f"sqlite:///{settings.home / 'turns.db'}"
     opener = MEMORIES.get(url.partition(":")[0])
     if opener is None:
-        raise SettingsError(f"the memory {url!r} is not known; it is one of {', '.join(MEMORY_URLS)}")
+        shown = without_secrets(url)
+        raise SettingsError(f"the memory {shown!r} is not known; it is one of {', '.join(MEMORY_URLS)}")
     return opener(url)
+
+
+def without_secrets(url: str) -> str:
+    """The URL of a store of turns as it may be shown: without user and password."""
+    return url if url.startswith("sqlite:") else re.sub(r"(?s)//.*@", "//…@", url)
 
 
 def _open_memory(url: str) -> MemoryStore:
@@ -71,10 +78,25 @@ def _open_sqlite(url: str) -> MemoryStore:
     return SqliteTurnStore(Path(path).expanduser().absolute())
 
 
-MEMORIES: dict[str, Callable[[str], MemoryStore]] = {"memory": _open_memory, "sqlite": _open_sqlite}
+def _open_redis(url: str) -> MemoryStore:
+    from rag.backends.redis_turns import RedisTurnStore
+
+    return RedisTurnStore(url)
+
+
+MEMORIES: dict[str, Callable[[str], MemoryStore]] = {
+    "memory": _open_memory,
+    "sqlite": _open_sqlite,
+    "unix": _open_redis,
+    **{
+        f"{scheme}{kind}": _open_redis
+        for scheme in ("redis", "rediss", "valkey", "valkeys")
+        for kind in ("", "+cluster")
+    },
+}
 """What opens the store of turns that a URL names, by the URL's scheme."""
 
-MEMORY_URLS = ("memory:", "sqlite:///PATH")
+MEMORY_URLS = ("memory:", "sqlite:///PATH", "redis://HOST:PORT/DB", "redis+cluster://HOST:PORT")
 """The URLs of stores of turns, as a user is told them."""
 
 

@@ -60,7 +60,9 @@ Gate = Annotated[
 Memory = Annotated[
     str | None,
     typer.Option(
-        "--memory", help="Where turns are kept: sqlite:///PATH or memory:.", rich_help_panel=_CONVERSATION
+        "--memory",
+        help="Where turns are kept: sqlite:///PATH, redis://HOST or memory:.",
+        rich_help_panel=_CONVERSATION,
     ),
 ]
 Embedder = Annotated[

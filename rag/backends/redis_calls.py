@@ -1,0 +1,392 @@
+"""The calls on the conversations of a namespace, as a script that the server runs.
+
+What they build on, and what is kept, is in `redis_scripts`. The script is given the name of the call and the
+moment of the store's clock, in microseconds, then what the call takes; what has expired by then is removed
+before anything is read. It returns a word ("ok", "gone", "taken" or "nothing") and what was asked for.
+"""
+
+from __future__ import annotations
+
+from rag.backends.redis_scripts import KEPT
+
+_CONVERSATIONS = r"""
+-- conversations
+
+local function taken(name, id)
+  local holder = name ~= '' and call('HGET', N, name)
+  if holder and holder ~= id then return {'taken', state(holder, view(holder))} end
+end
+local function begun(id, v)
+  if v.n ~= '' then call('HSET', N, v.n, id) end
+  watch('ZADD', id, v)
+  written(id, v)
+  lifetime()
+  return {'ok', state(id, v)}
+end
+function ops.begin(id, name, head, ttl, keep)
+  return taken(name, id) or begun(id, {h = head, n = name, c = now, t = tonumber(ttl), k = tonumber(keep),
+    p = '', a = -2, o = 0, ft = 0, fm = 0, s = {{id, 0, -1}}})
+end
+function ops.fork(id, name, parent, at)
+  at = tonumber(at)
+  local from = view(parent)
+  if not from then return {'gone'} end
+  if not at then
+    at = -1
+    for _, kind in ipairs({'t', 'm'}) do
+      for _, item in ipairs(shown(from, kind, 1)) do at = math.max(at, item.order) end
+    end
+  elseif at ~= -1 and count(from, 't', at - 1, at + 1) + count(from, 'm', at - 1, at + 1) == 0 then
+    return {'nothing'}
+  end
+  local spans = {}
+  for _, span in ipairs(from.s) do
+    if span[2] <= at then
+      spans[#spans + 1] = {span[1], span[2], span[3] < 0 and at or math.min(span[3], at)}
+    end
+  end
+  spans[#spans + 1] = {id, at + 1, -1}
+  return taken(name, id) or begun(id, {h = from.h, n = name, c = now, t = from.t, k = from.k, p = parent,
+    a = at, o = at + 1, ft = from.ft, fm = from.fm, s = spans})
+end
+function ops.rename(id, name)
+  local v = view(id)
+  if not v then return {'gone'} end
+  local refused = taken(name, id)
+  if refused then return refused end
+  if v.n ~= '' then call('HDEL', N, v.n) end
+  if name ~= '' then call('HSET', N, name, id) end
+  v.n = name
+  save(id, v)
+  return {'ok', state(id, v)}
+end
+function ops.find(id_or_name)
+  local id = id_or_name
+  if not view(id) then id = id ~= '' and call('HGET', N, id) end
+  return id and {'ok', state(id, view(id))} or {'gone'}
+end
+function ops.views()  -- the one last written to last
+  local found = {}
+  for n, id in ipairs(call('ZRANGE', L, 0, -1)) do found[n] = state(id, view(id)) end
+  return {'ok', found}
+end
+function ops.size() return {'ok', call('HLEN', C)} end
+function ops.rewind(id, to)
+  local v = view(id)
+  to = tonumber(to)
+  if not v then return {'gone'} end
+  local turns, messages = shown(v, 't', nil, to), shown(v, 'm', nil, to)
+  local spans, own, held = v.s, v.s[#v.s], false
+  watch('ZREM', id, v)
+  v.s = {}
+  save(id, v)
+  for _, items in ipairs({turns, messages}) do
+    for _, item in ipairs(release(items)) do
+      held = held or (item.origin == own[1] and own[2] <= item.order)
+    end
+  end
+  for n, span in ipairs(spans) do
+    if n == #spans and not held then break end
+    if span[2] <= to then
+      v.s[#v.s + 1] = {span[1], span[2], span[3] < 0 and to or math.min(span[3], to)}
+    end
+  end
+  v.s[#v.s + 1] = held and {own[1], v.o, -1} or own
+  watch('ZADD', id, v)
+  save(id, v)
+  return {'ok', {#turns, #messages}}
+end
+function ops.drop(id)
+  local v = view(id)
+  if not v then return {'gone'} end
+  local turns = drop(id, v)
+  lifetime()
+  return {'ok', turns}
+end
+"""
+
+_ITEMS = r"""
+-- turns and messages
+
+local function trim(id, v, kind)
+  if v.k == 0 or count(v, kind) <= v.k then return end
+  local newest = shown(v, kind, v.k)
+  local first = newest[#newest].order
+  local taken = shown(v, kind, nil, nil, first)
+  v['f' .. kind] = first
+  save(id, v)
+  release(taken)
+end
+function ops.add(id, kind, given)  -- an order for what is new, an entry for what was known
+  local v, items, reply, new = view(id), cjson.decode(given), {}, false
+  if not v then return {'gone'} end
+  for n, item in ipairs(items) do
+    local m = place(kind, item[1])
+    if m then
+      reply[n] = entry(kind, item[1], m)
+    else
+      put(kind, item[1], {id, v.o, item[2], 1, item[3]}, {item[4], item[5]}, ARGV[5 + n])
+      reply[n], v.o, new = v.o, v.o + 1, true
+    end
+  end
+  if new then
+    written(id, v)
+    trim(id, v, kind)
+    lifetime()
+  end
+  return {'ok', reply}
+end
+
+local function passes(marks, wanted)
+  for _, mark in ipairs(marks) do
+    if wanted[mark] then return true end
+  end
+  return false
+end
+function ops.list(id, kind, after, before, last, mark, without)  -- newest first
+  local v, found, limit = view(id), {}, tonumber(last)
+  if not v then return {'gone'} end
+  mark, without = mark ~= '' and set(cjson.decode(mark)), without ~= '' and set(cjson.decode(without))
+  local cut = not mark and not without and limit or nil
+  for _, item in ipairs(shown(v, kind, cut, tonumber(after), tonumber(before))) do
+    if limit and #found >= limit then break end
+    local m = place(kind, item.id)
+    if (not mark or passes(m[5], mark)) and not (without and passes(m[5], without)) then
+      found[#found + 1] = entry(kind, item.id, m)
+    end
+  end
+  return {'ok', found}
+end
+local function whole(kind, id)  -- with what came before
+  local m, bodies = place(kind, id), {}
+  if not m then return false end
+  for n = 1, m[4] - 1 do bodies[n] = call('HGET', V, num(n) .. ':' .. id) end
+  return {entry(kind, id, m), bodies}
+end
+function ops.get(kind, id)
+  local found = whole(kind, id)
+  return found and {'ok', found} or {'gone'}
+end
+function ops.index(id)
+  local v, found = view(id), {}
+  if not v then return {'gone'} end
+  for _, kind in ipairs({'t', 'm'}) do
+    for _, item in ipairs(shown(v, kind)) do found[#found + 1] = {item.order, kind, item.id} end
+  end
+  return {'ok', found}
+end
+function ops.fetch(given)
+  local found = {}
+  for n, one in ipairs(cjson.decode(given)) do found[n] = whole(one[1], one[2]) end
+  return {'ok', found}
+end
+function ops.edit(id, body, given)
+  local m, field = place('t', id), 't' .. id
+  if not m then return {'gone'} end
+  local length, counts, cited = unpack(cjson.decode(given))
+  local words, known = open(call('HGET', W, field)), {}
+  post('ZREM', spot_of('t', id, m), id, words)
+  for _, where in ipairs(words[2]) do known[piece(where[1]) .. piece(where[2]) .. where[3]] = true end
+  for _, where in ipairs(cited) do
+    if not known[piece(where[1]) .. piece(where[2]) .. where[3]] then words[2][#words[2] + 1] = where end
+  end
+  call('HSET', V, num(m[4]) .. ':' .. id, call('HGET', I, field))
+  sum(m[1], -m[3])
+  m[3], m[4] = length, m[4] + 1
+  put('t', id, m, {counts, words[2]}, body)
+  lifetime()
+  return {'ok', entry('t', id, m)}
+end
+function ops.delete(kind, given, where)  -- only what a conversation shows, where one is named
+  local id, total = cjson.decode(where)[1], 0
+  local v = id and view(id)
+  if id and not v then return {'gone'} end
+  for _, one in ipairs(cjson.decode(given)) do
+    local m = place(kind, one)
+    local item = m and {kind = kind, id = one, origin = m[1], order = m[2]}
+    if item and (not v or shows(v, item)) then
+      remove(item)
+      total = total + 1
+    end
+  end
+  return {'ok', total}
+end
+function ops.unmarked(id, marks)  -- deletes by mark
+  local v, wanted, total = view(id), set(cjson.decode(marks)), 0
+  if not v then return {'gone'} end
+  for _, kind in ipairs({'t', 'm'}) do
+    for _, item in ipairs(shown(v, kind)) do
+      if passes(place(kind, item.id)[5], wanted) then
+        remove(item)
+        total = total + 1
+      end
+    end
+  end
+  return {'ok', total}
+end
+function ops.mark(id, given)
+  local v, asked, changed = view(id), cjson.decode(given), 0
+  if not v then return {'gone'} end
+  local new, old, ids = asked.new, asked.old, asked.ids and set(asked.ids)
+  for _, kind in ipairs({'t', 'm'}) do
+    for _, item in ipairs(shown(v, kind)) do
+      local m = (not ids or ids[item.id]) and place(kind, item.id)
+      local held = m and set(m[5])
+      if m and (not old or held[old]) and old ~= new and not (not old and held[new]) then
+        if old then held[old] = nil end
+        if new then held[new] = true end
+        m[5] = {}
+        for mark in pairs(held) do m[5][#m[5] + 1] = mark end
+        call('HSET', X, kind .. item.id, pack(m))
+        changed = changed + 1
+      end
+    end
+  end
+  return {'ok', changed}
+end
+"""
+
+_SEARCH = r"""
+-- search: of each term the newest holders, and every holder once
+
+local function searched(v)
+  if not v then return call('ZCARD', S), tonumber(call('HGET', M, 'length') or 0) end
+  local items, length, only = count(v, 't') + count(v, 'm'), 0, v.s[1]
+  if #v.s == 1 and only[2] + v.ft + v.fm == 0 then
+    return items, tonumber(call('HGET', M, 'of' .. only[1]) or 0)
+  end
+  for _, kind in ipairs({'t', 'm'}) do
+    for _, item in ipairs(shown(v, kind)) do length = length + place(kind, item.id)[3] end
+  end
+  return items, length
+end
+local function newer(a, b)
+  if a.order ~= b.order then return a.order > b.order end
+  return a.id < b.id
+end
+local function said_by(member, skip)
+  local _, stop, size = member:find('^(%d+):', skip + 1)
+  local at = stop + tonumber(size)
+  return {origin = member:sub(stop + 1, at), kind = member:sub(at + 1, at + 1),
+    order = tonumber(member:sub(at + 2, at + 17)), id = member:sub(at + 18)}
+end
+local function holders(v, term, limit)
+  local total, kept = 0, {}
+  if v then
+    for _, kind in ipairs({'t', 'm'}) do
+      total = total + count(v, kind, nil, nil, term)
+      for _, item in ipairs(shown(v, kind, limit, nil, nil, term)) do kept[#kept + 1] = item end
+    end
+  else
+    local prefix = piece(term)
+    for n, member in ipairs(call('ZRANGEBYLEX', P, '[' .. prefix, '[' .. prefix .. '\255')) do
+      kept[n] = said_by(member, #prefix)
+    end
+    total = #kept
+  end
+  if #kept > limit then table.sort(kept, newer) end
+  return total, kept
+end
+function ops.match(where, given, limit)
+  local id, found, known, totals, number = cjson.decode(where)[1], {}, {}, {}, {}
+  local v = id and view(id)
+  if id and not v then return {'gone'} end
+  limit = tonumber(limit)
+  for n, term in ipairs(cjson.decode(given)) do
+    local total, kept = holders(v, term, limit)
+    totals[n], number[term] = total, n - 1
+    for k = 1, math.min(limit, #kept) do
+      local field = kept[k].kind .. kept[k].id
+      if not known[field] then
+        found[#found + 1] = kept[k]
+        known[field] = true
+      end
+    end
+  end
+  for n, item in ipairs(found) do
+    local m, row = place(item.kind, item.id), {}
+    for term, times in pairs(open(call('HGET', W, item.kind .. item.id))[1]) do
+      if number[term] then row[#row + 1] = number[term]; row[#row + 1] = times end
+    end
+    found[n] = {item.kind, item.id, m[1], m[2], m[3], row}
+  end
+  local items, length = searched(v)
+  return {'ok', {items, length, totals, found}}
+end
+function ops.citing(given)
+  local asked, found, ids = cjson.decode(given), {}, {}
+  local low = asked.path and '[' .. piece(asked.path) or '-'
+  local high = asked.path and low .. '\255' or '+'
+  for _, member in ipairs(call('ZRANGEBYLEX', D, low, high)) do
+    local parts, at = {}, 0
+    for n = 1, 3 do
+      local _, stop, size = member:find('^(%d+):', at + 1)
+      at = stop + tonumber(size)
+      parts[n] = member:sub(stop + 1, at)
+    end
+    local id = member:sub(at + 1)
+    local meant = not asked.location or parts[2] == asked.location
+    if meant and (not asked.blob or parts[3] == asked.blob) and not found[id] then
+      found[id] = true
+      ids[#ids + 1] = id
+    end
+  end
+  return {'ok', ids}
+end
+
+-- restoring: what is there already stays
+
+function ops.there(given)  -- which of these conversations are, unless a name is another's
+  local found = {}
+  for _, one in ipairs(cjson.decode(given)) do
+    if view(one[1]) then found[#found + 1] = one[1] else
+      local refused = taken(one[2], one[1])
+      if refused then return refused end
+    end
+  end
+  return {'ok', found}
+end
+local function load(item, bodies)
+  local kind, id, m = item[1], item[2], item[3]
+  local spot = {s = {{m[1], 0, -1}}, ft = 0, fm = 0}
+  local occupied = count(spot, 't', m[2] - 1, m[2] + 1) + count(spot, 'm', m[2] - 1, m[2] + 1) > 0
+  if occupied or place(kind, id) then return end
+  put(kind, id, m, item[4], bodies[#bodies])
+  for n = 1, #bodies - 1 do call('HSET', V, num(n) .. ':' .. id, bodies[n]) end
+  local v = view(m[1])
+  if v and v.o <= m[2] then
+    v.o = m[2] + 1
+    save(m[1], v)
+  end
+end
+function ops.restore(names, given, conversations)
+  local there = ops.there(names)
+  if there[1] ~= 'ok' then return there end
+  local at, total = 5, 0
+  for _, item in ipairs(cjson.decode(given)) do
+    local bodies = {}
+    for n = 1, item[3][4] do bodies[n] = ARGV[at + n] end
+    at = at + item[3][4]
+    load(item, bodies)
+  end
+  for _, given_view in ipairs(cjson.decode(conversations)) do
+    local id, v = unpack(given_view)
+    if not view(id) then
+      save(id, v)
+      if v.n ~= '' then call('HSET', N, v.n, id) end
+      if v.e then call('ZADD', E, num(v.e), id) end
+      call('ZADD', L, call('HINCRBY', M, 'written', 1), id)
+      watch('ZADD', id, v)
+      total = total + 1
+    end
+  end
+  lifetime()
+  return {'ok', total}
+end
+
+purge()
+local reply = ops[op](unpack(ARGV, 3, math.min(#ARGV, 9)))
+return {reply[1], reply[2] or ''}
+"""
+
+SOURCE = KEPT + _CONVERSATIONS + _ITEMS + _SEARCH

@@ -1,0 +1,119 @@
+"""Conversations on a Redis or Valkey: begun, forked, taken back; the rest of the store builds on them.
+
+Every call is one script, so atomic; see `redis_scripts` for what is kept where.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from rag.backends import turn_errors as check
+from rag.backends.redis_calls import SOURCE
+from rag.backends.redis_places import RedisPlaces
+from rag.backends.redis_scripts import KEYS
+from rag.backends.redis_server import Script, coded
+from rag.backends.redis_values import duration, head, kept_of, micros
+from rag.backends.turn_items import Kept
+from rag.types import Conversation, Source
+
+SCRIPT = Script.of(SOURCE, KEYS)
+
+
+class RedisConversations(RedisPlaces):
+    """What the Redis store does with whole conversations.
+
+    Args:
+        url: where the server is, see `redis_server`.
+        clock: dates conversations, and says what has expired.
+
+    Raises:
+        SettingsError: the URL cannot be read.
+        BackendMissing: the client library is not installed.
+        StoreUnreachable, StoreUnwritable, StoreError: see `RedisServer`; from every method, not from here.
+    """
+
+    def create_conversation(
+        self,
+        *,
+        namespace: str = "",
+        name: str = "",
+        sources: Sequence[Source] = (),
+        ttl_s: float | None = None,
+        keep_last: int | None = None,
+    ) -> Conversation:
+        """Begin a conversation, see `TurnStore`."""
+        check.check_bounds(ttl_s, keep_last)
+        self._put_down(namespace, again=True)
+        given = (coded(name), head(sources, ttl_s), duration(ttl_s), keep_last or 0)
+        word, told = self._call(namespace, "begin", str(uuid.uuid4()), *given, writes=True)
+        return self._made(word, told, namespace, sources)
+
+    def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
+        """Return a conversation by its id, else by its name, with its counts. Raises NotFound."""
+        return kept_of(self._of(id_or_name, namespace, "find"), namespace).conversation
+
+    def conversations(self, *, namespace: str = "") -> list[Conversation]:
+        """All conversations, the one last written to first."""
+        return [kept.conversation for kept in reversed(self._views(namespace))]
+
+    def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
+        """Give a conversation another name, see `TurnStore`."""
+        word, told = self._call(namespace, "rename", coded(conversation), coded(name), writes=True)
+        if word == "gone":
+            raise check.no_conversation(conversation)
+        return self._made(word, told, namespace, conversation)
+
+    def fork(
+        self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
+    ) -> Conversation:
+        """A conversation that goes on from another's turn or message of order `at`, see `TurnStore`."""
+        given = (str(uuid.uuid4()), coded(name), coded(conversation), "" if at is None else at)
+        word, told = self._call(namespace, "fork", *given, writes=True)
+        if word == "gone":
+            raise check.no_conversation(conversation)
+        if word == "nothing":
+            raise check.no_order(conversation, -1 if at is None else at)
+        return self._made(word, told, namespace, conversation)
+
+    def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
+        """Take back everything after order `to`; return how many turns went."""
+        check.check_rewind(to)
+        return int(self._of(conversation, namespace, "rewind", to, writes=True)[0])
+
+    def clear(self, conversation: str, *, namespace: str = "") -> int:
+        """Take back all turns and messages; the conversation stays. Return how many of both went."""
+        return sum(self._of(conversation, namespace, "rewind", -1, writes=True))
+
+    def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
+        """Delete a conversation (by id); return how many turns went. Raises NotFound."""
+        return int(self._of(conversation, namespace, "drop", writes=True))
+
+    # ---- inside
+
+    def _call(self, namespace: str, call: str, *args: Any, writes: bool = False) -> tuple[str, Any]:
+        """Run a call in a namespace; the word it answers with, and what it tells."""
+        args = (call, micros(self._clock()), *args)
+        word, told = self._server.run(SCRIPT, self._tag(namespace), args, writes=writes)
+        return word.decode(), told
+
+    def _of(self, conversation: str, namespace: str, call: str, *args: Any, writes: bool = False) -> Any:
+        """What a call on a conversation tells. Raises NotFound."""
+        word, told = self._call(namespace, call, coded(conversation), *args, writes=writes)
+        if word == "gone":
+            raise check.no_conversation(conversation)
+        return told
+
+    def _views(self, namespace: str) -> list[Kept]:
+        """All conversations, the one last written to last."""
+        return [kept_of(state, namespace) for state in self._call(namespace, "views")[1]]
+
+    def _made(self, word: str, told: Any, namespace: str, asked: str | Sequence[Source]) -> Conversation:
+        """The conversation that was made or renamed. Raises ConversationMismatch when its name is taken."""
+        conversation = kept_of(told, namespace).conversation
+        if word == "taken":
+            if isinstance(asked, str):
+                asked = self.conversation(asked, namespace=namespace).sources
+            raise check.name_taken(conversation, asked)
+        return conversation

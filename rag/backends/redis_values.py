@@ -1,0 +1,170 @@
+"""What goes into a namespace's script and what comes out, as the values that backends keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rag.backends.redis_server import coded, decoded
+from rag.backends.turn_dump import Line
+from rag.backends.turn_items import Item, Kept, Kind, Span
+from rag.records import (
+    Record,
+    conversation_from_record,
+    conversation_record,
+    message_from_record,
+    turn_from_record,
+)
+from rag.types import Conversation, DialogTurn, Message, Source
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LETTERS: dict[Kind, str] = {"turn": "t", "message": "m"}
+FOREVER = 9_000_000_000_000_000
+"""Microseconds: later than any moment, and a number that scripts still take exactly."""
+
+_OF_ITS_PLACE = ("namespace", "conversation", "order", "version")
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def moment_of(micros: int) -> datetime:
+    """The moment that many microseconds after 1970."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def duration(ttl_s: float | None) -> int:
+    """Microseconds to live; 0 is for ever."""
+    return 0 if ttl_s is None else max(1, int(min(ttl_s * 1e6, FOREVER)))
+
+
+def listed(value: Any) -> bytes:
+    """JSON for a script; also with text that is no Unicode."""
+    return coded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+# ---------------------------------------------------------------- conversations
+
+
+def head(sources: Sequence[Source], ttl_s: float | None) -> str:
+    """What of a conversation the scripts only keep."""
+    return json.dumps([conversation_record(Conversation("", sources=tuple(sources)))["sources"], ttl_s])
+
+
+def kept_of(state: Sequence[Any], namespace: str) -> Kept:
+    """The conversation that a script told, with its counts and spans."""
+    texts = [decoded(state[n]) for n in (0, 2, 7)]
+    created, updated = (moment_of(state[n]).isoformat() for n in (3, 4))
+    sources, ttl_s = json.loads(state[1])
+    record = {
+        "id": texts[0],
+        "namespace": namespace,
+        "name": texts[1],
+        "sources": sources,
+        "created": created,
+        "updated": updated,
+        "turn_count": state[5],
+        "message_count": state[6],
+        "parent": texts[2] or None,
+        "forked_at": None if state[8] < -1 else state[8],
+        "keep_last": state[9] or None,
+        "ttl_s": ttl_s,
+    }
+    spans = [Span(decoded(origin), first, None if last < 0 else last) for origin, first, last in state[13]]
+    first: dict[Kind, int] = {"turn": state[11], "message": state[12]}
+    return Kept(conversation_from_record(record), spans, state[10], first)
+
+
+def view_of(kept: Kept) -> list[Any]:
+    """A conversation to restore, as the scripts keep it."""
+    told = kept.conversation
+    view = {
+        "h": head(told.sources, told.ttl_s),
+        "n": told.name,
+        "c": micros(told.created),
+        "u": micros(told.updated),
+        "t": duration(told.ttl_s),
+        "k": told.keep_last or 0,
+        "p": told.parent or "",
+        "a": -2 if told.forked_at is None else told.forked_at,
+        "o": kept.next_order,
+        "ft": kept.first["turn"],
+        "fm": kept.first["message"],
+        "s": [[span.origin, span.first, -1 if span.last is None else span.last] for span in kept.spans],
+    }
+    if kept.expires is not None:
+        view["e"] = micros(kept.expires)
+    return [told.id, view]
+
+
+# ---------------------------------------------------------------- turns and messages
+
+
+def item_of(said: DialogTurn | Message, namespace: str) -> Item:
+    """A turn or message that has no place yet; the script gives it one."""
+    return Item.of(replace(said, namespace=namespace, conversation_id="", order=0))
+
+
+def bodies_of(item: Item) -> list[bytes]:
+    """The versions of an item as they are kept: without what its place says."""
+    bodies = []
+    for text in item.versions:
+        record = json.loads(text)
+        bodies.append(json.dumps({k: v for k, v in record.items() if k not in _OF_ITS_PLACE}).encode())
+    return bodies
+
+
+def added(item: Item) -> list[Any]:
+    """An item to add: id, length, marks, terms with their counts, what it cites."""
+    return [item.id, item.length, sorted(item.marks), item.counts, sorted(item.cited)]
+
+
+def loaded(item: Item) -> list[Any]:
+    """An item to restore, with its place."""
+    place = [item.origin, item.order, item.length, len(item.versions), sorted(item.marks)]
+    return [LETTERS[item.kind], item.id, place, [item.counts, sorted(item.cited)]]
+
+
+def turn_of(entry: Sequence[Any], namespace: str) -> DialogTurn:
+    """The turn that a script told."""
+    return turn_from_record(_record(entry, namespace))
+
+
+def message_of(entry: Sequence[Any], namespace: str) -> Message:
+    """The message that a script told."""
+    return message_from_record(_record(entry, namespace))
+
+
+def earlier_turns(entry: Sequence[Any], bodies: Sequence[bytes], namespace: str) -> list[DialogTurn]:
+    """The earlier versions of a turn that a script told, the first one first."""
+    return [turn_from_record(record) for record in _earlier(entry, bodies, namespace)]
+
+
+def line_of(entry: Sequence[Any], bodies: Sequence[bytes], namespace: str) -> Line:
+    """The line of a dump for a turn or message."""
+    record = _record(entry, namespace)
+    if entry[0] == b"m":
+        return {"message": record}
+    return {"turn": record, "versions": _earlier(entry, bodies, namespace)}
+
+
+def _record(entry: Sequence[Any], namespace: str) -> Record:
+    _, _, origin, order, version, marks, body = entry
+    return {
+        **json.loads(body),
+        "namespace": namespace,
+        "conversation": decoded(origin),
+        "order": order,
+        "marks": sorted(map(decoded, marks)),
+        "version": version,
+    }
+
+
+def _earlier(entry: Sequence[Any], bodies: Sequence[bytes], namespace: str) -> list[Record]:
+    *place, _ = entry
+    return [{**_record([*place, body], namespace), "version": n} for n, body in enumerate(bodies, 1)]

@@ -15,7 +15,7 @@ import pytest
 
 pytest.register_assert_rewrite("rag.testing")
 collect_ignore = ["clients"]  # they run in an environment of their own: `make test-clients`
-pytest_plugins = ["real_model", "live_server"]
+pytest_plugins = ["real_model", "live_server", "postgres_server"]
 
 SAMPLE_REPO = Path(__file__).resolve().parent.parent / "data" / "sample_repo"
 

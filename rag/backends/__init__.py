@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rag.errors import SettingsError
+from rag.errors import BackendMissing, SettingsError
 from rag.ports import Embedder, MemoryStore, Rows, TokenCounter, VectorIndex, Vectors
 from rag.settings import Settings
 
@@ -58,7 +58,9 @@ def open_turn_store(settings: Settings) -> MemoryStore:
 
 def without_secrets(url: str) -> str:
     """The URL of a store of turns as it may be shown: without user and password."""
-    return url if url.startswith("sqlite:") else re.sub(r"(?s)//.*@", "//…@", url)
+    if url.startswith("sqlite:"):
+        return url
+    return re.sub(r"(?i)(?<=[?&])(\w*password)=[^&]*", r"\1=…", re.sub(r"(?s)//.*@", "//…@", url))
 
 
 def _open_memory(url: str) -> MemoryStore:
@@ -84,9 +86,20 @@ def _open_redis(url: str) -> MemoryStore:
     return RedisTurnStore(url)
 
 
+def _open_postgres(url: str) -> MemoryStore:
+    try:
+        from rag.backends.postgres_turns import PostgresTurnStore
+    except ImportError as error:
+        missing = error.name or "psycopg[binary]"
+        raise BackendMissing(backend="the memory in Postgres", missing=missing, extra="postgres") from error
+    return PostgresTurnStore(url)
+
+
 MEMORIES: dict[str, Callable[[str], MemoryStore]] = {
     "memory": _open_memory,
     "sqlite": _open_sqlite,
+    "postgresql": _open_postgres,
+    "postgres": _open_postgres,
     "unix": _open_redis,
     **{
         f"{scheme}{kind}": _open_redis
@@ -96,7 +109,13 @@ MEMORIES: dict[str, Callable[[str], MemoryStore]] = {
 }
 """What opens the store of turns that a URL names, by the URL's scheme."""
 
-MEMORY_URLS = ("memory:", "sqlite:///PATH", "redis://HOST:PORT/DB", "redis+cluster://HOST:PORT")
+MEMORY_URLS = (
+    "memory:",
+    "sqlite:///PATH",
+    "postgresql://[USER:PASSWORD@]HOST[:PORT]/DATABASE",
+    "redis://HOST:PORT/DB",
+    "redis+cluster://HOST:PORT",
+)
 """The URLs of stores of turns, as a user is told them."""
 
 

@@ -200,7 +200,9 @@ class Hostile:
 
 
 def _newer(content: bytes) -> bytes:
-    return content.replace(b"\x8c\x06format\x94K\x01", b"\x8c\x06format\x94K\x63", 1)
+    now = b"\x8c\x06format\x94K" + bytes([store_format.FORMAT])
+    assert now in content
+    return content.replace(now, b"\x8c\x06format\x94K\x63", 1)
 
 
 @pytest.mark.parametrize(

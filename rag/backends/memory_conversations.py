@@ -97,7 +97,9 @@ class MemoryConversations:
                 kept.conversation, id=str(uuid.uuid4()), name=name, parent=conversation, forked_at=at
             )
             spans = [*spans_until(kept.spans, at), Span(made.id, at + 1, None)]
-            return self._begin(Kept(made, spans, at + 1, dict(kept.first)))
+            # What the other took back after `at` is not what comes after `at` here.
+            first = {kind: min(order, at + 1) for kind, order in kept.first.items()}
+            return self._begin(Kept(made, spans, at + 1, first))
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
         """Take back everything after order `to`; return how many turns went."""

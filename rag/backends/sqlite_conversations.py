@@ -123,7 +123,8 @@ class SqliteConversations:
             )
             check_name(db, name, made)
             spans = [*spans_until(view.spans, at), Span(made.id, at + 1, None)]
-            first = {"turn": view.first_turn, "message": view.first_message}
+            # What the other took back after `at` is not what comes after `at` here.
+            first = {"turn": min(view.first_turn, at + 1), "message": min(view.first_message, at + 1)}
             store_conversation(db, Kept(made, spans, at + 1, first), namespace)  # type: ignore[arg-type]
             return _counted(db, view_of(db, made.id, namespace))
 

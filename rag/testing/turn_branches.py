@@ -193,6 +193,17 @@ class TurnBranchesContract:
         assert (asked(store, main.id), asked(store, fork.id)) == ("2 3", "1 f2")
         assert store.matching([]).items == 4  # 0 is shown by neither
 
+    def test_what_keep_last_took_after_the_fork_takes_nothing_from_it(self, store: TurnStore) -> None:
+        main = store.create_conversation(keep_last=2)
+        store.add_messages([Message("hello")], conversation=main.id)
+        for n in range(3):
+            store.append(said(f"q{n}"), conversation=main.id)
+        fork = store.fork(main.id, at=0)
+        for n in range(2):
+            store.append(said(f"f{n}"), conversation=fork.id)
+        assert [turn.order for turn in store.turns(fork.id)] == [1, 2]
+        assert store.conversation(fork.id).turn_count == 2
+
     def test_many_forks_and_undos_stay_right(self, store: TurnStore) -> None:
         here = store.create_conversation()
         told(store, here.id, "0", "1")

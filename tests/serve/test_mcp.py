@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.live_server import SAMPLE, Served
+from live_server import SAMPLE, Served
 
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
 

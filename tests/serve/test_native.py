@@ -101,7 +101,7 @@ def in_memory(serve):
 
 def test_turns_are_searched_marked_and_forked(in_memory):
     first = ask(in_memory, "Which zebra checks a link?").json
-    ask(in_memory, "Why?", conversation=first["conversation"])
+    ask(in_memory, QUESTION, conversation=first["conversation"])
     found = in_memory.get("/api/turns?q=zebra").json
     assert [turn["id"] for turn in found] == [first["turn"]]
     marked = in_memory.post(f"/api/turns/{first['turn']}/marks", {"add": ["useful"]}).json

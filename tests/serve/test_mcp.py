@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-
 from live_server import SAMPLE, Served
 
 pytest.importorskip("mcp", reason="the mcp extra is not installed")

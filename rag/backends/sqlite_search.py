@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rag.backends.sqlite_items import View, count_items
 from rag.backends.sqlite_sql import Value, execute
@@ -26,34 +26,35 @@ def match_terms(
         items = turns + messages
     scope, values = ("1", ()) if view is None else _scope(db, view)
     place = f"p.space = ? AND p.term = ? AND {scope}"
-    holders, counts = [], dict[int, dict[int, int]]()
+    holders, counts, places = [], dict[int, dict[int, int]](), dict[int, int]()
     for number, term in enumerate(terms):
         rows, holding = _newest(db, place, (space, term, *values), limit, across=view is None)
         holders.append(holding)
-        for item, count in rows:
+        for item, count, order in rows:
             counts.setdefault(item, {})[number] = count
-    _keep_found(db, list(counts))
+            places[item] = order
+    _keep_found(db, places)
     _complete(db, terms, [n for n, holding in enumerate(holders) if holding > limit], counts, space)
     return Matches(items, length, tuple(holders), _holders(db, counts, len(terms)))
 
 
 def _newest(
     db: sqlite3.Connection, place: str, values: tuple[Value, ...], limit: int, *, across: bool
-) -> tuple[list[tuple[int, int]], int]:
-    """The newest holders of a term with their counts, and how many hold it.
+) -> tuple[list[tuple[int, int, int]], int]:
+    """The newest holders of a term with their counts and orders, and how many hold it.
 
     Within a conversation orders are unique; across several, ids decide between the same orders.
     """
-    found = "SELECT p.item, p.count FROM posting p"
+    found = "SELECT p.item, p.count, p.number FROM posting p"
     if across:
         newest = f"{found} JOIN item i ON i.key = p.item WHERE {place} ORDER BY p.number DESC, i.id LIMIT ?"
     else:
         newest = f"{found} WHERE {place} ORDER BY p.number DESC LIMIT ?"
     rows = execute(db, newest, *values, limit).fetchall()
     if len(rows) < limit:
-        return [(row[0], row[1]) for row in rows], len(rows)
+        return [tuple(row) for row in rows], len(rows)
     holding = execute(db, f"SELECT count(*) FROM posting p WHERE {place}", *values).fetchone()[0]
-    return [(row[0], row[1]) for row in rows], int(holding)
+    return [tuple(row) for row in rows], int(holding)
 
 
 def _scope(db: sqlite3.Connection, view: View) -> tuple[str, tuple[Value, ...]]:
@@ -73,10 +74,10 @@ def _scope(db: sqlite3.Connection, view: View) -> tuple[str, tuple[Value, ...]]:
     return f"EXISTS (SELECT 1 FROM temp.shown s WHERE {within})", ()
 
 
-def _keep_found(db: sqlite3.Connection, items: list[int]) -> None:
-    db.execute("CREATE TEMP TABLE IF NOT EXISTS found (item INTEGER PRIMARY KEY)")
+def _keep_found(db: sqlite3.Connection, places: Mapping[int, int]) -> None:
+    db.execute("CREATE TEMP TABLE IF NOT EXISTS found (item INTEGER PRIMARY KEY, number INTEGER)")
     db.execute("DELETE FROM temp.found")
-    db.executemany("INSERT INTO temp.found VALUES (?)", [(item,) for item in items])
+    db.executemany("INSERT INTO temp.found VALUES (?, ?)", places.items())
 
 
 def _complete(
@@ -88,8 +89,8 @@ def _complete(
 ) -> None:
     """Count the terms with more holders than were read in the items found by other terms."""
     counted = """
-        SELECT f.item, p.count FROM temp.found f JOIN item i ON i.key = f.item
-        JOIN posting p ON p.space = ? AND p.term = ? AND p.number = i.number AND p.item = f.item
+        SELECT f.item, p.count FROM temp.found f
+        CROSS JOIN posting p ON p.space = ? AND p.term = ? AND p.number = f.number AND p.item = f.item
     """
     for number in cut:
         for item, count in execute(db, counted, space, terms[number]):

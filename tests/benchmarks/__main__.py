@@ -10,7 +10,18 @@ from pathlib import Path
 
 from rag.cli.terminal import out
 from rag.errors import RagError
-from tests.benchmarks import ablation, embedding, gate, indexing, quality, scale, serving, staleness, together
+from tests.benchmarks import (
+    ablation,
+    embedding,
+    gate,
+    indexing,
+    locomo,
+    quality,
+    scale,
+    serving,
+    staleness,
+    together,
+)
 from tests.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured
 from tests.benchmarks.report import keep_run, write_report
 
@@ -23,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "together": together.together,
     "gate": gate.gate,
     "staleness": staleness.staleness,
+    "locomo": locomo.locomo,
     "serve": serving.serve,
 }
 """What `make bench` runs, in this order."""

@@ -79,9 +79,12 @@ class StoredConversation:
                 self._id = memory.conversation.id
             return memory
 
-    def messages(self) -> list[Message]:
-        """The messages, oldest first, without a summary."""
-        return self.at_present().get_memory(prepend_summary=False)
+    def messages(self, *, last: int | None = None) -> list[Message]:
+        """The messages, oldest first, without a summary; only the newest `last`."""
+        here = self._found()
+        if here is None or last == 0:
+            return []
+        return self.store.messages(here.id, namespace=self.namespace, last=last)
 
     def refer_to(self, conversation: Conversation | None) -> None:
         """Go on with another conversation of the store; None begins one without a name."""

@@ -99,3 +99,8 @@ def chunk_metadata(hit: Hit) -> dict[str, Any]:
         "dirty": hit.dirty,
         "score": float(hit.score),
     }
+
+
+def chunk_id(hit: Hit) -> str:
+    """The same for the same lines of the same bytes: `repository@blob:path:start-end`."""
+    return f"{hit.location}@{hit.blob}:{hit.place}"

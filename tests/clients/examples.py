@@ -11,8 +11,9 @@ from typing import Any
 
 def example(module: ModuleType) -> CodeType:
     """The indented lines of a module's docstring, compiled; `await` may stand at their top."""
-    lines = inspect.getdoc(module).splitlines()
+    lines = (module.__doc__ or "").splitlines()
     code = textwrap.dedent("\n".join(line for line in lines if line.startswith("    ") or not line))
+    assert "import" in code, f"{module.__name__} has no example in its docstring"
     return compile(code, f"<example of {module.__name__}>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 

@@ -1,0 +1,72 @@
+"""Our retrieval in LlamaIndex (llama-index-core 0.14; `pip install '.[llamaindex]'`).
+
+    from rag.adapters.llamaindex import RepositoryRetriever
+
+    retriever = RepositoryRetriever("data/sample_repo", k=4)
+    for found in retriever.retrieve("Where is a token checked?"):
+        print(found.metadata["source"], found.score)
+
+It goes wherever a retriever goes, for example into a `RetrieverQueryEngine`.
+"""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Sequence
+from typing import Any
+
+from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata
+from rag.errors import BackendMissing
+from rag.settings import Settings
+from rag.types import Hit
+
+try:
+    from llama_index.core.retrievers import BaseRetriever
+    from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+except ImportError as error:
+    raise BackendMissing(backend=__name__, missing="llama-index-core 0.14", extra="llamaindex") from error
+
+_TOLD = {"source", "repo", "symbol"}
+"""Of the metadata, what a query engine tells the model beside the text."""
+
+
+class RepositoryRetriever(BaseRetriever):
+    """Finds chunks of repositories, best first; their metadata are those of `chunk_metadata`.
+
+    Args:
+        sources: paths or git URLs, indexed when first asked.
+        ref: a branch, tag or commit of them all.
+        k: how many chunks are found.
+        settings: which embedder and home folder; None is what the user has configured.
+        more: what LlamaIndex's retrievers take: `callback_manager`, `verbose`, …
+    """
+
+    def __init__(
+        self,
+        sources: str | Sequence[str],
+        *,
+        ref: str | None = None,
+        k: int = 5,
+        settings: Settings | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(**more)
+        self._search = RepositorySearch(sources, ref=ref, k=k, settings=settings)
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [_node(hit) for hit in self._search.search(query_bundle.query_str)]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [_node(hit) for hit in await to_thread(self._search.search, query_bundle.query_str)]
+
+
+def _node(hit: Hit) -> NodeWithScore:
+    metadata = chunk_metadata(hit)
+    node = TextNode(
+        id_=chunk_id(hit),
+        text=hit.text,
+        metadata=metadata,
+        excluded_llm_metadata_keys=[name for name in metadata if name not in _TOLD],
+        excluded_embed_metadata_keys=list(metadata),
+    )
+    return NodeWithScore(node=node, score=metadata["score"])

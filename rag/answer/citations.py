@@ -27,6 +27,8 @@ _GROUP = re.compile(f"{_ONE}+")
 _UNDECIDED = re.compile(f"{_ONE}*(?:{_BEGUN})?\\Z")
 _WITHIN_BRACKET = re.compile(_BEGUN)
 _RANGE = re.compile(r"(\d{1,3})(?:[ \t]*[–-][ \t]*\^?(\d{1,3}))?")
+_LINES = re.compile(r"(\d{1,9})(?:[–-](\d{1,9}))?")
+_WITHIN_PATH = re.compile(r"[\w/.-]\Z")
 _INDEXED = re.compile(r"(?:[A-Za-z0-9_]|\(\)|\])\Z")
 _NO_SPACE_BEFORE = frozenset(" \t\r\n.,;:!?)]}»”\"'*_|")
 _REMOVED = "[?]"
@@ -120,6 +122,8 @@ class _Edit(NamedTuple):
 
 def _edit(line: str, known: Collection[int], *, whole: bool) -> _Edit:
     """Edit one line that lies in no fence; of a line that is still growing, only what is certain."""
+    if whole and "[" not in line and "【" not in line:
+        return _Edit(line, set(), 0)
     code = code_spans(line, whole=whole)
     groups = [(start, end) for start, end in _groups(line) if not code.holds(start)]
     certain = len(line)
@@ -187,11 +191,15 @@ def _removed(text: str, line: str, end: int) -> tuple[str, int]:
 
 def _mentions(text: str, source: NumberedSource) -> bool:
     """Whether the text names the source's path with a line, or lines, that it shows."""
-    places = rf"(?<![\w/.-]){re.escape(source.hit.path)}:(\d{{1,9}})(?:[–-](\d{{1,9}}))?"
-    for match in re.finditer(places, text):
-        start, end = int(match[1]), int(match[2] or match[1])
-        if start <= source.hit.end and source.hit.start <= end:
-            return True
+    path = f"{source.hit.path}:"
+    at = text.find(path)
+    while at >= 0:
+        behind = at + len(path)
+        if (lines := _LINES.match(text, behind)) and not _WITHIN_PATH.search(text, max(0, at - 1), at):
+            start, end = int(lines[1]), int(lines[2] or lines[1])
+            if start <= source.hit.end and source.hit.start <= end:
+                return True
+        at = text.find(path, behind)
     return False
 
 

@@ -37,6 +37,7 @@ _CALLERS = re.compile(
     r"|triggers?|triggered|call sites?)\b",
     re.IGNORECASE,
 )
+_WORD = re.compile(r"\w")
 _NAME = re.compile(r"`([^`\s]+?)(?:\(\))?`|\b(\w*(?:[a-z0-9][A-Z]|_)\w*)\b")
 
 
@@ -240,11 +241,23 @@ def _head(hit: Hit, lines: Sequence[str]) -> list[int]:
 
 def _defining(hit: Hit, lines: Sequence[str]) -> int | None:
     """The line that names what the hit defines; None when there is none."""
-    name = re.compile(rf"(?<!\w){re.escape(hit.symbol)}(?!\w)") if hit.symbol else None
+    if not hit.symbol:
+        return None
     for i, line in enumerate(lines):
-        if name is not None and name.search(line) and not _DOC_LINE.match(line):
+        if _names(line, hit.symbol) and not _DOC_LINE.match(line):
             return i
     return None
+
+
+def _names(line: str, symbol: str) -> bool:
+    """Whether the symbol stands in the line, and not within a longer word."""
+    at = line.find(symbol)
+    while at >= 0:
+        end = at + len(symbol)
+        if not _WORD.match(line, end) and not (at and _WORD.match(line, at - 1)):
+            return True
+        at = line.find(symbol, at + 1)
+    return False
 
 
 def _documentation_below(lines: Sequence[str], defines: int) -> list[int]:

@@ -106,7 +106,11 @@ def compose(
 
 @dataclass(slots=True)
 class _Draft:
-    """A prompt in the making. `added` holds the pieces in the order they came in: what is last goes first."""
+    """A prompt in the making. `added` holds the pieces in the order they came in: what is last goes first.
+
+    `base_tokens` are those of the text with `best`, None until they are needed; `everything` is the text with
+    all hits and turns, its sources and tokens, as long as nothing was added to it.
+    """
 
     template: Template
     counter: TokenCounter
@@ -118,11 +122,12 @@ class _Draft:
     parts: list[Hit]
     turns: list[DialogTurn]
     best: list[Hit] = field(default_factory=list)
-    base_tokens: int = 0
+    base_tokens: int | None = None
     next_hit: int = 0
     turn_tokens: int = 0
     left: int = 0
     added: list[tuple[str, int]] = field(default_factory=list)
+    everything: tuple[str, tuple[NumberedSource, ...], int] | None = None
 
     @property
     def budget(self) -> int:
@@ -145,14 +150,21 @@ class _Draft:
 
     def add_everything(self) -> bool:
         """Put in all hits and turns at once, if they fit, as they most often do; else put in none."""
-        tokens = self.tokens(self.hits, self.turns)
+        text, sources = self.render(self.hits, self.turns)
+        tokens = self.counter.count(text)
         if tokens > self.budget:
             return False
         self.best, self.left = self.hits[:1], self.budget - tokens
-        self.base_tokens = self.tokens(self.best) if self.parts else tokens
+        self.everything = text, sources, tokens
         self.added += [("source", position) for position in range(len(self.hits))]
         self.added += [("turn", position) for position in reversed(range(len(self.turns)))]
         return True
+
+    def cost(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
+        """What these pieces cost beside the best source."""
+        if self.base_tokens is None:
+            self.base_tokens = self.tokens(self.best)
+        return self.tokens([*self.best, *hits], turns) - self.base_tokens
 
     def begin(self) -> None:
         """See that the question fits."""
@@ -182,7 +194,7 @@ class _Draft:
         for position in range(self.next_hit, len(self.hits)):
             if self.left <= 0:
                 return
-            cost = self.tokens([*self.best, self.hits[position]]) - self.base_tokens
+            cost = self.cost([self.hits[position]])
             if cost <= self.left:
                 self._add("source", position, cost)
 
@@ -190,7 +202,7 @@ class _Draft:
         """Put in turns, the latest first, until one does not fit into what is left of `share` tokens."""
         begin = len(self.turns) - 1 - sum(kind == "turn" for kind, _ in self.added)
         for position in range(begin, -1, -1):
-            cost = self.tokens(self.best, [self.turns[position]]) - self.base_tokens
+            cost = self.cost(turns=[self.turns[position]])
             if cost > self.left or self.turn_tokens + cost > share:
                 return
             self.turn_tokens += cost
@@ -198,22 +210,24 @@ class _Draft:
 
     def add_parts(self) -> None:
         """Put in each part that joins a source and fits whole."""
+        shown = self._shown()
+        sources = len(merge(shown))
         for position, part in enumerate(self.parts):
-            shown = self._shown()
             if self.left <= 0 or not shown:
                 return
-            if len(merge([*shown, part])) > len(merge(shown)):
+            joined = len(merge([*shown, part]))
+            if joined > sources:
                 continue
-            cost = self.tokens([*self.best, part]) - self.base_tokens
+            cost = self.cost([part])
             if cost <= self.left:
                 self._add("part", position, cost)
+                shown, sources = [*shown, part], joined
 
     def finished(self, hits_given: int, turns_given: int) -> Prompt:
         """Render what was added; while it is over the budget, leave out what came last."""
         while True:
             turns = [self.turns[i] for i in sorted(i for kind, i in self.added if kind == "turn")]
-            text, sources = self.render(self._shown(), turns)
-            tokens = self.counter.count(text)
+            text, sources, tokens = self.everything or self._counted(turns)
             if tokens <= self.budget:
                 break
             self.added.pop()
@@ -227,6 +241,10 @@ class _Draft:
             dropped_turns=turns_given - len(turns),
         )
 
+    def _counted(self, turns: Sequence[DialogTurn]) -> tuple[str, tuple[NumberedSource, ...], int]:
+        text, sources = self.render(self._shown(), turns)
+        return text, sources, self.counter.count(text)
+
     def _shown(self) -> list[Hit]:
         """The hits that were added, best first, and then the parts."""
         hits = [self.hits[i] for i in sorted(i for kind, i in self.added if kind == "source")]
@@ -235,6 +253,7 @@ class _Draft:
     def _add(self, kind: str, position: int, cost: int) -> None:
         self.added.append((kind, position))
         self.left -= cost
+        self.everything = None
 
     def _too_small(self, tokens: int, what: str) -> ContextTooSmall:
         return ContextTooSmall(

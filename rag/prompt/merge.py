@@ -28,11 +28,7 @@ def merge(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _joined(better: Hit, worse: Hit) -> Hit | None:
-    same_file = all(
-        getattr(better, name) == getattr(worse, name)
-        for name in ("repo", "location", "path", "blob", "commit")
-    )
-    if not same_file or max(better.start, worse.start) > min(better.end, worse.end) + 1:
+    if _file(better) != _file(worse) or max(better.start, worse.start) > min(better.end, worse.end) + 1:
         return None
     upper, lower = sorted((better, worse), key=lambda hit: (hit.start, -hit.end))
     if lower.start == upper.end + 1 and not _same_definition(better, worse):
@@ -56,6 +52,10 @@ def _joined(better: Hit, worse: Hit) -> Hit | None:
         text="".join(upper_lines + rest),
         score=max(better.score, worse.score),
     )
+
+
+def _file(hit: Hit) -> tuple[str | None, ...]:
+    return hit.path, hit.blob, hit.repo, hit.location, hit.commit
 
 
 def _same_definition(a: Hit, b: Hit) -> bool:

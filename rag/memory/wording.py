@@ -1,0 +1,163 @@
+"""How questions about code are worded: the word lists and frames of `rag.memory.likeness`.
+
+General knowledge of English, extended after reading the questions of `data/evaluation/cache_dev.jsonl`, never
+those of `cache_final.jsonl`.
+"""
+
+from __future__ import annotations
+
+import re
+
+WH = frozenset("where when why how who what which order".split())
+BE = frozenset("be is are was were been being am".split())
+GET = frozenset("get gets got gotten getting".split())
+DO = frozenset("do does did".split())
+HAVE = frozenset("have has had having".split())
+MODAL = {
+    **dict.fromkeys(("can", "could", "may", "might"), "can"),
+    **dict.fromkeys(("should", "ought"), "should"),
+    **dict.fromkeys(("will", "would", "shall"), ""),
+    "must": "must",
+}
+"""Each with what it is compared as; the future says nothing."""
+AUXILIARY = BE | DO | MODAL.keys()
+
+DETERMINERS = frozenset(("a", "an", "the"))
+NEUTRAL = frozenset("we you it one they code program project".split())
+"""Who does something when nobody is named: the program asked about."""
+
+JOINTS = frozenset(
+    """from to into in on at by for with without before after during between through via over under until
+    when whenever while if unless because as per within outside inside against across onto upon toward
+    towards like besides except instead about around behind that which whose who where why how what and or but
+    so though although since""".split()
+)
+"""Words that begin another part of a question; which one it is, is part of what is meant."""
+
+PARTICLES = frozenset("out off up down away back again on in together apart".split())
+NOT_ADVERBS = frozenset(
+    """apply assembly multiply reply rely supply comply imply family anomaly fly early only daily
+    italy july""".split()
+)
+MANNER = frozenset("default hand name itself themselves accident design contract convention".split())
+"""What stands after "by" without doing anything."""
+RELATIONS = frozenset("call use reference invoke import".split())
+"""Who does this to a name is asked in the same breath as where it is done."""
+SIZES = frozenset("many much long often far big large deep old fast high small soon late".split())
+
+_ROOTS = """
+set set|put put|cut cut|read read|run ran run|hit hit|let let|split split|shut shut|spread spread|reset reset
+quit quit|write wrote written|send sent|keep kept|make made|build built|hold held|find found|give gave given
+take took taken|choose chose chosen|throw threw thrown|catch caught|bind bound|seek sought|see saw seen
+know knew known|show showed shown|go went gone|begin began begun|break broke broken|lose lost|leave left
+mean meant|tell told|say said|think thought|bring brought|get got gotten|draw drew drawn|hide hid hidden
+forget forgot forgotten|freeze froze frozen|wake woke woken|spin spun|wind wound|feed fed|pay paid|lay laid
+fall fell fallen|grow grew grown|override overrode overridden|overwrite overwrote overwritten|free freed
+rewrite rewrote rewritten|rebuild rebuilt|sync synced|undo undid undone|do done|have has had|deal dealt
+sleep slept|lead led|win won|stick stuck|understand understood|eat ate eaten|rise rose risen
+drive drove driven|add added adding|use used using uses
+"""
+IRREGULAR = {
+    form: root
+    for line in _ROOTS.split("|")
+    for part in line.split("\n")
+    if part
+    for root, *forms in [part.split()]
+    for form in forms
+}
+"""Past forms that no rule makes, and their verbs."""
+PARTICIPLES = frozenset(IRREGULAR) - frozenset(
+    """ran wrote gave took chose threw saw knew went began broke froze woke drew hid forgot fell grew overrode
+    overwrote rewrote undid ate rose drove has had adding using uses""".split()
+)
+
+NUMBERS = dict(
+    zip(
+        """zero one two three four five six seven eight nine ten eleven twelve""".split(),
+        map(str, range(13)),
+        strict=True,
+    )
+)
+del NUMBERS["one"]  # "which one is it" counts nothing
+
+SAID = {
+    "cannot": "can not",
+    "can't": "can not",
+    "won't": "will not",
+    "i'd": "i would",
+    "i'm": "i am",
+    "i've": "i have",
+    "it's": "it is",
+    "they're": "it is",
+    "we're": "we are",
+    "you're": "you are",
+    "let's": "let us",
+    "that's": "that is",
+    "there's": "there is",
+    "they": "it",
+    "them": "it",
+    "their": "its",
+    "1st": "first",
+    "2nd": "second",
+    "3rd": "third",
+}
+"""Words that are compared as others."""
+
+_GROUPS = """
+delete remove erase|directory folder dir|argument parameter arg param|configuration config conf cfg
+repository repo|database db|environment env|execute run|choose select pick|throw raise|start begin
+application app|initialize init|maximum max|minimum min|continue resume|message msg|function func fn
+"""
+ALIKE = [part.split() for line in _GROUPS.strip().split("|") for part in line.split("\n") if part]
+"""Words that always mean the same of a program."""
+
+_PLACE = r"(?:file|place|spot|module|class|function|method|part of code|part of codebase|line)s?"
+_CODE = r"(?:function|method|code|routine)s?"
+_WHERE_CODE = r"(?:file|code|module)s?"
+_ASKED = r"(?:where|when|why|how|who|what|which|(?:in|at|by) (?:which|what)|place where|way|reason)\b"
+_TELL = r"(?:tell|show|explain|describe|point|help)"
+_AUXILIARY = r"(?:is|are|was|were|do|does|did|can|could|may|should|must|will|has|have)\b"
+_EXACTLY = r"(?:exactly|precisely|actually|really|just)"
+
+FRAMES = [
+    (re.compile(pattern), put)
+    for pattern, put in (
+        (r"^(?:hi|hello|hey|please|kindly|ok|okay|so|well|just|thanks|thank you) (?=\S)", ""),
+        (r" (?:please|thanks|thank you)$", ""),
+        (rf"^(?:can|could|would|will) you (?:please |kindly |just )?(?={_TELL}\b)", ""),
+        (r"^do you know (?=where|when|why|how|who|what|which)", ""),
+        (r"^i (?:would like|would love|want|need|like) to (?:know|understand|see|learn|find out) (?=\S)", ""),
+        (r"^i wonder (?:if |whether )?(?=\S)", ""),
+        (r"^i am (?:looking for|trying to (?:find|understand)|curious|interested in) (?=\S)", ""),
+        (
+            r"^(?:tell|show|explain|describe|help)(?: to)?(?: me| us)?(?: to)?(?: understand| see| find)?"
+            rf"(?: {_EXACTLY}| please)? (?={_ASKED}|{_CODE} (?:that|which)\b)",
+            "",
+        ),
+        (r"^(?:tell|explain|describe)(?: to)?(?: me| us)? (?=\S)", "what is "),
+        (r"^point (?:me|us) to (?=\S)", ""),
+        (rf"^(?:in|at) (?:which|what) (?:exact )?{_PLACE} ", "where "),
+        (r"^where in (?:code|codebase|source|source code|repository|project) ", "where "),
+        (r"^place where ", "where "),
+        (rf"^(?:which|what) {_WHERE_CODE} (?!{_AUXILIARY})", "where it "),
+        (rf"^(?:by )?(?:which|what) {_CODE} ", "who "),
+        (r"^code (?:that|which) ", "where it "),
+        (rf"^{_CODE} (?:that|which) ", "who "),
+        (r"^by (?:whom|what|who) ", "who "),
+        (r"^(?:for (?:what|which) reason|how come|(?:what is )?reason (?:why|that|for which)?) ?", "why "),
+        (r"^what is reason ", "why "),
+        (r"^(?:at|in) (?:what|which) (?:point|moment|time|stage) ", "when "),
+        (r"^(?:in|by) (?:what|which) (?:way|manner|means) ", "how "),
+        (r"^(?:what is )?way in which ", "how "),
+        (r"^in (?:what|which) order ", "order "),
+        (r"^what is order in which ", "order "),
+        (rf"^(where|when|why|how|who|what) {_EXACTLY} ", r"\1 "),
+        (r"^is it possible for (.+?) to ", r"can \1 "),
+        (r"^is it possible to ", "can we "),
+        (r"^what is return value of (`\S+)$", r"what does \1 return"),
+        (r"^(?:which|what) (\S+) does (`\S+) (?:take|accept|expect)$", r"what are \1 of \2"),
+        (r"^how (?:do|does) (\S+) and (\S+) differ$", r"what is difference between \1 and \2"),
+        (r"^how does (\S+) differ from (\S+)$", r"what is difference between \1 and \2"),
+    )
+]
+"""What is said around a question, in the order in which it is taken away, and what is put in its place."""

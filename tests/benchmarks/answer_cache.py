@@ -1,0 +1,199 @@
+"""When is an answer given before an answer to this question? Paraphrases, and hard negatives.
+
+`data/evaluation/cache_dev.jsonl` and `cache_final.jsonl` hold questions, each with others that the same
+answer serves (`same`) and others that are alike and that it does not serve (`different`): another verb,
+negation, number, name, role, direction, question word, or repository. Most are written by hand; the others
+are templates over names of real repositories ("how" tells). Repositories, names and templates of dev and
+final are apart; the rules of `rag.memory.likeness` were written with dev alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.backends import open_embedder
+from rag.backends.memory_turns import MemoryTurnStore
+from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.errors import BackendMissing
+from rag.memory.answers import AnswerCache
+from rag.memory.likeness import meaning
+from rag.ports import RecordStore
+from rag.settings import Settings
+from tests.benchmarks.bench import QUESTIONS, Bench, not_measured, show
+
+PRECISION = 0.99
+ENTRIES = 20_000
+LOOKUPS = 500
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A question that was answered, and one that is asked now. `same` tells whether the answer serves it."""
+
+    repo: str
+    first: str
+    other_repo: str
+    second: str
+    kind: str
+    how: str
+    same: bool
+
+
+Likeness = Callable[[list[Pair]], npt.NDArray[np.float64]]
+"""How alike the questions of each pair are, from 0 to 1; 0 where something rules them out."""
+
+
+def read_pairs(name: str) -> list[Pair]:
+    """The pairs of `dev` or `final`, in the order of the file."""
+    return list(_pairs(QUESTIONS / f"cache_{name}.jsonl"))
+
+
+def _pairs(path: Path) -> Iterator[Pair]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        for same in (True, False):
+            for other in row["same" if same else "different"]:
+                yield Pair(
+                    row["repo"],
+                    row["question"],
+                    other.get("repo", row["repo"]),
+                    other["question"],
+                    other["kind"],
+                    row["how"],
+                    same,
+                )
+
+
+def by_meaning(pairs: list[Pair]) -> npt.NDArray[np.float64]:
+    """1 where both questions mean the same to the cache as it is shipped."""
+    return np.array(
+        [
+            float(
+                pair.repo == pair.other_repo
+                and meaning(pair.first, (pair.repo,)) == meaning(pair.second, (pair.repo,))
+            )
+            for pair in pairs
+        ]
+    )
+
+
+def by_words(pairs: list[Pair]) -> npt.NDArray[np.float64]:
+    """1 where both are the same but for case, blanks and the mark at the end."""
+
+    def plain(text: str) -> str:
+        return " ".join(text.casefold().split()).rstrip("?.! ")
+
+    return np.array(
+        [float(p.repo == p.other_repo and plain(p.first) == plain(p.second)) for p in pairs], np.float64
+    )
+
+
+def by_vectors(embedder: str, pairs: list[Pair]) -> npt.NDArray[np.float64]:
+    """The cosine of both questions; 0 for another repository, which no vector can tell."""
+    opened = open_embedder(Settings(embedder=embedder))
+    first = opened.embed([pair.first for pair in pairs], role="query")
+    second = opened.embed([pair.second for pair in pairs], role="query")
+    cosines = np.einsum("ij,ij->i", first, second).astype(np.float64)
+    return np.where([pair.repo == pair.other_repo for pair in pairs], cosines, 0.0)
+
+
+def answer_cache(bench: Bench) -> None:
+    """Which answers given before may be given again: precision, hit rate, and how long it takes to look."""
+    dev, final = read_pairs("dev"), read_pairs("final")
+    likenesses: dict[str, Likeness] = {
+        "the same words": by_words,
+        "vectors, static": partial(by_vectors, "static"),
+        "vectors, minilm": partial(by_vectors, "minilm"),
+        "the same meaning (as shipped)": by_meaning,
+    }
+    rows = []
+    for name, likeness in likenesses.items():
+        try:
+            on_dev, on_final = likeness(dev), likeness(final)
+        except BackendMissing as error:
+            not_measured(error)
+            continue
+        least = threshold(on_dev, dev)
+        for part, found, pairs in (("dev", on_dev, dev), ("final", on_final, final)):
+            rows.append([name, f"{least:.3f}", part, *_figures(found >= least, pairs)])
+    columns = ["likeness", "from", "pairs", "hit rate", "wrongly served", "precision"]
+    show(f"Served from the cache, at precision ≥ {PRECISION} on dev", columns, rows)
+    _show_kinds(dev, final)
+    _show_times()
+
+
+def threshold(found: npt.NDArray[np.float64], pairs: list[Pair]) -> float:
+    """The least likeness from which PRECISION is kept on these pairs, and no more negatives than 1 in 100."""
+    same = np.array([pair.same for pair in pairs])
+    for least in np.unique(found[same])[::1]:
+        served = found >= least
+        wrong = np.count_nonzero(served & ~same)
+        if wrong <= (1 - PRECISION) * np.count_nonzero(served) and wrong <= (1 - PRECISION) * (~same).sum():
+            return float(max(least, 1e-9))
+    return 1.001
+
+
+def _figures(served: npt.NDArray[np.bool_], pairs: list[Pair]) -> list[str]:
+    same = np.array([pair.same for pair in pairs])
+    right, wrong = np.count_nonzero(served & same), np.count_nonzero(served & ~same)
+    precision = f"{right / (right + wrong):.3f}" if right + wrong else "–"
+    return [
+        f"{right / same.sum():.2f} ({right} of {same.sum()})",
+        f"{wrong} of {(~same).sum()}",
+        precision,
+    ]
+
+
+def _show_kinds(dev: list[Pair], final: list[Pair]) -> None:
+    rows = []
+    kinds = dict.fromkeys((pair.same, kind) for pair in dev for kind in (pair.how, pair.kind))
+    for same, kind in sorted(kinds, reverse=True):
+        row = ["same" if same else "different", kind]
+        for pairs in (dev, final):
+            served = by_meaning(pairs) > 0
+            mine = [n for n, pair in enumerate(pairs) if pair.same == same and kind in (pair.kind, pair.how)]
+            row.append(f"{np.count_nonzero(served[mine])} of {len(mine)}")
+        rows.append(row)
+    show("Served by meaning, by kind", ["pairs", "kind", "dev", "final"], rows)
+
+
+def _show_times() -> None:
+    with TemporaryDirectory(prefix="rag-bench-") as folder:
+        sqlite = SqliteTurnStore(Path(folder) / "turns.db")
+        rows = [[name, *_times(store)] for name, store in (("memory", MemoryTurnStore()), ("sqlite", sqlite))]
+        sqlite.close()
+    show(
+        f"A look-up among {ENTRIES:,} entries, in ms",
+        ["store", "hit p50", "hit p95", "miss p50", "miss p95", "put p50"],
+        rows,
+    )
+
+
+def _times(store: RecordStore) -> list[str]:
+    cache = AnswerCache(store)
+    scope = {"repositories": ["/repositories/api"], "model": "m"}
+    text = "The token is checked in `authenticate` [1]. " * 20
+    puts = _timed(lambda n: cache.put(f"Where is token {n} checked?", text, scope=scope), ENTRIES)
+    hits = _timed(lambda n: cache.get(f"where do we check token {n * 7}", scope=scope), LOOKUPS)
+    misses = _timed(lambda n: cache.get(f"where do we delete token {n * 7}", scope=scope), LOOKUPS)
+    assert cache.stats().hits == cache.stats().misses == LOOKUPS
+    figures = [(hits, 50), (hits, 95), (misses, 50), (misses, 95), (puts, 50)]
+    return [f"{np.percentile(times, q) * 1000:.2f}" for times, q in figures]
+
+
+def _timed(do: Callable[[int], object], count: int) -> list[float]:
+    times = []
+    for n in range(count):
+        began = time.perf_counter()
+        do(n)
+        times.append(time.perf_counter() - began)
+    return times

@@ -1,0 +1,98 @@
+"""Questions that one answer serves have one meaning; questions that are merely alike have not."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rag.memory.likeness import meaning
+from tests.benchmarks.answer_cache import PRECISION, by_meaning, read_pairs
+
+ONE_MEANING = [
+    [
+        "Where is the session cookie set?",
+        "where is the session cookie set",
+        "Where’s the session cookie set ?",
+        "Where do we set session cookies?",
+        "Where does snip set the session cookie?",
+        "Where does the session cookie get set?",
+        "In which file is the session cookie set?",
+        "Hi, can you please show me where the session cookie gets set?",
+        "Which file sets the session cookie?",
+        "where exactly is the session cookie set, please",
+    ],
+    [
+        "How does the client quickly notify the server?",
+        "How is the server quickly notified by the client?",
+        "Explain how the client notifies the server quickly.",
+    ],
+    ["Who calls `sign_token`?", "Where is sign_token() called?", "Which functions call `sign_token`?"],
+    ["What does `sign` return?", "What is the return value of `sign`?", "tell me what `sign` returns"],
+    ["Why aren't retries limited?", "Why are retries not limited?", "Why do we not limit retries?"],
+    ["How do I add a route?", "how can I add a route"],
+    ["What does `Store.open` do?", "explain what Store.open() does"],
+    ["What are the limits of a token?", "Tell me what the limits of a token are."],
+]
+"""Of the questions in each list all are the same, when the program is called snip."""
+
+APART = [
+    "Where is the token set?|Where is the token deleted?|Where is the token not set?|Why is the token set?",
+    "What calls `a_b`?|What does `a_b` call?|Where is `a_b` defined?|Why is `a_b` called?",
+    "What calls `open`?|What calls `Open`?|What calls `opens`?|What calls `x.open`?",
+    "Where is the stat read?|Where is the state read?|Where is the parser read?|Where is parsing read?",
+    "How is the parent notified?|How does the parent notify?|Is the parent notified?",
+    "What happens after the parent is killed?|What happens after the parent kills?",
+    "How is a str turned into bytes?|How are bytes turned into a str?",
+    "Where do users log in?|Where do users log out?|Where do users log?",
+    "Is it cached for 1 s?|Is it cached for 2 s?|Is it cached for 1.5 s?|Is it cached for -1 s?",
+    "Is x < 3 checked?|Is x > 3 checked?|Is x == 3 checked?|Is x != 3 checked?",
+    "Where is the first key kept?|Where is the second key kept?|Where are all keys kept?",
+    "Where is .env read?|Where is env read?",
+    'Who logs "a b"?|Who logs "a c"?|Who logs "A b"?',
+    "How are tokens checked before they are used?|How are tokens used before they are checked?",
+    "How do we add a route?|How do I add a route?|How should a route be added?",
+    "北京在哪里?|上海在哪里?",
+    "Is it safe? Where is it set?|Is it safe? Where is it deleted?",
+]
+
+
+@pytest.mark.parametrize("questions", ONE_MEANING, ids=lambda questions: questions[0])
+def test_questions_that_one_answer_serves_mean_the_same(questions):
+    assert len({meaning(question, ("snip",)) for question in questions}) == 1
+
+
+@pytest.mark.parametrize("questions", APART)
+def test_questions_that_are_merely_alike_differ(questions):
+    alike = questions.split("|")
+    assert len({meaning(question) for question in alike}) == len(alike)
+
+
+_OFTEN = """what where how many which who is does the we it i not by of file that code get can have set it's
+`x` differ and 3 tell me quickly""".split()
+
+
+@given(
+    st.text()
+    | st.text(string.ascii_lowercase[:6] + " ?`'.\n")
+    | st.lists(st.sampled_from(_OFTEN)).map(" ".join)
+)
+@example("what")
+@example("`")
+@example("how do and differ")
+def test_any_text_has_a_meaning_that_case_blanks_and_a_question_mark_leave_alone(text):
+    found = meaning(text)
+    assert meaning(f"  {text.strip()} ?") == found
+    if text.isascii() and text.isalpha() and text == text.lower():
+        assert meaning(text.capitalize()) == found
+
+
+@pytest.mark.parametrize("name", ["dev", "final"])
+def test_what_is_served_is_right(name):
+    pairs = read_pairs(name)
+    served = [pair for pair, found in zip(pairs, by_meaning(pairs), strict=True) if found]
+    assert sum(pair.same for pair in served) >= PRECISION * len(served)
+    assert sum(not pair.same for pair in served) <= (1 - PRECISION) * sum(not pair.same for pair in pairs)
+    assert min(sum(pair.same for pair in pairs), sum(not pair.same for pair in pairs)) >= 200

@@ -23,6 +23,8 @@ SHIPPED = (
     "data/embedding/table.bin",
     "data/encodings/9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
     "data/prices.toml",
+    "data/page/index.html",
+    "data/page/vendor/mermaid.min.js",
     "data/NOTICE",
 )
 BLOCKED = """

@@ -70,7 +70,10 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *_ALWAYS, (b"x-request-id", request_id)]
+                own = list(message.get("headers", ()))
+                given = {name for name, _ in own}
+                always = [header for header in _ALWAYS if header[0] not in given]
+                message["headers"] = [*own, *always, (b"x-request-id", request_id)]
             await send(message)
 
         caller = "-"

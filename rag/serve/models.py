@@ -14,7 +14,7 @@ from rag.evaluation.metrics import Span
 from rag.records import conversation_record, turn_record
 from rag.serve.library import Shelf
 from rag.serve.service import MOST_REPOSITORIES
-from rag.types import Answer, Citation, Conversation, DialogTurn, Hit
+from rag.types import Answer, Citation, Conversation, DialogTurn, FreshnessState, Hit
 
 MOST_RESULTS = 100
 MOST_QUESTIONS = 500
@@ -187,8 +187,24 @@ class TokenUsage(BaseModel):
     cost_usd: float | None
 
 
+class Ranked(BaseModel):
+    """A stretch of a file as retrieval ranked it: `legs` is what each signal gave it."""
+
+    repository: str
+    path: str
+    start: int
+    end: int
+    symbol: str
+    score: float
+    legs: dict[str, float]
+
+
 class AnswerBody(BaseModel):
-    """An answer, and the turn it is stored as. `found` is false when the repository holds nothing on it."""
+    """An answer, and the turn it is stored as. `found` is false when the repository holds nothing on it.
+
+    `hits` is what retrieval found, best first; `confidence`, from 0 to 1, that an answer is among it, null
+    where that is not judged.
+    """
 
     question: str
     standalone_question: str
@@ -196,6 +212,8 @@ class AnswerBody(BaseModel):
     found: bool
     citations: list[Cited]
     sources: list[Cited]
+    hits: list[Ranked]
+    confidence: float | None
     invented: int
     notes: list[str]
     model: str
@@ -218,10 +236,11 @@ class SourceBody(BaseModel):
 
 
 class ConversationBody(BaseModel):
-    """A conversation."""
+    """A conversation. `title` is its name; where it has none, the question that it began with."""
 
     id: str
     name: str
+    title: str
     sources: list[SourceBody]
     created: datetime
     updated: datetime
@@ -254,6 +273,27 @@ class ConversationDetail(ConversationBody):
     """A conversation with its turns, oldest first."""
 
     all_turns: list[TurnBody]
+
+
+class SourceCheck(BaseModel):
+    """What became of one citation. With a `moved` that has a reason the place is a guess; 0 is unknown."""
+
+    n: int
+    state: FreshnessState
+    reason: str
+    path: str
+    start: int
+    end: int
+
+
+class TurnCheck(BaseModel):
+    """What became of what an answer rests on: the worst of it, and each citation that was shown."""
+
+    turn: str
+    state: FreshnessState
+    reason: str
+    stale: bool
+    checks: list[SourceCheck]
 
 
 class Rename(Strict):
@@ -411,6 +451,19 @@ def cited(citation: Citation, url: str) -> Cited:
     )
 
 
+def ranked(hit: Hit) -> Ranked:
+    """A hit without its text."""
+    return Ranked(
+        repository=hit.repo,
+        path=shown(hit.path),
+        start=hit.start,
+        end=hit.end,
+        symbol=shown(".".join(part for part in (hit.scope, hit.symbol) if part)),
+        score=hit.score,
+        legs=dict(hit.legs),
+    )
+
+
 def answer_body(answer: Answer, urls: dict[Citation, str]) -> AnswerBody:
     """An answer; `urls` are those of its sources."""
     return AnswerBody(
@@ -420,6 +473,8 @@ def answer_body(answer: Answer, urls: dict[Citation, str]) -> AnswerBody:
         found=answer.found,
         citations=[cited(c, urls[c]) for c in answer.citations],
         sources=[cited(c, urls[c]) for c in answer.sources],
+        hits=[ranked(hit) for hit in answer.hits],
+        confidence=answer.confidence.value if answer.confidence else None,
         invented=answer.invented,
         notes=list(answer.notes),
         model=answer.model,
@@ -443,12 +498,13 @@ def usage_body(told: Answer | DialogTurn) -> TokenUsage:
     )
 
 
-def conversation_body(conversation: Conversation, names: dict[str, str]) -> dict[str, Any]:
+def conversation_body(conversation: Conversation, title: str, names: dict[str, str]) -> dict[str, Any]:
     """A conversation's fields; `names` are those of the sources served here, by how sources print."""
     record = conversation_record(conversation)
     return {
         "id": record["id"],
         "name": shown(record["name"]),
+        "title": shown(title),
         "sources": [
             SourceBody(location=shown(s.location), ref=s.ref, name=names.get(str(s)))
             for s in conversation.sources

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from asyncio import to_thread
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
@@ -27,6 +27,7 @@ ConversationId = Annotated[str, Path(description="A conversation's id or name.",
 TurnId = Annotated[str, Path(description="A turn's id.", max_length=200)]
 
 _MOST = 200
+_TITLE_CHARS = 120
 
 
 class NotSupported(ServeError):
@@ -62,8 +63,25 @@ class _Desk:
             raise NotSupported(f"the configured memory cannot do this yet ({method}); see --memory")
         return await to_thread(bound, *arguments, namespace=self.namespace, **options)
 
-    def body(self, conversation: Conversation) -> models.ConversationBody:
-        return models.ConversationBody(**models.conversation_body(conversation, self._names))
+    async def body(self, conversation: Conversation) -> models.ConversationBody:
+        return (await self.bodies([conversation]))[0]
+
+    async def bodies(self, conversations: Sequence[Conversation]) -> list[models.ConversationBody]:
+        titles = await to_thread(lambda: [self._title(one) for one in conversations])
+        return [
+            models.ConversationBody(**models.conversation_body(one, title, self._names))
+            for one, title in zip(conversations, titles, strict=True)
+        ]
+
+    def _title(self, conversation: Conversation) -> str:
+        if conversation.name or not conversation.turn_count:
+            return conversation.name
+        try:
+            first = self.store.turns(conversation.id, namespace=self.namespace, before=1)
+            first = first or self.store.turns(conversation.id, namespace=self.namespace, last=1)
+        except NotFound:  # deleted meanwhile
+            return ""
+        return " ".join(first[0].question.split())[:_TITLE_CHARS] if first else ""
 
     def turn(self, turn: DialogTurn, base: str) -> models.TurnBody:
         return models.turn_body(turn, urls_of(self.service, None, turn.citations, base))
@@ -85,7 +103,7 @@ def _conversations(service: Service) -> APIRouter:
         if repository is not None:
             source = service.library.shelf(repository).source
             found = [one for one in found if source in one.sources]
-        return [desk.body(one) for one in found[offset : offset + limit]]
+        return await desk.bodies(found[offset : offset + limit])
 
     @router.get("/{conversation}")
     async def conversation(
@@ -97,7 +115,7 @@ def _conversations(service: Service) -> APIRouter:
         turns = await desk.call("turns", one.id)
         base = str(request.base_url)
         return models.ConversationDetail(
-            **desk.body(one).model_dump(), all_turns=[desk.turn(turn, base) for turn in turns]
+            **(await desk.body(one)).model_dump(), all_turns=[desk.turn(turn, base) for turn in turns]
         )
 
     @router.get("/{conversation}/export", response_class=Response)
@@ -127,7 +145,7 @@ def _changes(service: Service) -> APIRouter:
         """Give a conversation another name."""
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
-        return desk.body(await desk.call("rename", one.id, wanted.name))
+        return await desk.body(await desk.call("rename", one.id, wanted.name))
 
     @router.post("/{conversation}/fork", status_code=201)
     async def fork(
@@ -137,7 +155,7 @@ def _changes(service: Service) -> APIRouter:
         wanted = wanted or models.Fork()
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
-        return desk.body(await desk.call("fork", one.id, at=wanted.at, name=wanted.name))
+        return await desk.body(await desk.call("fork", one.id, at=wanted.at, name=wanted.name))
 
     @router.delete("/{conversation}")
     async def delete(caller: CallerOf, conversation: ConversationId) -> models.Deleted:

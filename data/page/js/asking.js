@@ -1,0 +1,95 @@
+// Asking: the question goes out, pieces come in, and in the end there is a turn.
+
+import { api } from "./api.js";
+import { announce, byId } from "./dom.js";
+import { state, tell } from "./state.js";
+
+const REDRAW_MS = 60;
+let keys = 0;
+
+/** A turn as the page holds it, from what the server tells of a stored one. */
+export const fromServer = (turn) => ({
+  key: ++keys,
+  state: "done",
+  id: turn.id,
+  order: turn.order,
+  question: turn.question ?? "",
+  standalone: turn.standalone_question,
+  answer: turn.answer ?? "",
+  citations: turn.citations,
+  model: turn.model,
+  usage: turn.usage,
+  answered: turn.answered,
+  notes: turn.complete ? [] : ["This answer broke off."],
+  hits: null,
+});
+
+/** Ask in the open conversation. One question at a time: a second one waits for its own press of Enter. */
+export async function ask(question) {
+  if (state.asking || !question.trim() || !state.repository) return;
+  const turn = { key: ++keys, state: "writing", question: question.trim(), answer: "", citations: [], notes: [], hits: null };
+  state.turns.push(turn);
+  state.selected = state.turns.length - 1;
+  state.asking = new AbortController();
+  tell("asking");
+  tell("turn", turn);
+  tell("selected");
+  byId(`turn-${turn.key}`)?.scrollIntoView({ block: "start", behavior: "smooth" });
+  try {
+    await receive(turn);
+  } catch (error) {
+    turn.state = error.name === "AbortError" ? "stopped" : "failed";
+    turn.error = error.message;
+  }
+  state.asking = null;
+  tell("turn", turn);
+  tell("asking");
+  tell("selected");
+  announce(turn.state === "done" ? "The answer is there." : turn.state === "stopped" ? "Stopped." : turn.error);
+  if (turn.state === "done") tell("answered", turn);
+}
+
+async function receive(turn) {
+  const { conversation, repository, asking } = state;
+  const body = { question: turn.question, ...(conversation ? { conversation: conversation.id } : { repositories: [repository] }) };
+  let drawn = 0;
+  for await (const [name, data] of api.ask(body, asking.signal)) {
+    if (name === "piece") {
+      turn.answer += data.text;
+      if (performance.now() - drawn > REDRAW_MS) {
+        drawn = performance.now();
+        tell("turn", turn);
+      }
+    } else if (name === "answer") {
+      finish(turn, data);
+    } else if (name === "error") {
+      throw new Error(data.error.message);
+    }
+  }
+  if (turn.state === "writing") throw new Error("The answer broke off; nothing of it was kept.");
+}
+
+function finish(turn, answer) {
+  Object.assign(turn, {
+    state: "done",
+    id: answer.turn,
+    order: answer.order,
+    answer: answer.answer,
+    standalone: answer.standalone_question,
+    citations: answer.sources,
+    hits: answer.hits,
+    confidence: answer.confidence,
+    found: answer.found,
+    notes: answer.notes,
+    model: answer.model,
+    usage: answer.usage,
+    seconds: answer.seconds,
+    answered: new Date().toISOString(),
+  });
+  if (!state.conversation) state.conversation = { id: answer.conversation, title: turn.question, name: "", sources: [] };
+}
+
+/** End the answer under way. */
+export function stop() {
+  state.asking?.abort();
+}

@@ -1,0 +1,198 @@
+// The conversations: a list to search, open, rename, fork, export and delete.
+
+import { api } from "./api.js";
+import { fromServer, stop } from "./asking.js";
+import { focusQuestion } from "./composer.js";
+import { confirmed, typedText } from "./dialogs.js";
+import { ago, byId, h, icon, iconButton, note, plural } from "./dom.js";
+import { openMenu } from "./menus.js";
+import { closePanel } from "./panel.js";
+import { selectRepository } from "./repositories.js";
+import { on, state, tell } from "./state.js";
+
+const PAUSE_MS = 200;
+let list;
+let field;
+let timer = 0;
+
+export function startConversations() {
+  list = h("ul", { class: "conversations" });
+  field = h("input", { type: "search", class: "text", id: "find", placeholder: "Search conversations", "aria-label": "Search conversations", oninput: () => { clearTimeout(timer); timer = setTimeout(search, PAUSE_MS); } });
+  byId("side").replaceChildren(
+    h("div", { class: "brand" }, h("span", { class: "brand-mark", "aria-hidden": "true" }, icon("talk")), h("b", {}, "rag"), iconButton("close", "Close the list", () => showSide(false), { class: "icon-button only-narrow" })),
+    h("button", { type: "button", class: "new", onclick: begin }, icon("plus"), "New conversation"),
+    h("div", { class: "find" }, icon("search"), field),
+    list);
+  byId("veil").addEventListener("click", () => showSide(false));
+  on("answered", load);
+  on("recheck", () => check(true));
+  on("conversation", draw);
+  addEventListener("hashchange", fromAddress);
+}
+
+export function showSide(wanted) {
+  byId("app").classList.toggle("side-open", wanted);
+  byId("veil").hidden = !wanted;
+}
+
+export const focusSearch = () => { showSide(true); field.focus(); };
+
+/** Load the list anew. */
+export async function load() {
+  state.conversations = await api.conversations();
+  const known = state.conversations.find((one) => one.id === state.conversation?.id);
+  if (known) state.conversation = known;
+  if (state.conversation && fragment() !== state.conversation.id) history.replaceState(null, "", `#c=${state.conversation.id}`);
+  draw();
+}
+
+function draw(found = null) {
+  const shown = Array.isArray(found) ? found : state.conversations;
+  if (!shown.length) {
+    list.replaceChildren(h("li", { class: "hollow" }, found ? "Nothing was found." : "What you ask is kept here."));
+    return;
+  }
+  list.replaceChildren(...shown.map(row));
+}
+
+function row(one) {
+  const current = one.id === state.conversation?.id;
+  const about = one.sources.map((source) => source.name ?? source.location.split("/").pop()).join(", ");
+  const more = iconButton("more", `More about ${one.title || "this conversation"}`, () => menu(more, one), { "aria-haspopup": "menu", "aria-expanded": "false" });
+  return h("li", { class: current ? "current" : null },
+    h("button", { type: "button", class: "conversation", "aria-current": current ? "true" : null, onclick: () => open(one.id) },
+      h("span", { class: "conversation-title" }, one.title || "Untitled"),
+      h("span", { class: "fine" }, [about, one.parent && "fork", plural(one.turns, "turn"), ago(one.updated)].filter(Boolean).join(" · ")),
+      one.match && h("span", { class: "fine match" }, one.match)),
+    more);
+}
+
+function menu(button, one) {
+  openMenu(button, [
+    ["pen", "Rename", () => rename(one)],
+    ["fork", "Fork", () => fork(one)],
+    ["save", "Export", () => download(one)],
+    ["bin", "Delete", () => remove(one), "danger"],
+  ]);
+}
+
+async function search() {
+  const words = field.value.trim();
+  if (!words) {
+    draw();
+    return;
+  }
+  const named = state.conversations.filter((one) => one.title.toLowerCase().includes(words.toLowerCase()));
+  const found = new Map(named.map((one) => [one.id, one]));
+  try {
+    for (const turn of await api.turnsWith(words)) {
+      const one = state.conversations.find((other) => other.id === turn.conversation);
+      if (one && !found.has(one.id)) found.set(one.id, { ...one, match: turn.question });
+    }
+  } catch (error) {
+    note(error.message, "bad");
+  }
+  if (field.value.trim() === words) draw([...found.values()]);
+}
+
+/** Leave the open conversation; the next question begins another. */
+export function begin() {
+  stop();
+  state.conversation = null;
+  state.turns = [];
+  state.selected = -1;
+  history.pushState(null, "", location.pathname === "/" ? "#" : "/#");
+  closePanel();
+  tell("conversation");
+  showSide(false);
+  focusQuestion();
+}
+
+/** Open a conversation at its last turn. */
+export async function open(id) {
+  stop();
+  let one;
+  try {
+    one = await api.conversation(id);
+  } catch (error) {
+    if (error.status !== 401) note(error.message, "bad");
+    return;
+  }
+  state.conversation = one;
+  state.turns = one.all_turns.map(fromServer);
+  state.selected = state.turns.length - 1;
+  if (one.sources[0]?.name) selectRepository(one.sources[0].name);
+  if (fragment() !== id) history.pushState(null, "", `#c=${id}`);
+  tell("conversation");
+  tell("selected");
+  showSide(false);
+  const last = state.turns.at(-1);
+  if (last) byId(`turn-${last.key}`).scrollIntoView({ block: "start" });
+  check(false);
+}
+
+/** See which answers still hold. */
+async function check(isTold) {
+  const { conversation, turns } = state;
+  if (!conversation || !turns.length) return;
+  try {
+    const found = new Map((await api.freshness(conversation.id)).map((one) => [one.turn, one]));
+    if (state.turns !== turns) return;
+    for (const turn of turns) {
+      if (!found.has(turn.id) || turn.state !== "done") continue;
+      turn.check = found.get(turn.id);
+      tell("turn", turn);
+    }
+    tell("checked");
+    if (isTold) note("Compared with the code as it is now");
+  } catch (error) {
+    note(`What still holds could not be checked: ${error.message}`, "bad");
+  }
+}
+
+async function changed(act, told) {
+  try {
+    const result = await act();
+    await load();
+    if (told) note(told);
+    return result;
+  } catch (error) {
+    note(error.message, "bad");
+    return null;
+  }
+}
+
+async function rename(one) {
+  const name = await typedText("Rename", { label: "Name", value: one.name || one.title });
+  if (name !== null) await changed(() => api.rename(one.id, name));
+}
+
+async function fork(one, at) {
+  const made = await changed(() => api.fork(one.id, at), "Forked: this goes on from here, the other stays as it was");
+  if (made) await open(made.id);
+}
+
+/** Fork the open conversation after a turn. */
+export const forkAt = (turn) => state.conversation && fork(state.conversation, turn.order);
+
+async function download(one) {
+  const content = await changed(() => api.exported(one.id));
+  if (!content) return;
+  const address = URL.createObjectURL(content);
+  h("a", { href: address, download: `${(one.title || one.id).replace(/[^\w-]+/g, "-").slice(0, 60)}.jsonl` }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+async function remove(one) {
+  if (!(await confirmed("Delete this conversation?", `“${one.title || "Untitled"}” with its ${plural(one.turns, "turn")} is removed for good.`, "Delete"))) return;
+  if (await changed(() => api.remove(one.id), "Deleted") && state.conversation?.id === one.id) begin();
+}
+
+const fragment = () => /^#c=([\w-]+)$/.exec(location.hash)?.[1] ?? null;
+
+/** Open what the address names. */
+export async function fromAddress() {
+  const id = fragment();
+  if (id && id !== state.conversation?.id) await open(id);
+  else if (!id && state.conversation && !location.hash.startsWith("#L")) begin();
+}

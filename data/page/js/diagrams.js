@@ -1,0 +1,66 @@
+// Mermaid diagrams: drawn in a frame that has no origin and no network, shown as a picture, which runs nothing.
+
+import { h } from "./dom.js";
+
+const PATIENCE_MS = 15_000;
+const FRAME = new URL("../diagram.html", import.meta.url).href;
+
+let frame = null;
+let ready = null;
+let last = 0;
+const waiting = new Map();
+
+function start() {
+  frame = h("iframe", { src: FRAME, sandbox: "allow-scripts", class: "unseen", tabindex: "-1", "aria-hidden": "true", title: "Draws diagrams" });
+  ready = new Promise((resolve) => waiting.set("ready", resolve));
+  document.body.append(frame);
+}
+
+addEventListener("message", ({ source, data }) => {
+  if (!frame || source !== frame.contentWindow) return;
+  const key = data.ready ? "ready" : data.id;
+  waiting.get(key)?.(data);
+  waiting.delete(key);
+});
+
+/** A frame that hangs is given up: the next diagram begins a new one. */
+function giveUp(id) {
+  waiting.get(id)?.({ error: "it takes too long" });
+  waiting.clear();
+  frame?.remove();
+  frame = null;
+}
+
+async function drawn(text) {
+  if (!frame) start();
+  const id = ++last;
+  const timer = setTimeout(() => giveUp(id), PATIENCE_MS);
+  try {
+    const answer = new Promise((resolve) => waiting.set(id, resolve));
+    await Promise.race([ready, answer]);
+    frame?.contentWindow.postMessage({ id, text, dark: isDark() }, "*");
+    return await answer;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+export function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+/** Draw a diagram in the place of its block; the block stays below it, and alone when it cannot be drawn. */
+export async function drawDiagram(text, block) {
+  const { svg, error } = await drawn(text);
+  if (!svg) {
+    block.prepend(h("p", { class: "diagram-error" }, `This diagram cannot be drawn: ${error.split("\n")[0]}`));
+    return;
+  }
+  const address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  const picture = h("img", { src: address, alt: `Diagram. Its source: ${text.slice(0, 300)}` });
+  picture.addEventListener("load", () => URL.revokeObjectURL(address));
+  const shell = h("figure", { class: "diagram" }, h("div", { class: "diagram-box", tabindex: "0", role: "group", "aria-label": "Diagram" }, picture));
+  block.replaceWith(shell);
+  shell.append(h("details", {}, h("summary", {}, "Source of the diagram"), block));
+}

@@ -1,0 +1,76 @@
+// Questions to the reader: a dialog each, gone when it is answered.
+
+import { setKey } from "./api.js";
+import { h, iconButton } from "./dom.js";
+
+function open(title, content, buttons, { wide = false } = {}) {
+  const dialog = h("dialog", { class: wide ? "wide" : null, "aria-labelledby": "dialog-title" },
+    h("div", { class: "dialog-head" }, h("h2", { id: "dialog-title" }, title), iconButton("close", "Close", () => dialog.close())),
+    ...content, buttons.length ? h("div", { class: "dialog-buttons" }, buttons) : "");
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+const button = (label, onclick, kind = "") => h("button", { type: "button", class: kind, onclick }, label);
+
+/** Whether the reader agrees. */
+export function confirmed(title, text, verb) {
+  return new Promise((resolve) => {
+    let agreed = false;
+    const dialog = open(title, [h("p", {}, text)], [
+      button("Keep", () => dialog.close()),
+      button(verb, () => { agreed = true; dialog.close(); }, "danger"),
+    ]);
+    dialog.addEventListener("close", () => resolve(agreed));
+  });
+}
+
+/** A line of text from the reader; null when they would rather not. */
+export function typedText(title, { label, value = "", verb = "Save", type = "text", about = "" }) {
+  return new Promise((resolve) => {
+    let given = null;
+    const done = () => { given = field.value.trim(); dialog.close(); };
+    const field = h("input", { type, value, class: "text", autocomplete: "off", spellcheck: "false", onkeydown: (event) => { if (event.key === "Enter") done(); } });
+    const dialog = open(title, [about && h("p", {}, about), h("label", { class: "field" }, h("span", {}, label), field)].filter(Boolean), [
+      button("Cancel", () => dialog.close()),
+      button(verb, done, "primary"),
+    ]);
+    field.select();
+    dialog.addEventListener("close", () => resolve(given));
+  });
+}
+
+let asking = null;
+
+/** Ask for a key, once at a time; true when one was given. */
+export function askForKey(why) {
+  asking ??= typedText("A key is needed", {
+    label: "Key", type: "password", verb: "Use this key",
+    about: `${why[0].toUpperCase()}${why.slice(1)}. It is kept in this tab until you close it, and sent to this server only.`,
+  }).then((key) => {
+    asking = null;
+    if (key) setKey(key);
+    return Boolean(key);
+  });
+  return asking;
+}
+
+export const KEYS = [
+  ["/", "Write a question"],
+  ["Enter", "Ask"],
+  ["Esc", "Stop the answer, or close what is open"],
+  ["j  k", "Next turn, turn before"],
+  ["o", "Open the first source of the turn"],
+  ["s  t  m", "Sources, trace, map"],
+  ["n", "New conversation"],
+  ["f", "Search the conversations"],
+  ["?", "These keys"],
+];
+
+export function showKeys() {
+  open("Keys", [h("dl", { class: "keys" }, KEYS.flatMap(([keys, what]) => [
+    h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)]))], []);
+}

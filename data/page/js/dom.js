@@ -1,0 +1,93 @@
+// Elements without HTML text: what is shown is always set as text, never parsed.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+const ICONS = {
+  plus: "M12 5v14M5 12h14",
+  search: "M11 4a7 7 0 1 0 0 14a7 7 0 0 0 0-14M16.200 16.200L20 20",
+  send: "M12 19V5M6 11l6-6l6 6",
+  stop: "M7 7h10v10H7z",
+  close: "M6 6l12 12M18 6L6 18",
+  menu: "M4 7h16M4 12h16M4 17h16",
+  more: "M6 12h.01M12 12h.01M18 12h.01",
+  back: "M15 6l-6 6l6 6",
+  down: "M7 10l5 5l5-5",
+  sun: "M12 8a4 4 0 1 0 0 8a4 4 0 0 0 0-8M12 3v1.500M12 19.500V21M3 12h1.500M19.500 12H21M5.600 5.600l1.100 1.100M17.300 17.300l1.100 1.100M18.400 5.600l-1.100 1.100M6.700 17.300l-1.100 1.100",
+  moon: "M20 14.500A8 8 0 0 1 9.500 4a8 8 0 1 0 10.500 10.500",
+  auto: "M12 4a8 8 0 1 0 0 16a8 8 0 0 0 0-16M12 4v16",
+  book: "M7 4h7l4 4v12H7zM14 4v4h4M10 12h5M10 16h5",
+  talk: "M5 6.500A1.500 1.500 0 0 1 6.500 5h11A1.500 1.500 0 0 1 19 6.500v8a1.500 1.500 0 0 1-1.500 1.500H12l-4 3.500V16H6.500A1.500 1.500 0 0 1 5 14.500zM9 9h6M9 12h3.500",
+  steps: "M5 6h14M5 12h9M5 18h5",
+  map: "M7 8h.01M12 6h.01M16.500 10h.01M9 13.500h.01M14 15h.01M18 17.500h.01M6 18h.01",
+  copy: "M9 9h10v10H9zM5 15V5h10",
+  again: "M19 12a7 7 0 1 1-2-4.900M19 4v4h-4",
+  fork: "M7 5v6a4 4 0 0 0 4 4h2a4 4 0 0 1 4 4M7 5v14M7 5h.01M7 19h.01M17 19h.01",
+  bin: "M5 7h14M10 7V5h4v2M7 7l1 12h8l1-12",
+  pen: "M5 19l1-4L16 5l3 3L9 18z",
+  save: "M12 4v11M7.500 11l4.500 4.500l4.500-4.500M5 20h14",
+  help: "M9.200 9a2.800 2.800 0 1 1 4 2.600c-.8.5-1.200 1-1.200 1.900M12 17h.01",
+  key: "M8 12a3 3 0 1 0 0 6a3 3 0 0 0 0-6M10.300 12.900L19 4.500M15.500 8l2.500 2.500",
+  check: "M5 12.500l4.500 4.500L19 7.500",
+  link: "M10 14a4 4 0 0 0 5.700 0l3-3A4 4 0 0 0 13 5.300l-1 1M14 10a4 4 0 0 0-5.700 0l-3 3A4 4 0 0 0 11 18.700l1-1",
+};
+
+/** An element. Properties beginning with `on` are listeners, `class` and attributes are set; falsy children are left out. */
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** A drawing of 24 units, hidden from those who listen. */
+export function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  for (const [key, value] of Object.entries({ viewBox: "0 0 24 24", class: `icon icon-${name}`, "aria-hidden": "true" })) {
+    svg.setAttribute(key, value);
+  }
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", ICONS[name]);
+  svg.append(path);
+  return svg;
+}
+
+/** A button with an icon whose name is read out and shown as a tip. */
+export function iconButton(name, label, onclick, properties = {}) {
+  return h("button", { type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...properties }, icon(name));
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Say something to those who listen. */
+export function announce(text) {
+  byId("told").textContent = text;
+}
+
+/** Show something for a few seconds. */
+export function note(text, kind = "plain") {
+  const shown = h("div", { class: `note ${kind}`, role: kind === "bad" ? "alert" : "status" }, text);
+  byId("notes").append(shown);
+  setTimeout(() => shown.remove(), kind === "bad" ? 8000 : 3500);
+}
+
+/** A moment in words: "just now", "5 min", "3 h", "2 days", then the date. */
+export function ago(moment) {
+  if (!moment) return "";
+  const date = new Date(moment);
+  const minutes = Math.floor((Date.now() - date) / 60000);
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${minutes} min ago`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
+  if (minutes < 7 * 24 * 60) return `${Math.floor(minutes / 1440)} d ago`;
+  return date.toLocaleDateString();
+}
+
+export const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
+
+/** `path:3-9`, or `path:3` for one line. */
+export const place = (one) => `${one.path}:${one.start}${one.end > one.start ? `–${one.end}` : ""}`;

@@ -1,0 +1,194 @@
+// The repository as a map: each chunk is a point, near ones mean much the same; those of the last answer are lit.
+
+import { api } from "./api.js";
+import { h, place, plural } from "./dom.js";
+import { on, selectedTurn, servedName, state } from "./state.js";
+import { openFile } from "./viewer.js";
+
+const MARGIN = 26;
+const REACH_PX = 9;
+const ZOOM = { least: 1, most: 12, step: 1.2 };
+
+export function drawMap(body) {
+  body.replaceChildren(h("p", { class: "hollow" }, "Drawing the map…"));
+  const lit = litPlaces();
+  const paths = [...new Set(lit.map((one) => one.path))].slice(0, 50);
+  const name = state.repository;
+  if (!name) return;
+  api.map(name, paths).then(
+    (map) => { if (body.isConnected) show(body, map, lit, name); },
+    (error) => body.replaceChildren(h("p", { class: "hollow" }, error.message)));
+}
+
+/** What the chosen turn rests on. */
+function litPlaces() {
+  const turn = selectedTurn();
+  if (!turn) return [];
+  return turn.citations.filter((one) => servedName(one.repository) === state.repository);
+}
+
+function show(body, map, lit, name) {
+  const canvas = h("canvas", { class: "map", tabindex: "0", role: "img", "aria-label": `Map of ${name}: ${plural(map.shown, "chunk")} in ${plural(map.groups.length, "folder")}, ${lit.length} of them lit` });
+  const tip = h("div", { class: "map-tip", hidden: true, "aria-hidden": "true" });
+  const legend = h("ul", { class: "map-legend", "aria-label": "Folders" }, map.groups.map((group, n) =>
+    h("li", { class: `g${n}`, data: { group: n } }, h("i", { "aria-hidden": "true" }), group === "." ? "top" : group || "other folders")));
+  const turn = selectedTurn();
+  body.replaceChildren(
+    turn && h("p", { class: "panel-question" }, turn.question),
+    h("div", { class: "map-box" }, canvas, tip),
+    legend,
+    lit.length > 0 && h("section", {}, h("h3", {}, "Lit: what the answer rests on"), h("ol", { class: "lit-list" }, lit.map((one) =>
+      h("li", {}, h("button", { type: "button", class: "place-link", onclick: () => openFile({ repository: name, path: one.path, start: one.start, end: one.end }) },
+        h("b", {}, String(one.n)), " ", place(one)))))),
+    h("p", { class: "fine" }, `${map.shown < map.chunks ? `${map.shown.toLocaleString("en")} of ${map.chunks.toLocaleString("en")} chunks` : plural(map.chunks, "chunk")}, laid out by meaning: the two directions in which they differ most, ${Math.round(map.explained * 100)} % of all differences. Scroll to zoom, drag to move.`));
+  new Drawing(canvas, tip, map, lit, legend, (n) => openFile({ repository: name, path: map.files[map.file[n]], start: map.start[n], end: map.end[n] })).start();
+}
+
+class Drawing {
+  constructor(canvas, tip, map, lit, legend, open) {
+    Object.assign(this, { canvas, tip, map, legend, open, zoom: 1, x: 0, y: 0, hovered: -1, only: -1 });
+    this.numbers = new Map();
+    map.x.forEach((_, n) => {
+      const path = map.files[map.file[n]];
+      const cited = lit.find((one) => one.path === path && one.start <= map.end[n] && one.end >= map.start[n]);
+      if (cited) this.numbers.set(n, cited.n);
+    });
+  }
+
+  start() {
+    const { canvas } = this;
+    new ResizeObserver(() => this.draw()).observe(canvas);
+    on("theme", () => this.draw());
+    canvas.addEventListener("pointermove", (event) => this.moved(event));
+    canvas.addEventListener("pointerdown", (event) => { this.from = { x: event.offsetX, y: event.offsetY, dx: this.x, dy: this.y }; canvas.setPointerCapture(event.pointerId); });
+    canvas.addEventListener("pointerup", (event) => this.released(event));
+    canvas.addEventListener("pointerleave", () => this.hover(-1));
+    canvas.addEventListener("wheel", (event) => { event.preventDefault(); this.zoomed(event.deltaY < 0 ? ZOOM.step : 1 / ZOOM.step, event.offsetX, event.offsetY); }, { passive: false });
+    canvas.addEventListener("keydown", (event) => this.key(event));
+    for (const item of this.legend.children) {
+      item.addEventListener("pointerenter", () => { this.only = Number(item.dataset.group); this.draw(); });
+      item.addEventListener("pointerleave", () => { this.only = -1; this.draw(); });
+    }
+  }
+
+  key(event) {
+    const by = { "+": ZOOM.step, "=": ZOOM.step, "-": 1 / ZOOM.step }[event.key];
+    const step = { ArrowLeft: [30, 0], ArrowRight: [-30, 0], ArrowUp: [0, 30], ArrowDown: [0, -30] }[event.key];
+    if (by) this.zoomed(by, this.canvas.clientWidth / 2, this.canvas.clientHeight / 2);
+    if (step) { this.x += step[0]; this.y += step[1]; this.draw(); event.preventDefault(); }
+  }
+
+  zoomed(by, x, y) {
+    const zoom = Math.max(ZOOM.least, Math.min(ZOOM.most, this.zoom * by));
+    const real = zoom / this.zoom;
+    this.x = x - (x - this.x) * real;
+    this.y = y - (y - this.y) * real;
+    if (zoom === 1) this.x = this.y = 0;
+    this.zoom = zoom;
+    this.draw();
+  }
+
+  /** Where a point is drawn, in pixels of the page. */
+  at(n) {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    return [
+      (MARGIN + ((this.map.x[n] + 1) / 2) * (width - 2 * MARGIN)) * this.zoom + this.x,
+      (MARGIN + ((1 - this.map.y[n]) / 2) * (height - 2 * MARGIN)) * this.zoom + this.y,
+    ];
+  }
+
+  draw() {
+    const { canvas, map } = this;
+    const { clientWidth: width, clientHeight: height } = canvas;
+    const scale = devicePixelRatio || 1;
+    canvas.width = width * scale;
+    canvas.height = height * scale;
+    const pen = canvas.getContext("2d");
+    pen.scale(scale, scale);
+    const colours = [...this.legend.children].map((item) => getComputedStyle(item.querySelector("i")).backgroundColor);
+    const ink = getComputedStyle(canvas).color;
+    const ground = getComputedStyle(canvas).backgroundColor;
+    const small = map.x.length > 2500 ? 1.7 : 2.6;
+    const dim = this.numbers.size ? 0.38 : 0.75;
+    map.x.forEach((_, n) => {
+      if (this.numbers.has(n)) return;
+      const group = map.group[map.file[n]];
+      pen.globalAlpha = this.only < 0 ? dim : this.only === group ? 0.95 : 0.06;
+      pen.fillStyle = colours[group];
+      pen.beginPath();
+      pen.arc(...this.at(n), small * Math.sqrt(this.zoom), 0, 7);
+      pen.fill();
+    });
+    pen.globalAlpha = 1;
+    for (const [n, number] of this.numbers) this.drawLit(pen, n, number, colours[map.group[map.file[n]]], ink, ground);
+    if (this.hovered >= 0) {
+      pen.strokeStyle = ink;
+      pen.lineWidth = 1.5;
+      pen.beginPath();
+      pen.arc(...this.at(this.hovered), 7, 0, 7);
+      pen.stroke();
+    }
+  }
+
+  drawLit(pen, n, number, colour, ink, ground) {
+    const [x, y] = this.at(n);
+    pen.globalAlpha = 0.22;
+    pen.fillStyle = colour;
+    pen.beginPath();
+    pen.arc(x, y, 15, 0, 7);
+    pen.fill();
+    pen.globalAlpha = 1;
+    pen.lineWidth = 2;
+    pen.strokeStyle = ground;
+    pen.beginPath();
+    pen.arc(x, y, 8.5, 0, 7);
+    pen.fillStyle = ink;
+    pen.fill();
+    pen.stroke();
+    pen.fillStyle = ground;
+    pen.font = "600 10px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.fillText(String(number), x, y + 0.5);
+  }
+
+  nearest(x, y) {
+    let best = -1;
+    let least = REACH_PX ** 2;
+    this.map.x.forEach((_, n) => {
+      const [px, py] = this.at(n);
+      const far = (px - x) ** 2 + (py - y) ** 2 - (this.numbers.has(n) ? 60 : 0);
+      if (far < least) [best, least] = [n, far];
+    });
+    return best;
+  }
+
+  moved(event) {
+    if (this.from && event.buttons) {
+      this.x = this.from.dx + event.offsetX - this.from.x;
+      this.y = this.from.dy + event.offsetY - this.from.y;
+      this.hover(-1);
+      this.draw();
+      return;
+    }
+    this.hover(this.nearest(event.offsetX, event.offsetY), event.offsetX, event.offsetY);
+  }
+
+  hover(n, x = 0, y = 0) {
+    this.tip.hidden = n < 0;
+    if (n >= 0) {
+      this.tip.textContent = place({ path: this.map.files[this.map.file[n]], start: this.map.start[n], end: this.map.end[n] });
+      this.tip.style.left = `${Math.max(4, Math.min(x + 12, this.canvas.clientWidth - this.tip.offsetWidth - 4))}px`;
+      this.tip.style.top = `${y + 14}px`;
+    }
+    this.canvas.style.cursor = n >= 0 ? "pointer" : "";
+    if (n !== this.hovered) { this.hovered = n; this.draw(); }
+  }
+
+  released(event) {
+    const still = this.from && Math.hypot(event.offsetX - this.from.x, event.offsetY - this.from.y) < 4;
+    this.from = null;
+    const n = still ? this.nearest(event.offsetX, event.offsetY) : -1;
+    if (n >= 0) this.open(n);
+  }
+}

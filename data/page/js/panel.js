@@ -1,0 +1,84 @@
+// The panel beside the answer: sources, how they were found, the map; and a file, opened at its lines.
+
+import { byId, h, icon, iconButton } from "./dom.js";
+import { drawMap } from "./map.js";
+import { drawSources } from "./sources.js";
+import { on, state } from "./state.js";
+import { drawTrace } from "./trace.js";
+
+const TABS = [
+  ["sources", "Sources", "book", drawSources],
+  ["trace", "Trace", "steps", drawTrace],
+  ["map", "Map", "map", drawMap],
+];
+const WIDE = matchMedia("(min-width: 1100px)");
+
+let open = null;
+/** What had the focus before the panel took it, to give it back. */
+let before = null;
+
+export function startPanel() {
+  on("selected", redraw);
+  on("checked", redraw);
+  on("answered", () => { if (!open && WIDE.matches) openPanel("sources", { quiet: true }); });
+}
+
+export const panelIsOpen = () => open !== null;
+
+/** Show a tab; a `quiet` one takes no focus. */
+export function openPanel(name, { quiet = false } = {}) {
+  if (!open) before = document.activeElement;
+  open = name;
+  const panel = byId("panel");
+  panel.hidden = false;
+  byId("app").dataset.panel = name;
+  const body = h("div", { class: "panel-body", id: "panel-body", role: "tabpanel", tabindex: "0", "aria-labelledby": `tab-${name}` });
+  panel.replaceChildren(tabs(), body);
+  TABS.find(([one]) => one === name)[3](body);
+  if (!quiet) byId(`tab-${name}`).focus();
+}
+
+/** Fill the panel with something of its own, such as a file. */
+export function fillPanel(name, ...content) {
+  if (!open) before = document.activeElement;
+  open = name;
+  const panel = byId("panel");
+  panel.hidden = false;
+  byId("app").dataset.panel = name;
+  panel.replaceChildren(...content);
+}
+
+export function closePanel() {
+  open = null;
+  byId("panel").hidden = true;
+  delete byId("app").dataset.panel;
+  if (before?.isConnected) before.focus();
+}
+
+export function togglePanel(name) {
+  if (open === name) closePanel();
+  else openPanel(name);
+}
+
+function redraw() {
+  if (!TABS.some(([name]) => name === open)) return;
+  if (!state.turns.length && open !== "map") closePanel();
+  else openPanel(open, { quiet: true });
+}
+
+function tabs() {
+  return h("div", { class: "panel-head" },
+    h("div", { role: "tablist", "aria-label": "Evidence", class: "tabs", onkeydown: walk }, TABS.map(([name, label, drawing]) =>
+      h("button", {
+        type: "button", role: "tab", id: `tab-${name}`, "aria-selected": String(name === open), "aria-controls": "panel-body",
+        tabindex: name === open ? "0" : "-1", onclick: () => openPanel(name),
+      }, icon(drawing), label))),
+    iconButton("close", "Close the panel", closePanel));
+}
+
+function walk(event) {
+  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!by) return;
+  const names = TABS.map(([name]) => name);
+  openPanel(names[(names.indexOf(open) + by + names.length) % names.length]);
+}

@@ -1,0 +1,171 @@
+// Which repository is asked, and how far its index is.
+
+import { api } from "./api.js";
+import { typedText } from "./dialogs.js";
+import { byId, h, icon, iconButton, note, plural } from "./dom.js";
+import { currentRepository, on, state, tell } from "./state.js";
+
+const CHOSEN = "rag.repository";
+const AGAIN_MS = 3000;
+const watched = new Set();
+let picker;
+let popup;
+
+const STAGES = { waiting: "Waiting", walk: "Looking for files", read: "Reading", chunk: "Cutting into chunks", embed: "Computing vectors", write: "Writing" };
+
+export function startRepositories() {
+  picker = h("button", { type: "button", class: "picker", "aria-haspopup": "dialog", "aria-expanded": "false", "aria-controls": "repositories", onclick: toggle });
+  popup = h("div", { class: "popup", id: "repositories", role: "dialog", "aria-label": "Repositories", hidden: true });
+  byId("top").append(picker, popup);
+  on("repositories", draw);
+  addEventListener("pointerdown", (event) => { if (!popup.contains(event.target) && !picker.contains(event.target)) close(); });
+  popup.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    close();
+    picker.focus();
+  });
+}
+
+export async function loadRepositories() {
+  state.repositories = await api.repositories();
+  const wanted = state.repository ?? localStorage.getItem(CHOSEN);
+  const there = state.repositories.some((one) => one.name === wanted);
+  state.repository = there ? wanted : (state.repositories[0]?.name ?? null);
+  state.repositories.filter((one) => one.job.running).forEach((one) => watch(one.name));
+  tell("repositories");
+}
+
+/** Have questions go to this repository. */
+export function selectRepository(name) {
+  if (state.repository === name) return;
+  state.repository = name;
+  localStorage.setItem(CHOSEN, name);
+  tell("repositories");
+}
+
+/** The reader's own choice: a conversation is about one repository, so another one is begun. */
+function choose(name) {
+  close();
+  if (state.repository === name) return;
+  selectRepository(name);
+  if (state.conversation || state.turns.length) tell("leave");
+}
+
+function close() {
+  popup.hidden = true;
+  picker.setAttribute("aria-expanded", "false");
+}
+
+function toggle() {
+  popup.hidden = !popup.hidden;
+  picker.setAttribute("aria-expanded", String(!popup.hidden));
+  if (popup.hidden) return;
+  draw();
+  popup.querySelector("button").focus();
+}
+
+function draw() {
+  const one = currentRepository();
+  picker.replaceChildren(
+    h("span", { class: `light ${one ? light(one) : "failed"}`, "aria-hidden": "true" }),
+    h("b", {}, one?.name ?? "No repository"),
+    h("span", { class: "picker-about" }, one ? summary(one) : ""),
+    icon("down"));
+  picker.setAttribute("aria-label", `Repository: ${one?.name ?? "none"}. ${one ? summary(one) : ""}`);
+  picker.parentElement.querySelector(".top-progress")?.remove();
+  if (one?.job.running) picker.parentElement.append(bar(one, "top-progress"));
+  if (!popup.hidden) drawPopup();
+}
+
+const light = (one) => (one.job.running ? "busy" : one.state);
+
+function summary(one) {
+  if (one.job.running) return progress(one);
+  if (one.state === "failed") return "could not be indexed";
+  if (one.state === "cancelled") return "indexing was cancelled";
+  if (one.state !== "ready") return one.state;
+  return [one.commit && one.commit.slice(0, 7) + (one.dirty ? " + changes" : ""), one.files !== null && plural(one.files, "file")].filter(Boolean).join(" · ");
+}
+
+function progress({ job }) {
+  const stage = STAGES[job.stage] ?? (job.stage || "Starting");
+  return job.total ? `${stage}, ${Math.floor((100 * job.done) / job.total)} %` : stage;
+}
+
+function bar({ name, job }, kind = "") {
+  const known = job.total > 0;
+  const fill = h("i", {});
+  fill.style.width = known ? `${(100 * job.done) / job.total}%` : "";
+  return h("div", { class: `progress ${kind} ${known ? "" : "unknown"}`, role: "progressbar", "aria-label": `Indexing ${name}`, "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": known ? String(Math.floor((100 * job.done) / job.total)) : null }, fill);
+}
+
+function drawPopup() {
+  const focused = popup.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  popup.replaceChildren(
+    h("ul", { class: "repositories" }, state.repositories.map(row)),
+    h("button", { type: "button", class: "other", data: { key: "other" }, onclick: other }, icon("plus"), "Another ref or URL"));
+  if (focused) popup.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function row(one) {
+  const chosen = one.name === state.repository;
+  const act = one.job.running
+    ? iconButton("stop", `Cancel the indexing of ${one.name}`, () => told(api.cancelIndex(one.name)), { data: { key: `act-${one.name}` } })
+    : iconButton("again", `Index ${one.name} again`, () => index(one.name), { data: { key: `act-${one.name}` } });
+  return h("li", { class: chosen ? "chosen" : null },
+    h("button", { type: "button", class: "repository", data: { key: one.name }, "aria-current": chosen ? "true" : null, onclick: () => choose(one.name) },
+      h("span", { class: "repository-name" }, h("span", { class: `light ${light(one)}`, "aria-hidden": "true" }), h("b", {}, one.name)),
+      h("span", { class: "fine" }, summary(one)),
+      one.job.error && h("span", { class: "fine bad" }, one.job.error)),
+    act,
+    one.job.running && bar(one));
+}
+
+async function told(work) {
+  try {
+    replace(await work);
+  } catch (error) {
+    note(error.message, "bad");
+  }
+}
+
+function replace(one) {
+  const at = state.repositories.findIndex((other) => other.name === one.name);
+  if (at < 0) state.repositories.push(one);
+  else state.repositories[at] = one;
+  tell("repositories");
+}
+
+async function index(name) {
+  await told(api.index(name));
+  watch(name);
+}
+
+async function other() {
+  const name = await typedText("Another ref or URL", {
+    label: "Name", verb: "Index it", about: "A repository at a branch, tag or commit, as NAME@REF, or the URL of a host that this server allows.",
+  });
+  if (!name) return;
+  try {
+    const one = await api.index(name);
+    replace(one);
+    choose(one.name);
+    watch(one.name);
+  } catch (error) {
+    note(error.message, "bad");
+  }
+}
+
+/** Follow a job to its end; when the connection breaks off, look again. */
+async function watch(name) {
+  if (watched.has(name)) return;
+  watched.add(name);
+  try {
+    for await (const [event, data] of api.indexEvents(name)) if (event === "state") replace(data);
+  } catch {
+    setTimeout(() => loadRepositories().catch(() => {}), AGAIN_MS);
+  }
+  watched.delete(name);
+  tell("indexed", name);
+}

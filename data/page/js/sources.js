@@ -1,0 +1,72 @@
+// The sources of the chosen turn, each with its first lines.
+
+import { api } from "./api.js";
+import { h, place } from "./dom.js";
+import { highlighted } from "./highlight.js";
+import { selectedTurn, servedName } from "./state.js";
+import { openCited } from "./thread.js";
+
+const PREVIEW_LINES = 7;
+const MOST_PREVIEWS = 12;
+const known = new Map();
+
+export function drawSources(body) {
+  const turn = selectedTurn();
+  if (!turn?.citations.length) {
+    const told = turn?.state === "writing" ? "Sources appear when the answer is there." : "This answer has no sources.";
+    body.replaceChildren(h("p", { class: "hollow" }, turn ? told : "Ask something: the lines an answer rests on appear here."));
+    return;
+  }
+  const used = turn.citations.filter((one) => one.used);
+  const rest = turn.citations.filter((one) => !one.used);
+  body.replaceChildren(
+    h("p", { class: "panel-question" }, turn.question),
+    list("Cited", used, turn),
+    list(used.length ? "Shown to the model, not cited" : "Shown to the model", rest, turn));
+}
+
+function list(title, citations, turn) {
+  if (!citations.length) return "";
+  return h("section", { class: "source-list" }, h("h3", {}, title),
+    h("ol", {}, citations.map((one, number) => h("li", {}, card(one, turn, number < MOST_PREVIEWS)))));
+}
+
+function card(cited, turn, preview) {
+  const check = turn.check?.checks.find((one) => one.n === cited.n);
+  const slash = cited.path.lastIndexOf("/") + 1;
+  const code = h("pre", { class: "preview", "aria-hidden": "true" });
+  const element = h("button", { type: "button", class: `source ${check?.state ?? ""}`, onclick: () => openCited(turn, cited), "aria-label": `Open source ${cited.n}, ${place(cited)}` },
+    h("span", { class: "source-head" },
+      h("b", { class: "source-n" }, String(cited.n)),
+      h("span", { class: "source-path" }, h("span", { class: "folder" }, cited.path.slice(0, slash)), h("span", {}, cited.path.slice(slash)), h("span", { class: "lines" }, `:${cited.start}–${cited.end}`))),
+    h("span", { class: "source-about" },
+      cited.symbol && h("code", {}, cited.symbol),
+      cited.commit && h("span", { class: "fine" }, `at ${cited.commit.slice(0, 7)}${cited.dirty ? " + changes" : ""}`),
+      check && check.state !== "fresh" && h("span", { class: `state ${check.state}` }, check.state)),
+    code);
+  if (preview) fill(code, cited, check);
+  return element;
+}
+
+async function fill(code, cited, check) {
+  const now = check?.path && check.start ? check : cited;
+  const name = servedName(cited.repository);
+  const end = Math.min(now.end, now.start + PREVIEW_LINES - 1);
+  // The blob is part of the name: another version of the file is asked for anew.
+  const key = [name, now.path, now.start, end, cited.blob, check?.state].join("\0");
+  try {
+    if (!known.has(key)) known.set(key, api.source(name, now.path, now.start, end));
+    const { text, language } = await known.get(key);
+    code.replaceChildren(highlighted(dedented(text), language));
+  } catch {
+    known.delete(key);
+    code.remove();
+  }
+}
+
+/** Lines without the blanks that all of them begin with. */
+export function dedented(text) {
+  const lines = text.replace(/\s+$/, "").split("\n");
+  const margin = Math.min(...lines.filter((line) => line.trim()).map((line) => /^[ \t]*/.exec(line)[0].length));
+  return lines.map((line) => line.slice(Number.isFinite(margin) ? margin : 0)).join("\n");
+}

@@ -1,0 +1,190 @@
+// The conversation: questions, answers as they are written, and what can be done with each.
+
+import { api } from "./api.js";
+import { ask } from "./asking.js";
+import { confirmed } from "./dialogs.js";
+import { ago, byId, h, icon, iconButton, note, place, plural } from "./dom.js";
+import { copyText, showMarkdown } from "./markdown.js";
+import { openPanel } from "./panel.js";
+import { currentRepository, on, selectedTurn, servedName, state, tell } from "./state.js";
+import { openFile } from "./viewer.js";
+import { forkAt } from "./conversations.js";
+
+const MOST_CHIPS = 6;
+const EXAMPLES = [
+  "Where does the program start?",
+  "How is configuration read?",
+  "How are errors handled?",
+  "What is tested, and how?",
+];
+
+export function startThread() {
+  on("conversation", drawAll);
+  on("turn", drawTurn);
+  on("selected", markSelected);
+  on("repositories", () => { if (!state.turns.length) drawAll(); });
+  drawAll();
+}
+
+function drawAll() {
+  const thread = byId("thread");
+  if (!state.turns.length) {
+    thread.replaceChildren(empty());
+    return;
+  }
+  thread.replaceChildren(...state.turns.map((turn) => drawn(turn)));
+  markSelected();
+}
+
+function empty() {
+  const repository = currentRepository();
+  const name = repository?.name ?? "a repository";
+  const about = repository?.files ? `${plural(repository.files, "file")}, ${plural(repository.chunks ?? 0, "chunk")} indexed` : "";
+  return h("section", { class: "empty", "aria-label": "Begin" },
+    h("div", { class: "empty-mark" }, icon("talk")),
+    h("h2", {}, "Ask ", h("em", {}, name), " anything"),
+    h("p", {}, "Answers come with the lines they rest on, and stay true to them: when the code changes, you see which answers no longer hold."),
+    about && h("p", { class: "fine" }, about),
+    h("ul", { class: "examples" }, EXAMPLES.map((question) =>
+      h("li", {}, h("button", { type: "button", onclick: () => ask(question) }, question)))));
+}
+
+function drawTurn(turn) {
+  const old = byId(`turn-${turn.key}`);
+  const fresh = drawn(turn);
+  if (old) old.replaceWith(fresh);
+  else {
+    if (state.turns.length === 1) byId("thread").replaceChildren();
+    byId("thread").append(fresh);
+  }
+  markSelected();
+}
+
+function drawn(turn) {
+  const body = h("div", { class: "answer", "aria-busy": turn.state === "writing" });
+  showMarkdown(body, turn.answer, {
+    cite: (n) => citation(turn, n),
+    open: (path, start, end) => openFile({ repository: state.repository, path, start, end }),
+    whole: turn.state !== "writing",
+  });
+  if (turn.state === "writing") body.append(h("span", { class: "caret", "aria-hidden": "true" }));
+  return h("article", { class: `turn ${turn.state}`, id: `turn-${turn.key}`, tabindex: "-1", onclick: () => select(turn), "aria-label": `Question: ${turn.question}` },
+    h("h2", { class: "question" }, turn.question),
+    turn.check && badge(turn),
+    turn.state === "writing" && !turn.answer ? waiting() : body,
+    turn.state !== "writing" && ending(turn));
+}
+
+function waiting() {
+  return h("p", { class: "waiting" }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), "Reading the repository");
+}
+
+function citation(turn, n) {
+  const cited = turn.citations.find((one) => one.n === n);
+  if (!cited) return null;
+  const state_ = turn.check?.checks.find((one) => one.n === n)?.state;
+  return h("button", {
+    type: "button", class: `cite ${state_ ?? ""}`, title: place(cited), "aria-label": `Source ${n}, ${place(cited)}`,
+    onclick: (event) => { event.stopPropagation(); select(turn); openCited(turn, cited); },
+  }, String(n));
+}
+
+/** Open what is cited: where its lines stand now, if they have moved. */
+export function openCited(turn, cited) {
+  const check = turn.check?.checks.find((one) => one.n === cited.n);
+  const now = check?.path && check.start ? check : cited;
+  openFile({ repository: servedName(cited.repository), path: now.path, start: now.start, end: now.end, check, cited });
+}
+
+const WORDS = {
+  fresh: ["Still true", "Every line this rests on is as it was."],
+  moved: ["Still true, moved", "The lines stand elsewhere now, unchanged."],
+  changed: ["May be out of date", "Lines this rests on have changed."],
+  gone: ["May be out of date", "Lines this rests on are gone."],
+  unknown: ["Cannot be checked", ""],
+};
+
+function badge(turn) {
+  const { state: kind, reason, stale } = turn.check;
+  const [word, what] = WORDS[kind];
+  const told = kind === "unknown" ? reason : [what, reason && `(${reason})`].filter(Boolean).join(" ");
+  return h("div", { class: `badge ${kind}` },
+    h("span", { class: "badge-word" }, h("i", { class: "dot", "aria-hidden": "true" }), word),
+    h("span", { class: "badge-why" }, told),
+    stale && h("button", { type: "button", class: "small", onclick: () => ask(turn.question) }, icon("again"), "Ask again"),
+    h("button", { type: "button", class: "small", onclick: () => tell("recheck") }, icon("check"), "Re-check"));
+}
+
+function ending(turn) {
+  if (turn.state === "failed" || turn.state === "stopped") {
+    const told = turn.state === "stopped" ? "Stopped. Nothing of it was kept." : turn.error;
+    return h("div", { class: `ended ${turn.state}`, role: turn.state === "failed" ? "alert" : null },
+      h("span", {}, told), h("button", { type: "button", class: "small", onclick: () => ask(turn.question) }, icon("again"), "Ask again"));
+  }
+  const used = turn.citations.filter((one) => one.used);
+  const shown = used.slice(0, MOST_CHIPS);
+  const more = turn.citations.length - shown.length;
+  return h("div", { class: "after" },
+    shown.length > 0 && h("div", { class: "chips", role: "group", "aria-label": "Sources" },
+      shown.map((one) => chip(turn, one)),
+      more > 0 && h("button", { type: "button", class: "chip more", onclick: () => { select(turn); openPanel("sources"); } }, `+${more}`)),
+    turn.notes?.map((text) => h("p", { class: "fine" }, text)),
+    h("div", { class: "turn-foot" },
+      h("span", { class: "fine" }, facts(turn)),
+      h("div", { class: "turn-actions" },
+        iconButton("copy", "Copy this answer", () => copyText(turn.answer)),
+        iconButton("again", "Ask this again", () => ask(turn.question)),
+        iconButton("steps", "How it was found", () => { select(turn); openPanel("trace"); }),
+        iconButton("fork", "Fork the conversation here", () => forkAt(turn)),
+        iconButton("bin", "Delete this turn", () => removeTurn(turn)))));
+}
+
+function chip(turn, cited) {
+  const check = turn.check?.checks.find((one) => one.n === cited.n);
+  const name = cited.path.split("/").pop();
+  return h("button", { type: "button", class: `chip ${check?.state ?? ""}`, title: place(cited), "aria-label": `Open source ${cited.n}, ${place(cited)}`, onclick: (event) => { event.stopPropagation(); select(turn); openCited(turn, cited); } },
+    h("b", {}, String(cited.n)), h("span", {}, `${name}:${cited.start}`));
+}
+
+function facts(turn) {
+  const took = Object.values(turn.seconds ?? {}).reduce((a, b) => a + b, 0);
+  const model = turn.model === "extractive" ? "quoted, no model" : turn.model;
+  return [model, took > 0 && `${took < 1 ? `${Math.round(took * 1000)} ms` : `${took.toFixed(1)} s`}`, ago(turn.answered)].filter(Boolean).join(" · ");
+}
+
+async function removeTurn(turn) {
+  if (!(await confirmed("Delete this turn?", `“${turn.question.slice(0, 120)}” and its answer are removed from the conversation.`, "Delete"))) return;
+  try {
+    await api.removeTurn(turn.id);
+  } catch (error) {
+    note(error.message, "bad");
+    return;
+  }
+  state.turns = state.turns.filter((one) => one !== turn);
+  state.selected = Math.min(state.selected, state.turns.length - 1);
+  tell("conversation");
+  tell("selected");
+}
+
+/** Make a turn the one that the panel is about. */
+export function select(turn) {
+  const number = state.turns.indexOf(turn);
+  if (number === state.selected) return;
+  state.selected = number;
+  tell("selected");
+}
+
+/** Go on to the next turn, or back. */
+export function step(by) {
+  if (!state.turns.length) return;
+  const number = Math.max(0, Math.min(state.turns.length - 1, state.selected + by));
+  select(state.turns[number]);
+  const element = byId(`turn-${state.turns[number].key}`);
+  element.focus({ preventScroll: true });
+  element.scrollIntoView({ block: "start", behavior: "smooth" });
+}
+
+function markSelected() {
+  const chosen = selectedTurn();
+  document.querySelectorAll(".turn").forEach((one) => one.classList.toggle("selected", one.id === `turn-${chosen?.key}`));
+}

@@ -1,0 +1,79 @@
+// How an answer was found: the question as it was searched, what each signal gave each hit, and how long it took.
+
+import { api } from "./api.js";
+import { h, place } from "./dom.js";
+import { selectedTurn, servedName, state } from "./state.js";
+import { openFile } from "./viewer.js";
+
+/** The signals of retrieval, in the order in which they are stacked. */
+const LEGS = [
+  ["lexical", "Words of the question in the text"],
+  ["synonym", "Words that mean the same"],
+  ["dense", "Nearness of meaning"],
+  ["symbol", "Words in the name defined here"],
+  ["mention", "A file or name the question mentions"],
+  ["path", "Words in the path"],
+  ["file", "Other good hits in the file"],
+  ["about", "What the file is about"],
+  ["near", "Near to what was talked about"],
+  ["uses", "Uses what was talked about"],
+];
+
+export function drawTrace(body) {
+  const turn = selectedTurn();
+  if (!turn || turn.state !== "done") {
+    body.replaceChildren(h("p", { class: "hollow" }, "Ask something: how its sources were found appears here."));
+    return;
+  }
+  body.replaceChildren(h("p", { class: "panel-question" }, turn.question), facts(turn), hits(turn, body));
+}
+
+function facts(turn) {
+  const rows = [
+    turn.standalone && turn.standalone !== turn.question && ["Searched as", turn.standalone],
+    turn.confidence !== undefined && turn.confidence !== null && ["Sure of an answer", `${Math.round(turn.confidence * 100)} %`],
+    ["Answered by", turn.model === "extractive" ? "quoting (no language model)" : turn.model || "nobody: nothing was found"],
+    turn.usage?.total_tokens > 0 && ["Tokens", `${turn.usage.prompt_tokens.toLocaleString("en")} in, ${turn.usage.answer_tokens.toLocaleString("en")} out${turn.usage.estimated ? " (estimated)" : ""}`],
+    turn.usage?.cost_usd > 0 && ["Cost", `$${turn.usage.cost_usd.toFixed(4)}`],
+    turn.seconds && ["Took", Object.entries(turn.seconds).map(([step, s]) => `${step} ${(s * 1000).toFixed(s < 0.01 ? 1 : 0)} ms`).join(", ")],
+  ];
+  return h("dl", { class: "facts" }, rows.filter(Boolean).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+function hits(turn, body) {
+  if (turn.hits) return ranking(turn.hits, turn);
+  const box = h("div", {}, h("p", { class: "hollow" }, "Searching again…"));
+  api.search({ question: turn.standalone || turn.question, repositories: [state.repository], k: 12 }).then(
+    ({ hits: found }) => {
+      turn.hits = found;
+      turn.searchedAgain = true;
+      if (body.isConnected) box.replaceWith(ranking(found, turn));
+    },
+    (error) => box.replaceChildren(h("p", { class: "hollow" }, error.message)));
+  return box;
+}
+
+function ranking(found, turn) {
+  if (!found.length) return h("p", { class: "hollow" }, "Nothing was found.");
+  const sum = (hit) => Object.values(hit.legs).reduce((a, b) => a + Math.max(b, 0), 0);
+  const most = Math.max(...found.map(sum), 1e-9);
+  const there = LEGS.filter(([name]) => found.some((hit) => hit.legs[name] > 0));
+  return h("div", {},
+    h("h3", {}, turn.searchedAgain ? "What is found today" : "What was found"),
+    h("ul", { class: "legend", "aria-label": "Signals" }, there.map(([name, what]) => h("li", { title: what }, h("i", { class: `leg ${name}`, "aria-hidden": "true" }), name))),
+    h("ol", { class: "ranking" }, found.map((hit) => h("li", {}, row(hit, most, there)))),
+    h("p", { class: "fine" }, "The length of a bar is what the signals gave; the score also weighs what kind of file it is."));
+}
+
+function row(hit, most, there) {
+  const told = there.filter(([name]) => hit.legs[name] > 0).map(([name]) => `${name} ${hit.legs[name].toFixed(2)}`);
+  const parts = there.filter(([name]) => hit.legs[name] > 0).map(([name]) => {
+    const part = h("i", { class: `leg ${name}` });
+    part.style.width = `${(100 * hit.legs[name]) / most}%`;
+    return part;
+  });
+  return h("button", { type: "button", class: "ranked", title: told.join("\n"), onclick: () => openFile({ repository: servedName(hit.repository), path: hit.path, start: hit.start, end: hit.end }) },
+    h("span", { class: "ranked-head" }, h("span", { class: "ranked-place" }, place(hit)), h("span", { class: "ranked-score" }, hit.score.toFixed(2))),
+    hit.symbol && h("code", {}, hit.symbol),
+    h("span", { class: "bar", role: "img", "aria-label": told.join(", ") }, parts));
+}

@@ -1,0 +1,88 @@
+// A file as it is in the index, at its lines, in colours.
+
+import { api } from "./api.js";
+import { setQuestion } from "./composer.js";
+import { h, iconButton, plural } from "./dom.js";
+import { highlightedLines } from "./highlight.js";
+import { copyText } from "./markdown.js";
+import { closePanel, fillPanel, openPanel } from "./panel.js";
+import { state } from "./state.js";
+
+/** Lines that are loaded at once, around those that are wanted. */
+const WINDOW = 1500;
+const NARROW = matchMedia("(max-width: 1100px)");
+
+const TOLD = {
+  moved: (check) => `These lines have moved since the answer: they stood at ${check.was}.`,
+  changed: (check) => `What was cited here has changed since the answer${check.reason ? ` (${check.reason})` : ""}.`,
+  gone: (check) => `What was cited is gone${check.reason ? `: ${check.reason}` : ""}. This is the file as it is now.`,
+  unknown: (check) => `Whether this is still what was cited cannot be told: ${check.reason}.`,
+};
+
+let opened = 0;
+
+/** Show lines of a file in the panel. `check` and `cited` say what became of them since they were cited. */
+export async function openFile({ repository, path, start, end, check = null, cited = null }) {
+  const call = ++opened;
+  const body = h("div", { class: "file-body", tabindex: "0", role: "region", "aria-label": path }, h("p", { class: "hollow" }, "Opening…"));
+  fillPanel("file", head(repository, path, start, end), notice(check, cited) ?? "", body);
+  try {
+    const from = Math.max(1, start - WINDOW / 2);
+    const file = await api.source(repository, path, from, Math.max(from + WINDOW, end));
+    if (call === opened) show(body, file, { start, end }, repository);
+  } catch (error) {
+    if (call === opened) body.replaceChildren(h("p", { class: "hollow", role: "alert" }, error.message));
+  }
+}
+
+function head(repository, path, start, end) {
+  const slash = path.lastIndexOf("/") + 1;
+  const back = state.turns.length ? iconButton("back", "Back to the sources", () => openPanel("sources")) : null;
+  return h("div", { class: "panel-head file-head" }, back,
+    h("div", { class: "file-name", title: path }, h("span", { class: "folder" }, path.slice(0, slash)), h("b", {}, path.slice(slash))),
+    h("div", { class: "file-actions" },
+      h("button", { type: "button", class: "small", onclick: () => ask(`In \`${path}:${start}-${end}\`: `) }, "Ask about this"),
+      iconButton("link", "Copy a link to these lines", () => copyText(new URL(address(repository, path, start, end), location.href).href)),
+      iconButton("close", "Close the file", closePanel)));
+}
+
+/** Begin a question about lines, with the panel out of the way where it covers the question. */
+function ask(text) {
+  if (NARROW.matches) closePanel();
+  setQuestion(text);
+}
+
+/** Where the page shows lines on their own. */
+export function address(repository, path, start, end) {
+  const name = repository.split("/").map(encodeURIComponent).join("/");
+  return `/repos/${name}/view?${new URLSearchParams({ path })}#L${start}-L${end}`;
+}
+
+function notice(check, cited) {
+  if (!check || !TOLD[check.state]) return null;
+  const was = cited ? `${cited.path}:${cited.start}–${cited.end}` : "";
+  return h("p", { class: `file-notice ${check.state}` }, TOLD[check.state]({ ...check, was }));
+}
+
+function show(body, file, wanted, repository) {
+  const first = file.start;
+  const list = h("ol", { class: "lines-list" });
+  const lines = highlightedLines(file.text.replace(/\n$/, ""), file.language);
+  list.append(...lines.map((line, n) => {
+    const number = first + n;
+    const lit = number >= wanted.start && number <= wanted.end;
+    return h("li", { class: lit ? "lit" : null, id: `L${number}`, data: { n: number } }, h("code", {}, line));
+  }));
+  const more = (label, from, to) => h("button", { type: "button", class: "small more-lines", onclick: async () => {
+    const other = await api.source(repository, file.path, from, to);
+    const joined = from < file.start ? other.text + file.text : file.text + other.text;
+    show(body, { ...file, start: Math.min(file.start, other.start), end: Math.max(file.end, other.end), text: joined }, wanted, repository);
+  } }, label);
+  body.replaceChildren(
+    h("p", { class: "fine file-facts" }, [plural(file.lines, "line"), file.language, file.commit && `at ${file.commit.slice(0, 7)}${file.dirty ? " + changes" : ""}`].filter(Boolean).join(" · ")),
+    file.start > 1 ? more(`Lines ${Math.max(1, file.start - WINDOW)}–${file.start - 1}`, Math.max(1, file.start - WINDOW), file.start - 1) : "",
+    list,
+    file.end < file.lines ? more(`Lines ${file.end + 1}–${Math.min(file.lines, file.end + WINDOW)}`, file.end + 1, Math.min(file.lines, file.end + WINDOW)) : "");
+  list.classList.toggle("wide-numbers", file.end > 9999);
+  body.querySelector(`#L${wanted.start}`)?.scrollIntoView({ block: wanted.end - wanted.start > 20 ? "start" : "center" });
+}

@@ -1,0 +1,253 @@
+"""The web page as HTTP sees it: what is sent, under which policy, and what is never sent."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from live_server import sample_copy
+
+from rag.resources import shipped
+from rag.serve.page_map import grouped
+from rag.types import Source
+
+PAGE = shipped("data/page")
+VENDOR = PAGE / "vendor"
+HOSTILE = [
+    "../../../etc/passwd",
+    "/etc/passwd",
+    "snip/../../secret",
+    "..%2f..%2fsecret",
+    "out",
+    "folder/secret",
+    "\0",
+]
+
+
+class Tags(HTMLParser):
+    """Every start tag with its attributes, and the text within scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inline = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1][0] in ("script", "style"):
+            self.inline += data.strip()
+
+
+def linked(html: str) -> list[str]:
+    return re.findall(r'(?:src|href)="(/static/[^"]+)"', html)
+
+
+def test_the_page_holds_no_script_or_style_of_its_own(served):
+    for path in ("/", "/repos/sample/view?path=README.md"):
+        html = served.get(path).body.decode()
+        found = Tags(html)
+        assert not found.inline
+        for tag, attributes in found.tags:
+            assert "style" not in attributes, tag
+            assert not [name for name in attributes if name.startswith("on")], tag
+            assert "javascript:" not in json.dumps(attributes)
+
+
+def test_the_policy_lets_only_our_own_files_run(served):
+    policy = served.get("/").headers["content-security-policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == rules["connect-src"] == rules["style-src"] == "'self'"
+    assert rules["base-uri"] == rules["form-action"] == rules["frame-ancestors"] == "'none'"
+    assert rules["require-trusted-types-for"] == "'script'"
+    assert "unsafe" not in policy
+
+
+def test_the_frame_of_diagrams_has_no_origin_and_no_network(served):
+    version = linked(served.get("/").body.decode())[0].split("/")[2]
+    reply = served.get(f"/static/{version}/diagram.html")
+    policy = reply.headers["content-security-policy"]
+    assert "sandbox allow-scripts;" in f"{policy};"
+    assert "allow-same-origin" not in policy
+    assert "connect-src" not in policy and "img-src" not in policy
+    assert "default-src 'none'" in policy
+    assert "'unsafe-inline'" not in policy.split("script-src")[1].split(";")[0]
+    assert reply.headers["x-frame-options"] == "SAMEORIGIN"
+    assert served.get("/").headers["x-frame-options"] == "DENY"
+
+
+def test_every_file_that_the_page_names_is_there_and_lasts(served):
+    files = linked(served.get("/").body.decode())
+    assert len(files) > 5
+    for path in files:
+        reply = served.get(path)
+        assert reply.status == 200, path
+        assert "immutable" in reply.headers["cache-control"]
+        assert reply.headers["x-content-type-options"] == "nosniff"
+    script = next(path for path in files if path.endswith("main.js"))
+    assert served.get(script).headers["content-type"].startswith("text/javascript")
+    for module in (PAGE / "js").glob("*.js"):
+        for other in re.findall(r'from "(\.[^"]+)"', module.read_text()):
+            assert (module.parent / other).resolve().is_file(), f"{module.name} imports {other}"
+
+
+def test_modules_are_short_and_plain():
+    for module in [*(PAGE / "js").glob("*.js"), *(PAGE / "css").glob("*.css")]:
+        text = module.read_text()
+        assert text.count("\n") < 300, module
+        assert not re.search(r"\.innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", text), (
+            module
+        )
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), f"{module} names another server"
+
+
+def test_a_file_that_is_known_is_not_sent_again(served):
+    first = served.get("/")
+    assert served.get("/", headers={"If-None-Match": first.headers["etag"]}).status == 304
+    zipped = served.get("/", headers={"Accept-Encoding": "gzip"})
+    assert zipped.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(zipped.body) == first.body
+
+
+def test_files_of_another_version_are_not_mixed_in(served):
+    path = linked(served.get("/").body.decode())[0]
+    version = path.split("/")[2]
+    assert served.get(path.replace(version, "0" * len(version))).status == 404
+
+
+@pytest.mark.parametrize("path", [*HOSTILE[:4], "index.html/../../../pyproject.toml", "vendor/obtain.py", ""])
+def test_nothing_but_the_files_of_the_page_is_sent(served, path):
+    version = linked(served.get("/").body.decode())[0].split("/")[2]
+    reply = served.get(f"/static/{version}/{path}")
+    assert reply.status == 404
+    assert "root:" not in reply.body.decode()
+
+
+def test_vendored_files_are_those_of_their_packages():
+    manifest = json.loads((VENDOR / "manifest.json").read_text())
+    named = {file["name"]: file["sha256"] for package in manifest for file in package["files"]}
+    there = {path.name for path in VENDOR.iterdir() if path.is_file()}
+    assert there == set(named) | {"manifest.json", "obtain.py"}
+    for name, digest in named.items():
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest, name
+    notice = shipped("data/NOTICE").read_text()
+    for package in manifest:
+        assert any(file["name"].endswith(".LICENSE") for file in package["files"])
+        assert package["version"] in notice
+
+
+@pytest.fixture(scope="module")
+def crooked(tmp_path_factory) -> Path:
+    """A repository with links that lead out of it, and a secret beside it."""
+    home = tmp_path_factory.mktemp("crooked")
+    (home / "secret").write_text("the secret beside the repository")
+    root = Path(sample_copy(home).location)
+    (root / "out").symlink_to(home / "secret")
+    (root / "folder").symlink_to(home)
+    return root
+
+
+def test_the_viewer_opens_nothing_outside_the_repository(serve, crooked):
+    served = serve(repositories=(("crooked", Source(str(crooked))),)).ready()
+    assert served.get("/api/repositories/crooked/source?path=README.md").status == 200
+    for path in HOSTILE:
+        reply = served.get(f"/api/repositories/crooked/source?path={path.replace(chr(0), '%00')}")
+        assert reply.status == 404, path
+        page = served.get(f"/repos/crooked/view?path={path.replace(chr(0), '%00')}")
+        assert page.status == 200
+        for body in (reply.body, page.body):
+            assert b"secret beside" not in body and b"root:" not in body
+
+
+def test_the_page_echoes_nothing_of_its_address(served):
+    plain = served.get("/repos/sample/view?path=README.md").body
+    assert served.get("/repos/%3Cscript%3Ealert(1)%3C/script%3E/view?path=%22%3E%3Cscript%3E").body == plain
+
+
+def test_the_page_needs_no_key_and_what_it_shows_does(serve):
+    served = serve(keys=("a-key-of-the-test",)).ready()
+    html = served.get("/")
+    assert html.status == 200
+    assert served.get(linked(html.body.decode())[-1]).status == 200
+    assert served.get("/repos/sample/view?path=README.md").status == 200
+    for path in ("/api/repositories", "/api/repositories/sample/map", "/api/conversations/x/freshness"):
+        assert served.get(path).status == 401
+    allowed = {"Authorization": "Bearer a-key-of-the-test"}
+    assert served.get("/api/repositories/sample/map", headers=allowed).status == 200
+
+
+def test_the_map_shows_every_chunk_of_a_small_repository(served):
+    chunks = served.get("/api/repositories/sample").json["chunks"]
+    drawn = served.get("/api/repositories/sample/map").json
+    assert drawn["chunks"] == drawn["shown"] == chunks == len(drawn["x"]) == len(drawn["end"])
+    assert all(-1 <= n <= 1 for n in (*drawn["x"], *drawn["y"]))
+    assert np.std(drawn["x"]) > 0.1 and np.std(drawn["y"]) > 0.1
+    assert 0 < drawn["explained"] < 1
+    assert max(drawn["file"]) < len(drawn["files"]) == len(drawn["group"])
+    assert drawn["groups"][0] == "snip"
+    assert served.get("/api/repositories/sample/map").json == drawn, "the map stays as it was"
+
+
+def test_a_large_map_is_a_sample_and_shows_what_is_asked_for(served, monkeypatch):
+    monkeypatch.setattr("rag.serve.page_map.MOST_POINTS", 20)
+    served.service.library.shelf("sample")
+    reply = served.post("/api/repositories/sample/index", {"rebuild": True})
+    assert reply.status == 202
+    served.get("/api/repositories/sample/index/events")
+    drawn = served.get("/api/repositories/sample/map").json
+    assert drawn["shown"] == 20 < drawn["chunks"]
+    more = served.get("/api/repositories/sample/map?path=snip/sessions.py&path=no/such.py").json
+    assert more["shown"] > 20
+    assert "snip/sessions.py" in more["files"]
+
+
+def test_groups_are_folders_and_the_large_ones_are_taken_apart():
+    files = [f"src/{part}/{n}.py" for part in "abcd" for n in range(5)] + ["README.md", "docs/x.md"]
+    names, group = grouped(files, np.ones(len(files), np.int64))
+    assert set(names) == {"src/a", "src/b", "src/c", "src/d", ".", "docs"}
+    assert names[group[-1]] == "docs"
+    many = [f"{n:02}/x.py" for n in range(30)]
+    names, group = grouped(many, np.ones(30, np.int64))
+    assert names[-1] == "" and len(names) == 11
+    assert group.count(10) == 20
+    assert grouped([], np.zeros(0, np.int64)) == ([], [])
+
+
+def test_what_was_answered_is_compared_with_the_code_as_it_is_now(serve):
+    served = serve(refresh_s=0.0).ready()
+    asked = served.post("/api/ask", {"question": "How are sessions signed?"}).json
+    assert asked["hits"] and asked["hits"][0]["legs"]
+    assert 0 <= asked["confidence"] <= 1
+    address = f"/api/conversations/{asked['conversation']}/freshness"
+    (check,) = served.get(address).json
+    assert (check["turn"], check["state"], check["stale"]) == (asked["turn"], "fresh", False)
+    assert len(check["checks"]) == len(asked["sources"])
+    root = Path(served.settings.repositories[0][1].location)
+    for cited in asked["citations"]:
+        file = root / cited["path"]
+        lines = file.read_text().splitlines()
+        lines[cited["start"] - 1 : cited["end"]] = [f"nothing_{n} = None" for n in range(3)]
+        file.write_text("\n".join(lines))
+        os.utime(file)
+        break
+    (check,) = served.get(address).json
+    assert check["stale"] and check["state"] in ("changed", "gone")
+    assert served.get("/api/conversations/none/freshness").status == 404
+
+
+def test_a_conversation_is_shown_under_its_name_or_first_question(served):
+    asked = served.post("/api/ask", {"question": "Where is\n  a code made?"}).json["conversation"]
+    titles = {one["id"]: one["title"] for one in served.get("/api/conversations").json}
+    assert titles[asked] == "Where is a code made?"
+    renamed = served.request("PATCH", f"/api/conversations/{asked}", {"name": "codes"}).json
+    assert renamed["title"] == "codes"

@@ -47,7 +47,7 @@ function ops.fork(id, name, parent, at)
   end
   spans[#spans + 1] = {id, at + 1, -1}
   return taken(name, id) or begun(id, {h = from.h, n = name, c = now, t = from.t, k = from.k, p = parent,
-    a = at, o = at + 1, ft = from.ft, fm = from.fm, s = spans})
+    a = at, o = at + 1, ft = math.min(from.ft, at + 1), fm = math.min(from.fm, at + 1), s = spans})
 end
 function ops.rename(id, name)
   local v = view(id)

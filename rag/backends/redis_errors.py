@@ -9,6 +9,7 @@ _UNWRITABLE = {
     "READONLY": "name the primary instead of a replica",
     "MISCONF": "the server cannot save to its disk: free room there, see its log",
     "NOREPLICAS": "start the replicas that the server's min-replicas-to-write asks for",
+    "ACL": "give the user of the address the right to it",
     "NOPERM": "give the user of the address the right to it",
 }
 _UNREACHABLE = {

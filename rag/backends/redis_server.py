@@ -8,9 +8,10 @@ Parameters, behind a `?`: `prefix` of all keys ("rag"), `timeout_s` of connectin
 `connections` at most to a server (50), `wait`, how many replicas must have what was written before a call
 returns (0), each call waiting `wait_s` for them at most (5), and `ca`, a file of certificates to trust.
 
-Nothing is sent twice: whether a call that broke off was carried out cannot be known, and it may not be one
-that can be repeated (appending is: a turn whose id is stored is not stored again). A connection that the
-server has closed meanwhile is noticed before it is used.
+What a cluster turned away since keys are being moved, or a node is being replaced, is tried again for
+`timeout_s`. Nothing is sent twice when a connection breaks: whether the call was carried out cannot be known,
+and it may not be one that can be repeated (appending is: a turn whose id is stored is not stored again). A
+connection that the server has closed meanwhile is noticed before it is used.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,10 +27,10 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from rag.backends.redis_errors import too_few_replicas, translated
-from rag.errors import BackendMissing, SettingsError, StoreUnreachable
+from rag.errors import BackendMissing, SettingsError
 
 SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
-_MOVES = 8
+_A_MOMENT_S = 0.02
 _LIMITS: dict[str, tuple[type, float]] = {
     "timeout_s": (float, 0.001),
     "connections": (int, 1),
@@ -187,13 +189,12 @@ class RedisServer:
     def run_each(self, calls: Sequence[tuple[Script, str, Args]], *, writes: bool = False) -> list[Any]:
         """Run scripts, each atomic by itself, in one round trip to each node; their results in order."""
         results: list[Any] = [None] * len(calls)
-        left = list(range(len(calls)))
+        left, deadline = list(range(len(calls))), time.monotonic() + self.address.timeout_s
         with self._translated():
-            for _ in range(_MOVES):
-                left = self._try_each(calls, left, results, writes)
-                if not left:
-                    return results
-            raise StoreUnreachable(path=str(self.address), why=f"its keys moved {_MOVES} times in a row")
+            while left := self._try_each(calls, left, results, writes):
+                if time.monotonic() > deadline:
+                    raise next(results[n] for n in left)
+            return results
 
     def command(self, *words: str | int, node: tuple[str, int] | None = None) -> Any:
         """Run a command on a node, or on the server that the address names."""
@@ -221,27 +222,37 @@ class RedisServer:
     def _try_each(
         self, calls: Sequence[tuple[Script, str, Args]], left: list[int], results: list[Any], writes: bool
     ) -> list[int]:
-        """Run what is left; return what must be run again, as its keys or its script are elsewhere."""
+        """Run what is left; return what must be run again: it was not, and may be elsewhere or later."""
         import redis.exceptions as known
 
         nodes: dict[tuple[str, int], list[int]] = {}
-        for n in left:
-            nodes.setdefault(self._node_of(calls[n][1]), []).append(n)
+        try:
+            for n in left:
+                nodes.setdefault(self._node_of(calls[n][1]), []).append(n)
+        except known.ClusterDownError as error:
+            results[left[0]] = error
+            return self._later(left)
         again: list[int] = []
         for node, mine in nodes.items():
             for n, result in zip(mine, self._on_node(node, [calls[n] for n in mine], writes), strict=True):
-                results[n] = result
                 if isinstance(result, known.NoScriptError):
                     self._client(node).script_load(calls[n][0].source)
+                elif isinstance(result, known.AskError) and not isinstance(result, known.MovedError):
+                    result = self._asked((result.host, result.port), calls[n])
+                results[n] = result
+                if isinstance(result, (known.NoScriptError, known.MovedError, *_later())):
                     again.append(n)
-                elif isinstance(result, known.MovedError):
-                    self._slots = []
-                    again.append(n)
-                elif isinstance(result, known.AskError):
-                    results[n] = self._asked((result.host, result.port), calls[n])
                 elif isinstance(result, Exception):
                     raise result
-        return sorted(again)
+        if any(isinstance(results[n], known.MovedError) for n in again):
+            self._slots = []
+        return self._later(again) if any(isinstance(results[n], _later()) for n in again) else again
+
+    def _later(self, again: list[int]) -> list[int]:
+        """The same, in a moment, when the cluster may have made up its mind."""
+        self._slots = []
+        time.sleep(_A_MOMENT_S)
+        return again
 
     def _on_node(
         self, node: tuple[str, int], calls: Sequence[tuple[Script, str, Args]], writes: bool
@@ -275,7 +286,7 @@ class RedisServer:
         pipe = client.pipeline(transaction=False)
         pipe.execute_command("ASKING")
         pipe.execute_command(*_evalsha(*call))
-        return pipe.execute()[1]
+        return pipe.execute(raise_on_error=False)[1]
 
     def _node_of(self, tag: str) -> tuple[str, int]:
         if not self.address.cluster:
@@ -335,6 +346,13 @@ def _place(told: Sequence[Any], by: tuple[str, int]) -> tuple[str, int]:
     """Host and port of a node as a node told; without a host it is where that one is."""
     host = told[0].decode() if isinstance(told[0], bytes) else told[0]
     return (host or by[0], int(told[1]))
+
+
+def _later() -> tuple[type[Exception], ...]:
+    """With what a cluster turns away that is not settled yet."""
+    import redis.exceptions as known
+
+    return (known.ClusterDownError, known.TryAgainError)
 
 
 def _evalsha(script: Script, tag: str, args: Args) -> list[str | bytes | int]:

@@ -25,7 +25,6 @@ from typing import Any
 from rag.adapters.conversation import IN_PROCESS, StoredConversation, as_text
 from rag.errors import BackendMissing
 from rag.memory.messages import MessageMemory, Mode
-from rag.memory.search import search_text
 from rag.ports import Marks, MemoryStore
 from rag.types import Message
 
@@ -138,7 +137,7 @@ class RagMemory(MemoryBase):
 
     async def search(self, query: str, limit: int = 10) -> list[Msg]:
         """The messages that hold words of a query, best first: identifiers split, CJK in pairs."""
-        return await to_thread(self._search, query, limit)
+        return [_msg(message) for message in await to_thread(self._stored.search, query, limit)]
 
     async def close(self) -> None:
         """Close the store, if it was opened here; using the memory again opens it again."""
@@ -218,21 +217,6 @@ class RagMemory(MemoryBase):
         """The ids under which the store has messages: AgentScope's are unique for one memory only."""
         wanted = set(msg_ids)
         return [message.id for message in self._stored.messages() if _id(message) in wanted]
-
-    def _search(self, query: str, limit: int) -> list[Msg]:
-        here = self._now().conversation
-        if here is None:
-            return []
-        by_id = {message.id: message for message in self._stored.messages()}
-        found = search_text(
-            self._stored.store,
-            query,
-            namespace=self._stored.namespace,
-            conversation=here.id,
-            kind="message",
-            k=limit,
-        )
-        return [_msg(by_id[one.id]) for one in found if one.id in by_id]
 
 
 def _message(msg: Msg, conversation: str) -> Message:

@@ -25,7 +25,6 @@ from rag.adapters.conversation import IN_PROCESS, StoredConversation, as_text
 from rag.adapters.repository import RepositorySearch, chunk_metadata
 from rag.adapters.telling import tell_chunks, tell_memories
 from rag.errors import BackendMissing
-from rag.memory.search import search_text
 from rag.ports import MemoryStore
 from rag.settings import Settings
 from rag.types import Hit, Message
@@ -157,7 +156,7 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         messages = self._stored.messages()
         if self._k is None or not messages:
             return messages
-        scores = self._scores(question, self._k)
+        scores = self._stored.scores(question, self._k)
         return [message for message in messages if message.id in scores]
 
     def _query(self, words: str, k: int | None) -> list[MemoryContent]:
@@ -165,22 +164,8 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         if not words.strip():
             return [content_of(message) for message in messages[: k or len(messages)]]
         by_id = {message.id: message for message in messages}
-        scores = self._scores(words, k or max(1, len(messages)))
+        scores = self._stored.scores(words, k or max(1, len(messages)))
         return [content_of(by_id[found], score) for found, score in scores.items() if found in by_id]
-
-    def _scores(self, words: str, k: int) -> dict[str, float]:
-        conversation = self._stored.at_present().conversation
-        if conversation is None:
-            return {}
-        found = search_text(
-            self._stored.store,
-            words,
-            namespace=self._stored.namespace,
-            conversation=conversation.id,
-            kind="message",
-            k=k,
-        )
-        return {one.id: one.score for one in found}
 
     def _to_config(self) -> RagMemoryConfig:
         """A store that outlives the program is named, without its password; else the contents are written."""

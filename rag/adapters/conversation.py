@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from rag.errors import ConversationMismatch, NotFound
 from rag.memory.messages import MessageMemory
-from rag.ports import MemoryStore
+from rag.memory.search import search_text
+from rag.ports import Marks, MemoryStore
 from rag.service import Engine
 from rag.settings import Settings, load_settings
 from rag.types import Conversation, Message
@@ -79,12 +80,27 @@ class StoredConversation:
                 self._id = memory.conversation.id
             return memory
 
-    def messages(self, *, last: int | None = None) -> list[Message]:
-        """The messages, oldest first, without a summary; only the newest `last`."""
+    def messages(self, *, last: int | None = None, exclude_mark: Marks | None = None) -> list[Message]:
+        """The messages without these marks, oldest first, without a summary; the newest `last` of them."""
         here = self._found()
         if here is None or last == 0:
             return []
-        return self.store.messages(here.id, namespace=self.namespace, last=last)
+        return self.store.messages(here.id, namespace=self.namespace, last=last, exclude_mark=exclude_mark)
+
+    def scores(self, words: str, k: int) -> dict[str, float]:
+        """The ids of the k messages that hold these words best, best first, with their scores."""
+        here = self._found()
+        if here is None:
+            return {}
+        found = search_text(
+            self.store, words, namespace=self.namespace, conversation=here.id, kind="message", k=k
+        )
+        return {one.id: one.score for one in found}
+
+    def search(self, words: str, k: int) -> list[Message]:
+        """The k messages that hold these words best, best first."""
+        by_id = {message.id: message for message in self.messages()}
+        return [by_id[found] for found in self.scores(words, k) if found in by_id]
 
     def refer_to(self, conversation: Conversation | None) -> None:
         """Go on with another conversation of the store; None begins one without a name."""

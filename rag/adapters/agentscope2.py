@@ -1,0 +1,206 @@
+"""Our memory as a middleware of AgentScope 2 (`pip install '.[agentscope2]'`).
+
+    from agentscope.agent import Agent
+    from agentscope.message import UserMsg
+    from rag.adapters.agentscope2 import KeptContext
+
+    kept = KeptContext("helper", memory="sqlite:///agents.db")
+    agent = Agent("helper", "Help.", model=model, middlewares=[kept])
+    await agent.reply(UserMsg("user", "Where is a token checked?"))
+    print([message.get_text_content() for message in await kept.search("token")])
+
+AgentScope 2 has no memory to be replaced: an agent has a context, which is compressed when it grows. This
+keeps what was said, also what was compressed away, and gives a new agent the context that the last one had.
+"""
+
+from __future__ import annotations
+
+import json
+from asyncio import to_thread
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from rag.adapters.conversation import IN_PROCESS, StoredConversation, as_text
+from rag.errors import BackendMissing
+from rag.ports import MemoryStore
+from rag.types import Message
+
+try:
+    from agentscope.message import Msg
+    from agentscope.middleware import MiddlewareBase
+    from agentscope.state import AgentState
+except ImportError as error:
+    raise BackendMissing(backend=__name__, missing=f"agentscope 2 ({error})", extra="agentscope2") from error
+
+COMPRESSED = "compressed"
+"""The mark of messages that stand in the summary only."""
+_SHELF = "agentscope-contexts"
+"""By conversation: the summary, and which blocks of messages went into it, by the message's id."""
+
+
+class KeptContext(MiddlewareBase):
+    """Keeps an agent's context, in this process or in any of our stores; one for each agent.
+
+    What stands in the context when a reply ends is kept, also when it ends in an error or is interrupted.
+    An agent whose context is empty goes on with what is kept. A reply that waits for a person is kept as
+    far as it went, but is not waited for by another agent.
+
+    Args:
+        name: the conversation's name in the store, "" for one that is not found again.
+        memory: where it is kept, see `rag.adapters`.
+        namespace: whose it is, for example the user's id.
+    """
+
+    def __init__(
+        self, name: str = "", *, memory: str | MemoryStore = IN_PROCESS, namespace: str = ""
+    ) -> None:
+        self._stored = StoredConversation(memory, name, namespace)
+
+    async def on_reply(
+        self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any]]
+    ) -> AsyncGenerator[Any]:
+        """Go on with what is kept, then keep what is said."""
+        state = agent.state
+        if not state.context and not state.summary:
+            state.summary, state.context = await to_thread(self._restored)
+        try:
+            async for item in next_handler(**input_kwargs):
+                yield item
+        finally:
+            await to_thread(self._keep, list(state.context))
+
+    async def on_compress_context(
+        self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]
+    ) -> None:
+        """Keep what is going to be compressed, then how far it was."""
+        before = [message.model_copy(deep=True) for message in agent.state.context]
+        await to_thread(self._keep, before)
+        await next_handler(**input_kwargs)
+        await to_thread(self._compressed, before, list(agent.state.context), agent.state.summary)
+
+    async def messages(self) -> list[Msg]:
+        """Everything that was said, oldest first, also what was compressed."""
+        return [_msg(message) for message in await to_thread(self._latest)]
+
+    async def search(self, query: str, limit: int = 10) -> list[Msg]:
+        """The messages that hold words of a query, best first, also of those that were compressed."""
+        return [_msg(message) for message in await to_thread(self._stored.search, query, limit)]
+
+    async def clear(self) -> None:
+        """Forget everything under this name; the agent's own context stays as it is."""
+        await to_thread(self._clear)
+
+    async def close(self) -> None:
+        """Close the store, if it was opened here; using it again opens it again."""
+        await to_thread(self._stored.close)
+
+    def _keep(self, context: Sequence[Msg]) -> None:
+        """Store the messages that are new, and those that have grown in the place of what they were.
+
+        A message grows while it is the last one; one that has shrunk was compressed, and stays whole.
+        """
+        if not context:
+            return
+        memory = self._stored.begun()
+        known = {_id(message): message for message in self._latest(exclude_mark=COMPRESSED)}
+        added, replaced = [], []
+        for msg in context:
+            before = known.get(msg.id)
+            now = _message(msg, before)
+            if before is None or now.content != before.content:
+                added.append(now)
+                replaced += [before.id] if before else []
+        memory.add(added)
+        memory.delete(replaced)
+
+    def _compressed(self, before: Sequence[Msg], after: Sequence[Msg], summary: Any) -> None:
+        left = {message.id: {_key(block) for block in _blocks(message)} for message in after}
+        gone = {
+            message.id: [_key(block) for block in _blocks(message) if _key(block) not in left[message.id]]
+            for message in before
+            if message.id in left
+        }
+        memory = self._stored.begun()
+        known = self._latest(exclude_mark=COMPRESSED)
+        earlier = self._record()["gone"]
+        record = {
+            "summary": AgentState(summary=summary).model_dump(mode="json")["summary"],
+            "gone": {id: [*earlier.get(id, ()), *keys] for id, keys in gone.items()},
+        }
+        here = memory.begin()
+        self._stored.store.put_records(
+            {here.id: json.dumps(record).encode()}, shelf=_SHELF, namespace=self._stored.namespace
+        )
+        dropped = {message.id for message in before} - set(left)
+        memory.update_messages_mark(COMPRESSED, None, [one.id for one in known if _id(one) in dropped])
+        memory.update_compressed_summary(_summary_text(summary))
+
+    def _restored(self) -> tuple[Any, list[Msg]]:
+        record = self._record()
+        context = [_msg(message) for message in self._latest(exclude_mark=COMPRESSED)]
+        for message in context:
+            gone = set(record["gone"].get(message.id, ()))
+            message.content = [block for block in message.content if _key(block.model_dump()) not in gone]
+        return AgentState(summary=record["summary"]).summary, context
+
+    def _record(self) -> dict[str, Any]:
+        here = self._stored.at_present().conversation
+        key = here.id if here else ""
+        found = self._stored.store.records([key], shelf=_SHELF, namespace=self._stored.namespace)
+        record: dict[str, Any] = json.loads(found[key]) if key in found else {"summary": "", "gone": {}}
+        return record
+
+    def _latest(self, exclude_mark: str | None = None) -> list[Message]:
+        """The messages, oldest first; of one that was being replaced when the program broke off the newer."""
+        messages = self._stored.messages(exclude_mark=exclude_mark)
+        return list({_id(message): message for message in messages}.values())
+
+    def _clear(self) -> None:
+        memory = self._stored.at_present()
+        if memory.conversation is not None:
+            memory.clear()
+            self._stored.store.delete_records(
+                [memory.conversation.id], shelf=_SHELF, namespace=self._stored.namespace
+            )
+
+
+def _message(msg: Msg, before: Message | None) -> Message:
+    """The message with the blocks that it had before and those it has now."""
+    about = msg.model_dump(mode="json", exclude={"content", "role", "name"})
+    blocks = {_key(block): block for block in (before.content if before else ())}
+    blocks |= {_key(block): block for block in _blocks(msg)}
+    message = Message(list(blocks.values()), role=msg.role, name=msg.name, metadata={"agentscope2": about})
+    return replace(message, id=f"{msg.id}/{uuid4()}")
+
+
+def _msg(message: Message) -> Msg:
+    about = (message.metadata or {}).get("agentscope2", {"id": message.id})
+    content = message.content if isinstance(message.content, list) else [_text_block(message)]
+    role = message.role if message.role in ("user", "assistant", "system") else "user"
+    return Msg.model_validate({"name": message.name, "role": role, "content": content, **about})
+
+
+def _text_block(message: Message) -> dict[str, str]:
+    return {"type": "text", "text": as_text(message)}
+
+
+def _id(message: Message) -> str:
+    return str((message.metadata or {}).get("agentscope2", {"id": message.id})["id"])
+
+
+def _blocks(msg: Msg) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = msg.model_dump(mode="json", include={"content"})["content"]
+    return blocks
+
+
+def _key(block: Any) -> str:
+    """A block's own name within its message: a tool's call and its result have the same id."""
+    return f"{block['type']}:{block['id']}"
+
+
+def _summary_text(summary: Any) -> str:
+    if isinstance(summary, str):
+        return summary
+    return "\n".join(block.text for block in summary if block.type == "text")

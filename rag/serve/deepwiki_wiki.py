@@ -73,7 +73,7 @@ class Wikis:
     async def plan(self, shelf: Shelf, rules: FileRules, *, is_concise: bool) -> str:
         """The plan as `<wiki_structure>` XML."""
         _, structure = await self._structure(shelf, rules, _CONCISE_PAGES if is_concise else MAX_PAGES)
-        return await to_thread(structure_xml, structure)
+        return await to_thread(structure_xml, replace(structure, title=shelf.name))
 
     async def page(
         self, engine: Engine, shelf: Shelf, rules: FileRules, title: str, files: Sequence[str], base: str

@@ -152,7 +152,9 @@ class PostgresConversations:
             )
             check_name(db, name, made)
             spans = [*spans_until(view.spans, end), Span(made.id, end + 1, None)]
-            kept = Kept(made, spans, end + 1, {"turn": view.first_turn, "message": view.first_message})
+            # What the other took back after `end` is not what comes after `end` here.
+            first = {"turn": min(view.first_turn, end + 1), "message": min(view.first_message, end + 1)}
+            kept = Kept(made, spans, end + 1, first)  # type: ignore[arg-type]
             store_conversation(db, kept, namespace)
             return counted(db, view_of(db, made.id, namespace))
 
@@ -305,6 +307,7 @@ def _rewind(db: Db, view: View, to: int) -> tuple[int, int]:
     else:  # a fork shows it, so what comes next begins after it
         spans = [*until, own._replace(first=view.next_number)]
     put_spans(db, view.key, spans, view.space)
+    _forget_origins(db, view)
     return turns, messages
 
 
@@ -314,9 +317,15 @@ def _delete(db: Db, view: View) -> int:
     turns, _, _ = count_items(db, view.ranges(0))
     db.execute("DELETE FROM conversation WHERE key = %s", [view.key])
     release(db, view.ranges())
-    unused = "DELETE FROM origin WHERE key = ANY(%s) AND turns = 0 AND messages = 0"
-    db.execute(f"{unused} AND key NOT IN (SELECT origin FROM span)", [list(view.origins)])
+    _forget_origins(db, view)
     return turns
+
+
+def _forget_origins(db: Db, view: View) -> None:
+    """Delete those that nothing was said in and nobody shows, of those held."""
+    unused = "DELETE FROM origin o WHERE o.key = ANY(%s) AND o.turns = 0 AND o.messages = 0"
+    shown = "EXISTS (SELECT 1 FROM span s WHERE s.origin = o.key)"
+    db.execute(f"{unused} AND NOT {shown}", [list(view.origins)])
 
 
 def _expired(now: str) -> str:

@@ -14,7 +14,10 @@ from rag.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew, StoreUn
 _BUSY = ("40001", "40P01", "53300", "55006", "55P03", "57014", "23505")
 _UNREACHABLE = ("08", "28", "3D", "57", "25P03", "25P04", "0P", "2D", "38", "39")
 _UNWRITABLE = ("25006", "42501", "53", "54", "58", "55", "72")
-_MEND_UNWRITABLE = "free some room on the server, or give the user its rights (CREATE on the database, once)"
+_MEND_UNWRITABLE = (
+    "free some room on the server, give the user its rights (CREATE on the database, once), "
+    "or name the server that takes writes"
+)
 _MEND_CORRUPT = "was its schema changed by another program? Put a backup back, or name another database"
 _MEND_TOO_NEW = "or point --memory or RAG_MEMORY at another database"
 

@@ -36,7 +36,7 @@ Db = psycopg.Connection[Any]
 Result = TypeVar("Result")
 Work = Callable[[Db], Result]
 
-_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
 _ATTEMPTS = 12
@@ -262,14 +262,15 @@ def _shown(url: str) -> str:
     try:
         parts = conninfo_to_dict(url)
     except psycopg.Error:
+        parts = {"port": "unreadable"}
+    user, host, port, name = (str(parts.get(each) or "") for each in ("user", "host", "port", "dbname"))
+    if "@" in name or not set(port) <= set("0123456789,"):  # a password with a slash or an @ in it
         raise SettingsError(
             "the memory is no address of a Postgres database; it is "
             "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters as %XX"
-        ) from None
-    user, host, port = (str(parts.get(name) or "") for name in ("user", "host", "port"))
+        )
     host = f"[{host}]" if ":" in host else quote(host, safe=",.-_")
-    place = f"{user and user + '@'}{host}{port and ':' + port}"
-    return f"postgresql://{place}/{parts.get('dbname') or user}"
+    return f"postgresql://{user and user + '@'}{host}{port and ':' + port}/{name or user}"
 
 
 def _guard_forks() -> None:

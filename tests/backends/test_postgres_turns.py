@@ -79,6 +79,6 @@ def test_the_store_is_lists(emptied: str) -> None:
     run_state_machine_as_test(
         PostgresMachine,
         settings=settings(
-            max_examples=8, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=6, stateful_step_count=16, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

@@ -158,6 +158,7 @@ def _short(head: str, name: str) -> str:
     return f"{name}(…)" if "(" in text else name
 
 
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _BADGE = re.compile(r"^\s*(?:\[?!\[|<|\.\. |:\w[\w-]*:|#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )")
 
 
@@ -165,14 +166,14 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
     """The first paragraphs of a document that are words, without markup: not titles, badges, lists, code."""
     found: list[Quote] = []
     paragraph: list[str] = []
-    first, fenced = 1, False
+    first, fence = 1, ""
     lines = [*text.split("\n")[:400], ""]
     for number, line in enumerate(lines, start=1):
-        if line.lstrip().startswith(("```", "~~~")):
-            fenced = not fenced
+        if mark := _FENCE.match(line):
+            fence = _behind(mark[1], fence)
             line = ""
         underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
-        if not fenced and line.strip() and not (_BADGE.match(line) or underlined or line[0].isspace()):
+        if not fence and line.strip() and not (_BADGE.match(line) or underlined or line[0].isspace()):
             if not paragraph:
                 first = number
             paragraph.append(line.strip().removeprefix(">").strip())
@@ -185,6 +186,13 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
         if len(found) == limit:
             break
     return found
+
+
+def _behind(mark: str, fence: str) -> str:
+    """The fence that is open behind one; a fence is closed by one as long, of the same kind."""
+    if not fence:
+        return mark
+    return "" if mark[0] == fence[0] and len(mark) >= len(fence) else fence
 
 
 def title_of(text: str, path: str) -> Quote:

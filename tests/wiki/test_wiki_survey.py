@@ -177,3 +177,10 @@ def test_a_quotation_stands_on_the_lines_it_names(sample_repo):
         there = " ".join(" ".join(found.files[quote.path].lines[quote.start - 1 : quote.end]).split())
         first, last = quote.text.split()[0], quote.text.split()[-1]
         assert first.strip("`_*[](") in there and last.strip("`_*[]()") in there, quote
+
+
+def test_an_introduction_leaves_out_a_fence_that_shows_fences():
+    text = "# Snip\n\nShortens links for everybody here.\n\n````text\n$ snip\n```python\nx = 1\n```\n\n"
+    text += "What it prints is no introduction.\n````\n\nIt needs nothing else to run.\n"
+    quoted = [(quote.text, quote.start) for quote in introduction(text, "README.md")]
+    assert quoted == [("Shortens links for everybody here.", 3), ("It needs nothing else to run.", 14)]

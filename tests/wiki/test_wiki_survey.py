@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from surveys import calls, links, survey_of
 
+from rag.wiki.quotes import introduction
+
 PYTHON = {
     "app/__init__.py": "from app.core import run\n",
     "app/core.py": (

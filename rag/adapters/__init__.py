@@ -9,7 +9,7 @@
     rag.adapters.backend          RagMemoryBackend: five methods, no framework
 
 A module imports its framework when it is imported itself, and says which extra installs it. What they
-share is in `conversation` (one conversation of a store) and `repository` (questions to repositories).
+share is in `store` and `conversation` (one of a store) and `repository` (questions to repositories).
 
 Where a memory is kept is said as in `RAG_MEMORY`: "memory:" is this process, "sqlite:///PATH" a file, ""
 what the user's settings name. A store that is open already can be given instead.

@@ -22,7 +22,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from rag.adapters.conversation import IN_PROCESS, StoredConversation, as_text
+from rag.adapters.conversation import StoredConversation, as_text
+from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.memory.messages import MessageMemory, Mode
 from rag.ports import Marks, MemoryStore

@@ -22,7 +22,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from rag.adapters.conversation import IN_PROCESS, StoredConversation, as_text
+from rag.adapters.conversation import StoredConversation, as_text
+from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
 from rag.types import Message

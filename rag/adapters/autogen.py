@@ -21,8 +21,9 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from rag.adapters.conversation import IN_PROCESS, StoredConversation, as_text
+from rag.adapters.conversation import StoredConversation, as_text
 from rag.adapters.repository import RepositorySearch, chunk_metadata
+from rag.adapters.store import IN_PROCESS
 from rag.adapters.telling import tell_chunks, tell_memories
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from urllib.parse import urlsplit
 
+from rag.adapters.store import IN_PROCESS, OpenedStore
 from rag.errors import ConversationMismatch, NotFound
 from rag.memory.messages import MessageMemory
 from rag.memory.search import search_text
 from rag.ports import Marks, MemoryStore
-from rag.service import Engine
-from rag.settings import Settings, load_settings
 from rag.types import Conversation, Message
-
-IN_PROCESS = "memory:"
-"""The store that is gone with the object, and touches nothing of the user's."""
 
 
 class StoredConversation:
@@ -25,31 +20,21 @@ class StoredConversation:
     from several threads.
 
     Args:
-        memory: the URL of a store, "" for the one that the user's settings name, or an open store, which is
-            not closed here.
+        memory: where it is kept, see `OpenedStore`.
         name: the conversation's name, or the id of one that is there; "" begins one without a name.
         namespace: whose conversation it is.
-
-    Raises:
-        SettingsError: the URL is of no store that we know; raised with the first call.
     """
 
     def __init__(self, memory: str | MemoryStore = IN_PROCESS, name: str = "", namespace: str = "") -> None:
-        self._memory, self.name, self.namespace = memory, name, namespace
+        self._opened = OpenedStore(memory)
+        self.name, self.namespace = name, namespace
         self._id = ""
-        self._engine: Engine | None = None
         self._lock = threading.RLock()
 
     @property
     def address(self) -> str:
-        """The URL it was opened by, without the password; "memory:" for a store that was given open."""
-        if not isinstance(self._memory, str):
-            return IN_PROCESS
-        parts = urlsplit(self._memory)
-        if parts.password is None:
-            return self._memory
-        user, host = parts.username or "", parts.netloc.rpartition("@")[2]
-        return parts._replace(netloc=f"{user}@{host}").geturl()
+        """The URL of its store, see `OpenedStore.address`."""
+        return self._opened.address
 
     @property
     def is_kept_elsewhere(self) -> bool:
@@ -59,13 +44,7 @@ class StoredConversation:
     @property
     def store(self) -> MemoryStore:
         """Where the messages are."""
-        if not isinstance(self._memory, str):
-            return self._memory
-        with self._lock:
-            if self._engine is None:
-                url = self._memory
-                self._engine = Engine(Settings(memory=url) if url else load_settings())
-            return self._engine.turns
+        return self._opened.store
 
     def at_present(self) -> MessageMemory:
         """The messages as they are now; its conversation is None before the first."""
@@ -107,11 +86,8 @@ class StoredConversation:
         self._id, self.name = (conversation.id, conversation.name) if conversation else ("", "")
 
     def close(self) -> None:
-        """Close the store, if it was opened here and is not in this process; the next call opens it again."""
-        with self._lock:
-            if self._engine is not None and self._memory != IN_PROCESS:
-                self._engine.close()
-                self._engine = None
+        """Close the store, if it was opened here, see `OpenedStore.close`."""
+        self._opened.close()
 
     def _found(self) -> Conversation | None:
         for named in filter(None, (self._id, self.name)):

@@ -28,8 +28,9 @@ from asyncio import to_thread
 from collections.abc import Sequence
 from typing import Any
 
-from rag.adapters.conversation import IN_PROCESS, StoredConversation, as_text
+from rag.adapters.conversation import StoredConversation, as_text
 from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata
+from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
 from rag.settings import Settings

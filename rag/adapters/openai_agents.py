@@ -17,7 +17,8 @@ import json
 from asyncio import to_thread
 from typing import Any
 
-from rag.adapters.conversation import IN_PROCESS, StoredConversation
+from rag.adapters.conversation import StoredConversation
+from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
 from rag.types import Message

@@ -1,4 +1,4 @@
-"""What a model is told of memories and of chunks, from `remembered.j2` and `chunks.j2`."""
+"""What a model is told of memories, chunks and notes, from `remembered.j2`, `chunks.j2` and `notes.j2`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def tell_chunks(name: str, hits: Sequence[Hit], *, name_repository: bool = False
     numbered = [NumberedSource(n, hit) for n, hit in enumerate(hits, 1)]
     chunks = [view_of(source, name_repository=name_repository) for source in numbered]
     return _render("chunks", name=one_line(name), chunks=chunks)
+
+
+def ask_for_summary(summary: str, lines: Sequence[str]) -> str:
+    """The prompt that asks for a summary of the summary so far and of new lines."""
+    return _render("notes", summary=plain(summary), lines=[plain(line) for line in lines])
 
 
 def _render(template: str, **variables: object) -> str:

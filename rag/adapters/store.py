@@ -1,0 +1,67 @@
+"""The store that an adapter was given or told to open."""
+
+from __future__ import annotations
+
+import threading
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from rag.ports import MemoryStore, TokenCounter
+from rag.service import Engine
+from rag.settings import Settings, load_settings
+
+IN_PROCESS = "memory:"
+"""The store that is gone with the object, and touches nothing of the user's."""
+
+
+class OpenedStore:
+    """A store that is opened when it is first needed. Safe to use from several threads.
+
+    Args:
+        memory: the URL of a store, "" for the one that the user's settings name, or an open store, which is
+            not closed here.
+
+    Raises:
+        SettingsError: the URL is of no store that we know; raised when it is opened.
+    """
+
+    def __init__(self, memory: str | MemoryStore = IN_PROCESS) -> None:
+        self._memory = memory
+        self._engine: Engine | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """The URL it was opened by, without the password; "memory:" for a store that was given open."""
+        if not isinstance(self._memory, str):
+            return IN_PROCESS
+        parts = urlsplit(self._memory)
+        if not parts.netloc:
+            return self._memory
+        open_to_all = [pair for pair in parse_qsl(parts.query) if pair[0] != "password"]
+        user = f"{parts.username}@" if parts.username else ""
+        host = user + parts.netloc.rpartition("@")[2]
+        return parts._replace(netloc=host, query=urlencode(open_to_all)).geturl()
+
+    @property
+    def store(self) -> MemoryStore:
+        """The store, open."""
+        return self._memory if not isinstance(self._memory, str) else self._opened().turns
+
+    @property
+    def counter(self) -> TokenCounter:
+        """Counts tokens for the model that the user's settings name, or a little high."""
+        return self._opened().counter
+
+    def close(self) -> None:
+        """Close the store, if it was opened here and is not in this process; the next use opens it again."""
+        with self._lock:
+            if self._engine is not None and self._memory != IN_PROCESS:
+                self._engine.close()
+                self._engine = None
+
+    def _opened(self) -> Engine:
+        with self._lock:
+            if self._engine is None:
+                url = self._memory if isinstance(self._memory, str) else IN_PROCESS
+                self._engine = Engine(Settings(memory=url) if url else load_settings())
+            return self._engine

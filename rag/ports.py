@@ -579,6 +579,48 @@ class MemoryStore(TurnStore, RecordStore, Protocol):
         ...
 
 
+PersistenceKind = Literal["none", "rdb", "aof", "aof-always", "rdb+aof", "rdb+aof-always"]
+"""What a server writes to its disk: snapshots from time to time (rdb), a log of every write that is synced
+each second (aof) or before it is acknowledged (aof-always), both, or nothing."""
+
+
+class Persistence(NamedTuple):
+    """What a server does so that it keeps what it was told.
+
+    `snapshots` says when it writes one: pairs of seconds and writes, "" for never. `log` is how it syncs its
+    log of writes ("always", "everysec", "no"), "" for no log. `unsaved` writes came after the snapshot of
+    `saved`; `busy` while it writes one or a log anew; `failed` when the last time it could not.
+    """
+
+    node: str
+    snapshots: str
+    log: str
+    unsaved: int
+    saved: datetime
+    busy: bool
+    failed: bool
+
+
+@runtime_checkable
+class PersistentStore(Protocol):
+    """A store on a server that can be asked what it writes to its disk, and told."""
+
+    def persistence(self) -> list[Persistence]:
+        """What each node does now."""
+        ...
+
+    def set_persistence(self, kind: PersistenceKind) -> list[str]:
+        """Set it on every node, at once and for its next starts; return the nodes where it will not last.
+
+        A server without a file of settings forgets it when it stops.
+        """
+        ...
+
+    def save(self, *, background: bool) -> None:
+        """Write a snapshot on every node; in the background, or now while nobody else is served."""
+        ...
+
+
 class TokenCounter(Protocol):
     """Counts tokens; errs high when it must guess."""
 

@@ -201,12 +201,14 @@ class RedisServer:
         with self._translated():
             return self._client(node or (self.address.host, self.address.port)).execute_command(*words)
 
-    def masters(self) -> list[tuple[str, int]]:
-        """The servers that take writes."""
+    def nodes(self) -> list[tuple[str, int]]:
+        """All servers, with the replicas of a cluster."""
         if not self.address.cluster:
             return [(self.address.host, self.address.port)]
         with self._translated():
-            return list(dict.fromkeys(self._slot_map()))
+            self._slots = []
+            self._slot_map()
+            return sorted(self._seen)
 
     def close(self) -> None:
         """Close the connections. Closing twice is fine."""
@@ -309,7 +311,7 @@ class RedisServer:
             except (known.ConnectionError, known.TimeoutError) as error:
                 problem = error
                 continue
-            slots = [("", 0)] * 16384
+            slots, self._seen = [("", 0)] * 16384, {}
             for low, high, *serving in ranges:  # the one that takes writes first
                 places = [_place(each, node) for each in serving]
                 slots[low : high + 1] = [places[0]] * (high + 1 - low)

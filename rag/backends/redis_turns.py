@@ -28,6 +28,7 @@ from typing import Any
 from rag.backends import redis_values as values
 from rag.backends import turn_errors as check
 from rag.backends.redis_conversations import SCRIPT, RedisConversations
+from rag.backends.redis_persistence import RedisPersistence
 from rag.backends.redis_records import SHELF, RedisRecords
 from rag.backends.redis_server import coded, decoded
 from rag.backends.redis_values import listed, micros
@@ -40,7 +41,7 @@ _AT_ONCE = 200
 """Turns and messages moved by one call: short enough that others need not wait."""
 
 
-class RedisTurnStore(RedisConversations, RedisRecords):
+class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     """A `MemoryStore` on a server. Pickles as its address; for threads, processes and forks alike."""
 
     # ---- turns

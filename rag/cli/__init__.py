@@ -22,6 +22,7 @@ _COMMANDS = {
     "index": ("index", "index"),
     "wiki": ("wiki", "wiki"),
     "turns": ("turns", "app"),
+    "memory": ("memory", "app"),
     "eval": ("evaluate", "evaluate"),
     "serve": ("serve", "serve"),
     "mcp": ("mcp", "mcp"),

@@ -35,8 +35,7 @@ class ValkeyServer:
     """A server, started; its data in a folder of its own, removed in the end.
 
     Args:
-        options: settings of the server, by their names.
-        secret_options: the same, for a file that only this user can read (passwords).
+        options: settings of the server, as on its command line: "--appendonly", "yes".
     """
 
     def __init__(self, *options: str) -> None:
@@ -95,9 +94,11 @@ class ValkeyServer:
             return client.execute_command(*words)
 
     def _arguments(self, port: int) -> list[str]:
+        settings = self.folder / "conf"  # what a command sets lasts there
+        if not settings.exists():
+            settings.write_text('save ""\nrepl-diskless-sync-delay 0\n')
         given = ["--port", str(port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
-        quick = ["--save", "", "--repl-diskless-sync-delay", "0", "--daemonize", "no"]
-        return [*given, *quick, "--dir", str(self.folder), *self._options]
+        return [str(settings), *given, "--dir", str(self.folder), *self._options]
 
     def _answers(self, port: int, deadline: float) -> bool:
         assert self._process is not None

@@ -1,0 +1,95 @@
+"""`rag memory persistence`: what the server that keeps the turns writes to its disk."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, say, settings_from, table
+from rag.errors import ConfigError
+from rag.ports import Persistence, PersistenceKind, PersistentStore
+
+app = typer.Typer(
+    help="Look after the server that keeps the turns.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _memory() -> None:
+    """Look after the server that keeps the turns."""
+
+
+@app.command()
+def persistence(
+    show: Annotated[
+        bool, typer.Option("--show", help="Say what each server does; so it does without any option.")
+    ] = False,
+    kind: Annotated[
+        str | None,
+        typer.Option("--set", metavar="KIND", help=f"One of {', '.join(get_args(PersistenceKind))}."),
+    ] = None,
+    save: Annotated[
+        bool, typer.Option("--save", help="Write a snapshot now; nobody is served meanwhile.")
+    ] = False,
+    bgsave: Annotated[bool, typer.Option("--bgsave", help="Write a snapshot in the background.")] = False,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Show or set what a Redis or Valkey writes to its disk, on every node of a cluster.
+
+    Kinds: `rdb` is a snapshot from time to time; `aof` a log of every write, synced each second; `aof-always`
+    the same, synced before a write is acknowledged, so that a crash of the server loses nothing;
+    `rdb+aof` and `rdb+aof-always` both; `none` keeps all in memory alone.
+
+    rag memory persistence --memory redis://127.0.0.1:6379
+
+    rag memory persistence --set aof-always --save --memory redis://127.0.0.1:6379
+    """
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        store = engine.turns
+        if not isinstance(store, PersistentStore):
+            raise ConfigError(
+                "this memory has no server whose persistence could be set: SQLite and Postgres keep every "
+                "acknowledged turn by themselves, memory: keeps none; name a Redis or Valkey with --memory"
+            )
+        if kind is not None:
+            _set(store, kind)
+        if save or bgsave:
+            store.save(background=bgsave and not save)
+        if show or json or not (kind or save or bgsave):
+            _show(store.persistence(), json=json)
+
+
+def _set(store: PersistentStore, kind: str) -> None:
+    for known in get_args(PersistenceKind):
+        if kind == known:
+            for node in store.set_persistence(known):
+                say(f"rag: {node} has no file of settings that it can write: this is lost when it stops")
+            return
+    raise ConfigError(f"--set is one of {', '.join(get_args(PersistenceKind))}, not {kind!r}")
+
+
+def _show(nodes: list[Persistence], *, json: bool) -> None:
+    if json:
+        out_json([{**node._asdict(), "saved": node.saved.isoformat()} for node in nodes])
+        return
+    rows = [(node.node, _snapshots(node.snapshots), node.log or "none", _since(node)) for node in nodes]
+    table("", ("server", "snapshot after", "log synced", "last snapshot"), rows)
+    for node in nodes:
+        if node.failed:
+            out(f"{node.node} could not write the last time: see its log and the room on its disk")
+
+
+def _snapshots(told: str) -> str:
+    words = told.split()
+    pairs = zip(words[::2], words[1::2], strict=False)
+    return ", ".join(f"{seconds} s with {writes} writes" for seconds, writes in pairs) or "never"
+
+
+def _since(node: Persistence) -> str:
+    busy = ", writing" if node.busy else ""
+    return f"{node.saved.astimezone():%Y-%m-%d %H:%M:%S}, {node.unsaved} writes ago{busy}"

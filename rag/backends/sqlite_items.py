@@ -19,6 +19,7 @@ from rag.types import Conversation
 KINDS: dict[Kind, int] = {"turn": 0, "message": 1}
 _KIND_NAMES: tuple[Kind, ...] = ("turn", "message")
 _NO_END = 2**63 - 1
+_FEW = 8
 
 _FOUND = """
     SELECT i.*, o.id AS origin_id, n.namespace,
@@ -79,9 +80,12 @@ def made_space_key(db: sqlite3.Connection, namespace: str) -> int:
 
 def origin_key(db: sqlite3.Connection, conversation: str, namespace: str) -> int:
     """The key of what was said in a conversation, made where there is none."""
+    row = execute(db, "SELECT key FROM origin WHERE id = ?", conversation).fetchone()
+    if row is not None:
+        return int(row[0])
     space = made_space_key(db, namespace)
-    execute(db, "INSERT OR IGNORE INTO origin (id, space) VALUES (?, ?)", conversation, space)
-    return int(execute(db, "SELECT key FROM origin WHERE id = ?", conversation).fetchone()[0])
+    added = execute(db, "INSERT INTO origin (id, space) VALUES (?, ?)", conversation, space)
+    return added.lastrowid or 0
 
 
 def add_items(db: sqlite3.Connection, items: Sequence[Item]) -> None:
@@ -161,6 +165,19 @@ def release(db: sqlite3.Connection, ranges: Iterable[Range], kind: int) -> None:
     for origin, first, last in ranges:
         statement = f"SELECT i.* FROM item i {place} AND {_SHOWN_BY_NONE}"
         remove_items(db, execute(db, statement, origin, kind, first, last).fetchall())
+
+
+def known_ids(db: sqlite3.Connection, kind: Kind, ids: Sequence[str], space: int) -> list[str]:
+    """Those of these ids that items of a kind have."""
+    if len(ids) < _FEW:
+        one = "SELECT 1 FROM item WHERE space = ? AND kind = ? AND id = ?"
+        return [each for each in ids if execute(db, one, space, KINDS[kind], each).fetchone()]
+    put_wanted(db, 3, ids)
+    known = """
+        SELECT w.value FROM temp.wanted w
+        CROSS JOIN item i ON i.space = ? AND i.kind = ? AND i.id = w.value WHERE w.list = 3
+    """
+    return [row[0] for row in execute(db, known, space, KINDS[kind])]
 
 
 def find_item(db: sqlite3.Connection, kind: Kind, item_id: str, space: int) -> sqlite3.Row | None:
@@ -246,13 +263,13 @@ def _cite(db: sqlite3.Connection, items: Iterable[tuple[int, Item]]) -> None:
 
 
 def _post(db: sqlite3.Connection, items: Sequence[tuple[int, int, int, Item]]) -> None:
-    # Sorted as the index is: neighbouring rows are written together.
-    rows = [
-        (space, term, item.order, key, origin, KINDS[item.kind], count)
-        for key, space, origin, item in items
-        for term, count in item.counts.items()
-    ]
-    rows.sort()
+    # By term, as the index is: neighbouring rows are written together.
+    by_term: dict[str, list[tuple[Value, ...]]] = defaultdict(list)
+    for key, space, origin, item in items:
+        order, kind = item.order, KINDS[item.kind]
+        for term, count in item.counts.items():
+            by_term[term].append((space, term, order, key, origin, kind, count))
+    rows = (row for term in sorted(by_term) for row in by_term[term])
     db.executemany("INSERT INTO posting VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
 

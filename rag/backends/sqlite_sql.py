@@ -19,7 +19,7 @@ def text(value: str) -> str | bytes:
 
 def execute(db: sqlite3.Connection, statement: str, *values: Value) -> sqlite3.Cursor:
     """Run a statement with values in the places of its question marks."""
-    if not any(isinstance(value, str) for value in values):
+    if all(not isinstance(value, str) or value.isascii() for value in values):
         return db.execute(statement, values)
     first, *rest = statement.split("?")
     marks = ("CAST(? AS TEXT)" if isinstance(value, str) else "?" for value in values)

@@ -33,6 +33,7 @@ from rag.backends.sqlite_items import (
     edit_item,
     find_item,
     item_record,
+    known_ids,
     made_space_key,
     release,
     remove_items,
@@ -279,15 +280,12 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         """Store what is new; return the records of what was known by id, and the new items."""
         view = view_of(db, conversation, namespace)
         space, order = space_key(db, namespace), view.next_number
-        known: dict[str, Record] = {}
+        there = known_ids(db, kind, [one.id for one in said], space)
+        rows = (find_item(db, kind, each, space) for each in there)
+        known = {row["id"]: item_record(row) for row in rows if row is not None}
         new: dict[str, Item] = {}
         for one in said:
-            if one.id in known or one.id in new:
-                continue
-            row = find_item(db, kind, one.id, space)
-            if row is not None:
-                known[one.id] = item_record(row)
-            else:
+            if one.id not in known and one.id not in new:
                 placed = replace(one, namespace=namespace, conversation_id=conversation, order=order)
                 new[one.id] = Item.of(placed)
                 order += 1

@@ -13,6 +13,7 @@ from rag.errors import RagError
 from tests.benchmarks import (
     ablation,
     embedding,
+    failover,
     gate,
     indexing,
     locomo,
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "gate": gate.gate,
     "staleness": staleness.staleness,
     "locomo": locomo.locomo,
+    "failover": failover.failover,
     "serve": serving.serve,
 }
 """What `make bench` runs, in this order."""

@@ -32,7 +32,7 @@ VERSION = 1
 _DEEPWIKI: Mapping[str, Any] = {
     "port": 8001,
     "origins": ("http://localhost:3000", "http://127.0.0.1:3000"),
-    "max_body_bytes": 32_000_000,
+    "max_body_bytes": 16_000_000,
 }
 """What its frontend expects: it has its own page, and sends whole wikis."""
 

@@ -30,7 +30,7 @@ from rag.serve.caller import CallerOf
 from rag.serve.deepwiki_cache import WikiCache
 from rag.serve.deepwiki_chat import Chat
 from rag.serve.deepwiki_export import exported
-from rag.serve.deepwiki_repos import ready, shelf_of
+from rag.serve.deepwiki_repos import is_served, name_of, ready, shelf_of
 from rag.serve.deepwiki_socket import answer_socket
 from rag.serve.errors import BadRequest, StillIndexing, Unauthorized, headers_of, status_of
 from rag.serve.library import Shelf
@@ -170,6 +170,8 @@ def _is_code(service: Service, code: str) -> bool:
 def _wikis(service: Service, cache: WikiCache) -> APIRouter:
     router = _router()
 
+    library = service.library
+
     @router.get("/api/wiki_cache")
     async def cached(
         caller: CallerOf, owner: Name, repo: Name, repo_type: Name, language: Name
@@ -177,14 +179,14 @@ def _wikis(service: Service, cache: WikiCache) -> APIRouter:
         """A wiki that was made; null where there is none."""
         info = shapes.RepoInfo(owner=owner, repo=repo, type=repo_type)
         kept = await to_thread(cache.read, caller.namespace, info, _language(language))
-        return kept[1] if kept is not None and kept[0] in _served(service) else None
+        return kept[1] if kept is not None and is_served(library, kept[0]) else None
 
     @router.post("/api/wiki_cache")
     async def keep(caller: CallerOf, wiki: shapes.WikiCacheRequest) -> shapes.Done:
         """Keep a wiki, without its token. One with an error for a page is refused."""
-        shelf = await shelf_of(service.library, _address(wiki.repo))
+        name = await name_of(library, _address(wiki.repo))
         wiki.language = _language(wiki.language)
-        await to_thread(cache.write, caller.namespace, shelf.name, wiki)
+        await to_thread(cache.write, caller.namespace, name, wiki)
         return shapes.Done(message="Wiki cache saved successfully")
 
     @router.delete("/api/wiki_cache")
@@ -209,13 +211,13 @@ def _wikis(service: Service, cache: WikiCache) -> APIRouter:
     @router.get("/api/processed_projects")
     async def projects(caller: CallerOf) -> list[shapes.ProcessedProject]:
         """The wikis that were made, the newest first."""
-        served = _served(service)
-        return [p for shelf, p in await to_thread(cache.projects, caller.namespace) if shelf in served]
+        kept = await to_thread(cache.projects, caller.namespace)
+        return [project for name, project in kept if is_served(library, name)]
 
     @router.post("/export/wiki", response_class=Response)
     async def export(asked: shapes.ExportRequest) -> Response:
         """Pages as one file."""
-        await shelf_of(service.library, asked.repo_url)
+        await name_of(library, asked.repo_url)
         text, media_type, name = await to_thread(exported, asked)
         headers = {"Content-Disposition": f"attachment; filename={name}"}
         return Response(text.encode("utf-8", "replace"), media_type=media_type, headers=headers)
@@ -265,10 +267,6 @@ def _address(repo: shapes.RepoInfo) -> str:
     if repo.type == "local" and repo.localPath:
         return repo.localPath
     return repo.repoUrl or f"http://example/{repo.owner}/{repo.repo}"
-
-
-def _served(service: Service) -> set[str]:
-    return {shelf.name for shelf in service.library.shelves()}
 
 
 def _language(code: str) -> str:

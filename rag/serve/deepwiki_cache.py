@@ -10,26 +10,35 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import ValidationError
+from pydantic import BaseModel
 
-from rag.errors import StoreError
+from rag.errors import StoreError, WikiUnwritable
 from rag.serve.deepwiki_shapes import ProcessedProject, RepoInfo, WikiCacheData, WikiCacheRequest
 from rag.serve.errors import BadRequest, TooMany
 from rag.wiki.state import write_text
 
-_VERSION = 1
-_MOST_WIKIS = 500
+_MOST_WIKIS = 200
 _SHORTEST_TOKEN = 8
-_ERROR = re.compile(r"\s*Error(?: [\w ,.'-]{0,80})?: ")
-_ERROR_AT_END = re.compile(r"(?:\A|\n)Error(?: with [\w .-]{1,40} API)?: [^\n]*\s*\Z")
+_ERROR = re.compile(r"Error(?: [\w ,.'-]{0,80})?: ")
+_LAST_LINE = re.compile(r"Error(?: with [\w .-]{1,40} API)?: ")
 
 
 def is_error(content: str) -> bool:
     """Whether a page is an error that was taken for its text, or broke off in one."""
-    return bool(_ERROR.match(content) or _ERROR_AT_END.search(content))
+    last = content.rstrip().rpartition("\n")[2]
+    return bool(_ERROR.match(content.lstrip()) or _LAST_LINE.match(last))
+
+
+class _Head(BaseModel):
+    """The first line of a file; the second is the wiki."""
+
+    version: Literal[1] = 1
+    shelf: str
+    language: str
+    repo: RepoInfo
 
 
 class WikiCache:
@@ -44,8 +53,15 @@ class WikiCache:
 
     def read(self, namespace: str, repo: RepoInfo, language: str) -> tuple[str, WikiCacheData] | None:
         """A wiki with the name of the repository it was made of; None where there is none."""
-        kept = _read(self._file(namespace, repo, language))
-        return None if kept is None else (kept["shelf"], WikiCacheData.model_validate(kept["wiki"]))
+        file = self._file(namespace, repo, language)
+        head = _head(file)
+        if head is None:
+            return None
+        try:
+            body = file.read_text(encoding="utf-8").partition("\n")[2]
+            return head.shelf, WikiCacheData.model_validate_json(body)
+        except (OSError, ValueError) as error:
+            raise _unreadable(file, error) from error
 
     def write(self, namespace: str, shelf: str, wiki: WikiCacheRequest) -> None:
         """Keep a wiki; the one before it goes.
@@ -70,13 +86,13 @@ class WikiCache:
             provider=wiki.provider,
             model=wiki.model,
         )
-        kept = {
-            "version": _VERSION,
-            "shelf": shelf,
-            "language": wiki.language,
-            "wiki": _without(data.model_dump(mode="json"), wiki.repo.token or ""),
-        }
-        write_text(file, json.dumps(kept, ensure_ascii=False))
+        body = _without(data.model_dump(mode="json"), wiki.repo.token or "")
+        head = _Head(shelf=shelf, language=wiki.language, repo=body["repo"])
+        lines = [head.model_dump_json(), json.dumps(body, ensure_ascii=False), ""]
+        try:
+            write_text(file, "\n".join(lines))
+        except WikiUnwritable as error:
+            raise StoreError(f"the wiki cannot be kept: {error.__cause__}") from error
 
     def delete(self, namespace: str, repo: RepoInfo, language: str) -> bool:
         """Remove a wiki; returns whether there was one."""
@@ -89,21 +105,20 @@ class WikiCache:
         """All wikis with the names of their repositories, the newest first."""
         found = []
         for file in self._files(namespace):
-            kept = _read(file)
-            if kept is None:
+            head = _head(file)
+            if head is None:
                 continue
-            repo = RepoInfo.model_validate(kept["wiki"]["repo"])
-            language = kept["language"]
+            repo = head.repo
             project = ProcessedProject(
-                id=f"deepwiki_cache_{repo.type}_{repo.owner}_{repo.repo}_{language}.json",
+                id=f"deepwiki_cache_{repo.type}_{repo.owner}_{repo.repo}_{head.language}.json",
                 owner=repo.owner,
                 repo=repo.repo,
                 name=f"{repo.owner}/{repo.repo}",
                 repo_type=repo.type,
                 submittedAt=int(file.stat().st_mtime * 1000),
-                language=language,
+                language=head.language,
             )
-            found.append((kept["shelf"], project))
+            found.append((head.shelf, project))
         return sorted(found, key=lambda pair: -pair[1].submittedAt)
 
     def _place(self, namespace: str) -> Path:
@@ -141,19 +156,19 @@ def _without(value: Any, token: str) -> Any:
     return value
 
 
-def _read(file: Path) -> dict[str, Any] | None:
-    """What a file holds; None where it is not there. One of another version is as if it were not."""
+def _head(file: Path) -> _Head | None:
+    """What the file says of its wiki; None where it is not there."""
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        if kept["version"] != _VERSION:
-            return None
-        WikiCacheData.model_validate(kept["wiki"])
-        RepoInfo.model_validate(kept["wiki"]["repo"])
-        return {"shelf": str(kept["shelf"]), "language": str(kept["language"]), "wiki": kept["wiki"]}
+        with file.open(encoding="utf-8") as lines:
+            return _Head.model_validate_json(lines.readline())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        raise StoreError(f"the wiki kept in {file} cannot be read ({error}); remove the file") from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: Exception) -> StoreError:
+    return StoreError(f"the wiki kept in {file} cannot be read ({error}); remove the file")
 
 
 def _hash(parts: list[str]) -> str:

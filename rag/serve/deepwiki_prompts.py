@@ -25,10 +25,9 @@ LAST_STAGE = 5
 SOURCES = "\n\n**Sources**\n\n"
 """Stands between an answer and the list of its sources."""
 
-_PLAN = re.compile(r"<wiki_structure>.*</wiki_structure>", re.DOTALL)
-_SECTIONS = re.compile(r"<wiki_structure>.*?<sections>", re.DOTALL)
-_TITLE = re.compile(r"should be a H1 Markdown heading: `# (.*?)`\.[ \t]*$", re.MULTILINE)
-_FILES = re.compile(r"used as context for generating this wiki page:\s*\n(.*?)</details>", re.DOTALL)
+_PLAN_BEGINS, _PLAN_ENDS = "<wiki_structure>", "</wiki_structure>"
+_TITLE = "should be a H1 Markdown heading: `# "
+_FILES = "used as context for generating this wiki page:"
 _TASKS = (
     "Create an engaging outline for a high-quality marketing slide presentation",
     "Create a single HTML slide",
@@ -38,6 +37,8 @@ _HEADING = re.compile(r"\A## (?:Research Plan|Research Update \d+|Final Conclusi
 _SOURCE_LINES = re.compile(r"(?:- \[\d+\] .*(?:\n|\Z))+")
 _LONGEST_TITLE = 200
 _MOST_FILES = 200
+_MOST_LINES = 1_000
+_LONGEST_LINE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,10 @@ def read_request(messages: Sequence[tuple[str, object]]) -> Wanted:
         raise BadRequest("Last message must be from the user")
     read = read_messages(messages)
     text = read.question
-    if _PLAN.search(text) and "<file_tree>" in text:
-        return Wanted("plan", text, is_concise=not _SECTIONS.search(text))
-    if title := _TITLE.search(text):
-        return Wanted("page", text, title=title[1].strip()[:_LONGEST_TITLE], files=_files(text))
+    if "<file_tree>" in text and _PLAN_ENDS in (plan := text.partition(_PLAN_BEGINS)[2]):
+        return Wanted("plan", text, is_concise="<sections>" not in plan)
+    if title := _title(text):
+        return Wanted("page", text, title=title, files=_files(text))
     if text.startswith(_TASKS):
         return Wanted("task", text)
     history = tuple((question, as_stored(answer)) for question, answer in read.history)
@@ -82,13 +83,18 @@ def read_request(messages: Sequence[tuple[str, object]]) -> Wanted:
     return Wanted("question", text, history)
 
 
+def _title(prompt: str) -> str:
+    """The title a page is to have; "" where none is asked for."""
+    line = prompt.partition(_TITLE)[2].partition("\n")[0].rstrip()
+    return line[:-2].strip()[:_LONGEST_TITLE] if line.endswith("`.") else ""
+
+
 def _files(prompt: str) -> tuple[str, ...]:
     """The files a page is to be about: `- [PATH](ADDRESS that ends with PATH)`."""
-    found = _FILES.search(prompt)
     paths = []
-    for line in found[1].splitlines() if found else ():
+    for line in prompt.partition(_FILES)[2].partition("</details>")[0].split("\n")[:_MOST_LINES]:
         line = line.strip()
-        if not (line.startswith("- [") and line.endswith(")")):
+        if len(line) > _LONGEST_LINE or not (line.startswith("- [") and line.endswith(")")):
             continue
         inside = line[3:-1]
         ends = [at.start() for at in re.finditer(r"\]\(", inside)]

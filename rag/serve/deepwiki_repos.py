@@ -10,7 +10,7 @@ from asyncio import to_thread
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from rag.serve.errors import Forbidden, StillIndexing
+from rag.serve.errors import Forbidden, ServeError, StillIndexing
 from rag.serve.library import Library, Shelf
 from rag.serve.links import web_address
 
@@ -23,8 +23,17 @@ async def shelf_of(library: Library, repo_url: str) -> Shelf:
     """The repository that is meant.
 
     Raises:
-        Forbidden: it is none of the list, and no URL that is allowed.
+        Forbidden: as `name_of`.
         TooMany: as `Library.shelf`.
+    """
+    return library.shelf(await name_of(library, repo_url))
+
+
+async def name_of(library: Library, repo_url: str) -> str:
+    """What the repository that is meant is called here; an allowed URL is not taken up by it.
+
+    Raises:
+        Forbidden: it is none of the list, and no URL that is allowed.
     """
     asked = repo_url.strip()
     if not asked or len(asked) > _LONGEST or "\0" in asked:
@@ -34,11 +43,11 @@ async def shelf_of(library: Library, repo_url: str) -> Shelf:
     shelves = [shelf for shelf in library.shelves() if shelf.is_listed]
     by_name = next((shelf for shelf in shelves if shelf.name == asked), None)
     if by_name is not None:
-        return by_name
+        return by_name.name
     meant = await to_thread(_real_path, asked)
     for shelf in shelves:
         if not shelf.source.is_url and shelf.source.location == meant:
-            return shelf
+            return shelf.name
     raise Forbidden("this path is not served here; whoever runs the server lists it with --repo NAME=PATH")
 
 
@@ -64,7 +73,15 @@ def _real_path(path: str) -> str:
         return ""
 
 
-def _by_address(library: Library, asked: str) -> Shelf:
+def is_served(library: Library, name: str) -> bool:
+    """Whether a name that `name_of` gave once is served still."""
+    try:
+        return bool(library.named(name))
+    except ServeError:
+        return False
+
+
+def _by_address(library: Library, asked: str) -> str:
     try:
         parts = urlsplit(asked)
         host = parts.hostname
@@ -77,12 +94,12 @@ def _by_address(library: Library, asked: str) -> Shelf:
         found = names.get(path) or names.get(path.rpartition("/")[2])
         if found is None:
             raise Forbidden("no repository is served by that name")
-        return found
+        return found.name
     page = web_address(asked)
     for shelf in shelves:
         remote = shelf.source.location if shelf.source.is_url else None
         if remote is None and shelf.repository is not None:
             remote = shelf.repository.checkout.remote
         if page and remote and web_address(remote) == page:
-            return shelf
-    return library.shelf(asked)
+            return shelf.name
+    return library.named(asked)

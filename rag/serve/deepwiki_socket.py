@@ -34,6 +34,7 @@ async def answer_socket(socket: WebSocket, service: Service, chat: Chat) -> None
     known = socket.cookies.get(_COOKIE, "")
     browser = known if _TOKEN.fullmatch(known) else secrets.token_urlsafe(16)
     cookie = f"{_COOKIE}={browser}; Path=/ws; Max-Age={_REMEMBERED_S}; HttpOnly; SameSite=Lax"
+    cookie += "; Secure" if socket.url.scheme == "wss" else ""
     await socket.accept(headers=[(b"set-cookie", cookie.encode())])
     try:
         asked = await _request(socket, service.settings.body_timeout_s)

@@ -90,12 +90,13 @@ class Wikis:
         """
         wiki, structure = await self._structure(shelf, rules, MAX_PAGES)
         plans = [structure, *(plan for plan in wiki.plans.values() if plan is not structure)]
-        found = next(((plan, page) for plan in plans for page in plan.pages if page.title == title), None)
-        if found is None:
+        named = [(plan, page) for plan in plans for page in plan.pages if page.title == title]
+        if named:
+            # Two pages may have the same title: the files tell which is meant.
+            structure, page = max(named, key=lambda pair: len(set(files) & set(pair[1].file_paths)))
+        else:
             page = await to_thread(_asked_page, structure, wiki.repository, title, files)
             structure = replace(structure, pages=(*structure.pages, page))
-        else:
-            structure, page = found
         prose = None
         if engine.settings.has_model and page.kind in WITH_PROSE:
             prose = await self._written(engine, wiki, structure, page, shelf)

@@ -118,9 +118,21 @@ class Library:
             Forbidden: a path, or a URL that is not allowed.
             TooMany: requests have added too many refs and URLs.
         """
+        full, source = self._named(name, ref)
+        return self._shelves.get(full) or self._added(full, source)
+
+    def named(self, name: str, ref: str | None = None) -> str:
+        """What the shelf is called that a request names; it is not added.
+
+        Raises:
+            UnknownRepository, Forbidden: as `shelf`.
+        """
+        return self._named(name, ref)[0]
+
+    def _named(self, name: str, ref: str | None) -> tuple[str, Source]:
         full = f"{name}@{ref}" if ref else name
         if known := self._shelves.get(full):
-            return known
+            return full, known.source
         base, named_ref = (name, ref) if ref else _split_ref(name)
         listed = self._shelves.get(base)
         if listed is not None and listed.is_listed and named_ref:
@@ -130,8 +142,7 @@ class Library:
             source = locate(base, named_ref)
         else:
             raise self._unknown(base)
-        full = f"{base}@{named_ref}" if named_ref else base
-        return self._shelves.get(full) or self._added(full, source)
+        return (f"{base}@{named_ref}" if named_ref else base), source
 
     def of_source(self, source: Source) -> Shelf | None:
         """The shelf of a source, as a conversation remembers it; None when it is not served."""

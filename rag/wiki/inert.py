@@ -47,17 +47,14 @@ class Inert:
 
     def _beginning(self) -> str:
         """What of a line that still grows cannot change any more."""
-        line, start = self._line, self._told
+        rest = self._line[self._told :]
         if self._fence:
-            end = len(line)
-        elif (opening := _MAY_OPEN.search(line)) is not None:
-            end = opening.start()
-        else:
-            end = len(line.rstrip(_NEARLY))
-        if end <= start:
-            return ""
-        self._told = end
-        return line[start:end] if self._fence else _harmless(line[start:end])
+            self._told = len(self._line)
+            return rest
+        opening = _MAY_OPEN.search(rest)
+        said = rest.rstrip(_NEARLY) if opening is None else rest[: opening.start()]
+        self._told += len(said)
+        return _harmless(said)
 
     def _whole(self) -> str:
         line, rest = self._line, self._line[self._told :]

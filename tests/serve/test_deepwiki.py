@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -16,6 +17,8 @@ from urllib.parse import quote, urlencode
 import pytest
 from live_server import sample_copy
 
+from rag.serve.deepwiki_cache import is_error
+from rag.serve.deepwiki_prompts import read_request
 from rag.wiki.outline import parse_structure_xml
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "deepwiki"
@@ -474,3 +477,33 @@ def test_a_client_that_is_slow_to_ask_is_not_waited_for(serve):
             b"POST /chat/completions/stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
         )
         assert b" 408 " in connection.recv(100)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "<file_tree>" + "<wiki_structure>" * 200_000,
+        "should be a H1 Markdown heading: `# " * 100_000,
+        "used as context for generating this wiki page:\n" * 50_000,
+        "- [" + "](" * 500_000 + ")",
+        "should be a H1 Markdown heading: `# T`.\nused as context for generating this wiki page:\n- ["
+        + "](" * 500_000
+        + ")\n",
+    ],
+)
+def test_a_prompt_is_read_in_time_that_grows_with_its_length(prompt):
+    began = time.perf_counter()
+    read_request([("user", prompt)])
+    is_error(prompt)
+    is_error("Error: " + " " * 1_000_000 + "\nx")
+    assert time.perf_counter() - began < 5
+
+
+def test_a_kept_wiki_that_is_damaged_is_named(serve):
+    served = serve(deepwiki=True).ready()
+    root = served.settings.repositories[0][1].location
+    assert served.post("/api/wiki_cache", wiki(root)).status == 200
+    (file,) = (served.settings.engine.home / "deepwiki").rglob("*.json")
+    file.write_text("rubbish")
+    reply = served.get("/api/wiki_cache?owner=o&repo=r&repo_type=local&language=en")
+    assert (reply.status, file.name in reply.json["detail"]) == (500, True)

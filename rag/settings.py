@@ -35,6 +35,7 @@ ENVIRONMENT = {
     "git_timeout_s": ("RAG_GIT_TIMEOUT",),
     "max_file_bytes": ("RAG_MAX_FILE_BYTES",),
     "gate": ("RAG_GATE",),
+    "cache": ("RAG_CACHE",),
 }
 """The environment variables of each setting, the first that is set wins."""
 
@@ -60,7 +61,8 @@ class Settings:
     "minilm", or "openai:MODEL". `memory` is "" for the SQLite file in `home`, "memory:", or
     a URL such as "sqlite:///PATH" or "redis://HOST". `template` is a file, or the name of one in
     `home/templates`.
-    `gate` answers "not found", and asks no model, where the repository seems to hold no answer.
+    `gate` answers "not found", and asks no model, where the repository seems to hold no answer. `cache` gives
+    answers again while what they rest on is unchanged; None does so where a model writes them.
     """
 
     home: Path = field(default_factory=default_home)
@@ -83,6 +85,7 @@ class Settings:
     git_timeout_s: float = 600.0
     max_file_bytes: int = 1_000_000
     gate: bool = True
+    cache: bool | None = None
 
     @property
     def has_model(self) -> bool:
@@ -142,7 +145,7 @@ def _updated(settings: Settings, values: Mapping[str, Any], *, where: str) -> Se
 
 def _convert(name: str, value: Any, kind: str, where: str) -> Any:
     try:
-        if kind == "bool":
+        if kind.startswith("bool"):
             if str(value).lower() not in _SWITCH:
                 raise ValueError("on or off is expected")
             return _SWITCH[str(value).lower()]

@@ -500,7 +500,8 @@ class Answer:
 
     `citations` are the sources the text refers to, `sources` all that were shown; `invented` counts
     references to sources that were never shown (they are removed from the text). `found` is False when
-    the repository holds nothing on the question. Unpacks as DeepWiki's `(answer, documents)`.
+    the repository holds nothing on the question. `cached` is the turn that it was first given in, "" for an
+    answer that was written now. Unpacks as DeepWiki's `(answer, documents)`.
     """
 
     text: str
@@ -522,6 +523,7 @@ class Answer:
     seconds: Mapping[str, float] = field(default_factory=dict)
     rationale: str = ""
     confidence: Confidence | None = None
+    cached: str = ""
     documents: list[Any] = field(default_factory=list)
 
     @property

@@ -168,6 +168,11 @@ class AdalGenerator:
         return self._model
 
     @property
+    def fingerprint(self) -> str:
+        """Where answers are asked for, and all arguments of the call: equal when the same is asked."""
+        return f"{self._provider} {sorted(self.generator.model_kwargs.items())!r}"
+
+    @property
     def usage(self) -> Usage | None:
         """Tokens of the answer that ended last, None when the service did not count them.
 

@@ -23,6 +23,7 @@ _COMMANDS = {
     "wiki": ("wiki", "wiki"),
     "turns": ("turns", "app"),
     "memory": ("memory", "app"),
+    "cache": ("cache", "app"),
     "eval": ("evaluate", "evaluate"),
     "serve": ("serve", "serve"),
     "mcp": ("mcp", "mcp"),

@@ -46,6 +46,7 @@ def ask(
     context_tokens: options.ContextTokens = None,
     answer_tokens: options.AnswerTokens = None,
     gate: options.Gate = None,
+    cache: options.Cache = None,
     memory: options.Memory = None,
     embedder: options.Embedder = None,
     include: options.Include = None,
@@ -75,6 +76,7 @@ def ask(
             context_tokens=context_tokens,
             answer_tokens=answer_tokens,
             gate=gate,
+            cache=cache,
             memory=memory,
             embedder=embedder,
         )
@@ -153,7 +155,7 @@ def answer_question(
     from rag.service import converse
 
     generator = engine.generator()
-    with closing(converse(dialog, question, generator, keep_broken=keep_broken)) as pieces:
+    with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
         ending = ""
         for piece in pieces:
             if isinstance(piece, Answer):
@@ -210,6 +212,7 @@ def answer_json(answer: Answer, dialog: Dialog) -> dict[str, Any]:
         "invented": answer.invented,
         "notes": list(answer.notes),
         "model": answer.model,
+        "cached": answer.cached or None,
         "usage": {**asdict(answer.usage), "total_tokens": answer.usage.total_tokens},
         "conversation": answer.conversation_id,
         "turn": answer.turn_id,

@@ -57,6 +57,14 @@ Gate = Annotated[
         show_default=False,
     ),
 ]
+Cache = Annotated[
+    bool | None,
+    typer.Option(
+        "--cache/--no-cache",
+        help="Give an answer again while what it rests on is unchanged; on by default with a model.",
+        show_default=False,
+    ),
+]
 Memory = Annotated[
     str | None,
     typer.Option(

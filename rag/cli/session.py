@@ -39,6 +39,7 @@ def chat(
     context_tokens: options.ContextTokens = None,
     answer_tokens: options.AnswerTokens = None,
     gate: options.Gate = None,
+    cache: options.Cache = None,
     memory: options.Memory = None,
     embedder: options.Embedder = None,
     include: options.Include = None,
@@ -60,6 +61,7 @@ def chat(
             context_tokens=context_tokens,
             answer_tokens=answer_tokens,
             gate=gate,
+            cache=cache,
             memory=memory,
             embedder=embedder,
         )

@@ -204,14 +204,14 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         return Dialog(engine, self.repositories, conversation, begin=self._begin)
 
     def _pieces(self, query: str, language: str | None) -> Generator[str | Answer, None, None]:
-        with closing(converse(self._dialog(language), query, self.generator)) as pieces:
+        with closing(converse(self._dialog(language), query, self.generator, cache=None)) as pieces:
             for piece in pieces:
                 yield _with_documents(piece)
 
     async def _apieces(self, query: str, language: str | None) -> AsyncGenerator[str | Answer, None]:
         dialog = await asyncio.to_thread(self._dialog, language)
         generator = await asyncio.to_thread(lambda: self.generator)
-        async with aclosing(aconverse(dialog, query, generator)) as pieces:
+        async with aclosing(aconverse(dialog, query, generator, cache=None)) as pieces:
             async for piece in pieces:
                 yield _with_documents(piece)
 

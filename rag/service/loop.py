@@ -6,7 +6,7 @@ import re
 import time
 from asyncio import to_thread
 from collections.abc import AsyncGenerator as AsyncPieces
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
@@ -15,18 +15,29 @@ from rag.answer.finish import finish
 from rag.answer.not_found import not_found
 from rag.errors import ProviderError
 from rag.ports import AsyncGenerator, CompletingGenerator, TextGenerator
+from rag.service.answers import look_up
 from rag.service.dialog import Dialog
 from rag.types import Answer, Prepared
 
+Prepare = Callable[[Dialog, str, str | None], Awaitable[Prepared]]
+"""How a question is prepared where not in a thread: takes the dialog, the question, and it on its own."""
+
 
 def converse(
-    dialog: Dialog, question: str, generator: TextGenerator, *, keep_broken: bool = False
+    dialog: Dialog,
+    question: str,
+    generator: TextGenerator,
+    *,
+    keep_broken: bool = False,
+    cache: bool | None = False,
 ) -> Generator[str | Answer, None, None]:
     """Ask: pieces of text as they come, then the Answer, which is stored as a turn.
 
     Where the repository seems to hold no answer the generator is not asked, and the Answer says so.
 
-    An answer that fails or is given up (the iterator is closed) stores no turn, unless `keep_broken`.
+    An answer that fails or is given up (the iterator is closed) stores no turn, unless `keep_broken`. With
+    `cache` one that was given before is given again, as one piece, while what it rests on is unchanged; None
+    leaves that to the settings.
 
     Raises:
         ProviderError: the model failed.
@@ -38,9 +49,12 @@ def converse(
             standalone = _first_line(generator.complete(prompt))
         except ProviderError as error:
             dialog.not_condensed(error)
-    prepared = dialog.prepare(question, standalone=standalone)
-    if _is_missing(prepared):
-        answer = not_found(prepared)
+    lookup = look_up(dialog, question, standalone, generator, wanted=cache)
+    given = lookup and lookup.unchanged()
+    prepared = given.prepared if given else dialog.prepare(question, standalone=standalone)
+    given = given or (lookup and lookup.still(prepared))
+    if given or _is_missing(prepared):
+        prepared, answer = given or (prepared, not_found(prepared))
         yield answer.text
         yield dialog.remember(prepared, answer)
         return
@@ -56,11 +70,20 @@ def converse(
         if keep_broken:
             writing.remember_broken()
         raise
-    yield writing.remember()
+    answer = writing.remember()
+    if lookup:
+        lookup.keep(prepared, answer)
+    yield answer
 
 
 async def aconverse(
-    dialog: Dialog, question: str, generator: TextGenerator, *, keep_broken: bool = False
+    dialog: Dialog,
+    question: str,
+    generator: TextGenerator,
+    *,
+    keep_broken: bool = False,
+    cache: bool | None = False,
+    prepare: Prepare | None = None,
 ) -> AsyncPieces[str | Answer, None]:
     """The same as `converse`, for an event loop: what takes time without it is done in threads."""
     standalone = None
@@ -69,9 +92,13 @@ async def aconverse(
             standalone = _first_line(await generator.acomplete(prompt))
         except ProviderError as error:
             dialog.not_condensed(error)
-    prepared = await to_thread(dialog.prepare, question, standalone=standalone)
-    if _is_missing(prepared):
-        answer = not_found(prepared)
+    lookup = await to_thread(look_up, dialog, question, standalone, generator, wanted=cache)
+    given = await to_thread(lookup.unchanged) if lookup else None
+    prepared = given.prepared if given else await (prepare or _in_this_process)(dialog, question, standalone)
+    if lookup and not given:
+        given = await to_thread(lookup.still, prepared)
+    if given or _is_missing(prepared):
+        prepared, answer = given or (prepared, not_found(prepared))
         yield answer.text
         yield await to_thread(dialog.remember, prepared, answer)
         return
@@ -87,7 +114,14 @@ async def aconverse(
         if keep_broken:
             writing.remember_broken()
         raise
-    yield await to_thread(writing.remember)
+    answer = await to_thread(writing.remember)
+    if lookup:
+        await to_thread(lookup.keep, prepared, answer)
+    yield answer
+
+
+async def _in_this_process(dialog: Dialog, question: str, standalone: str | None) -> Prepared:
+    return await to_thread(dialog.prepare, question, standalone=standalone)
 
 
 def _is_missing(prepared: Prepared) -> bool:

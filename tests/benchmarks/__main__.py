@@ -12,6 +12,7 @@ from rag.cli.terminal import out
 from rag.errors import RagError
 from tests.benchmarks import (
     ablation,
+    answer_cache,
     embedding,
     failover,
     gate,
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "together": together.together,
     "gate": gate.gate,
     "staleness": staleness.staleness,
+    "answer_cache": answer_cache.answer_cache,
     "locomo": locomo.locomo,
     "failover": failover.failover,
     "serve": serving.serve,

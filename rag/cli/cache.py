@@ -1,0 +1,106 @@
+"""`rag cache`: answers that are given again while what they rest on is unchanged."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import (
+    counted,
+    errors_as_exit_codes,
+    opened_engine,
+    out,
+    out_json,
+    say,
+    settings_from,
+    table,
+)
+
+if TYPE_CHECKING:
+    from rag.memory.answers import CachedAnswer
+
+app = typer.Typer(help="Show, list and clear the answers that are given again.", no_args_is_help=False)
+
+
+@app.callback(invoke_without_command=True)
+def _default(context: typer.Context) -> None:
+    """Show, list and clear the answers that are given again."""
+    if context.invoked_subcommand is None:
+        stats()
+
+
+@app.command()
+def stats(json: options.Json = False, memory: options.Memory = None) -> None:
+    """How many answers are cached, and what became of all look-ups.
+
+    rag cache stats
+    """
+    from rag.service.answers import answers_of
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        found = answers_of(engine).stats()
+        if json:
+            out_json({**asdict(found), "lookups": found.lookups, "hit_rate": round(found.hit_rate, 4)})
+            return
+        out(f"{counted(found.entries, 'cached answer')}; {counted(found.lookups, 'look-up')} so far")
+        if found.lookups:
+            missed = counted(found.misses, "miss").replace("misss", "misses")
+            out(f"{counted(found.hits, 'hit')} ({found.hit_rate:.0%}), {missed}, {found.stale:,} stale")
+
+
+@app.command("list")
+def list_answers(json: options.Json = False, memory: options.Memory = None) -> None:
+    """List the cached answers, the newest first.
+
+    rag cache list
+    """
+    from rag.service.answers import answers_of
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        entries = [_entry_json(entry) for entry in answers_of(engine).entries()]
+        if json:
+            out_json(entries)
+        elif not entries:
+            say(
+                "rag: no cached answers; `rag ask --cache` caches them, and without asking for it any model's"
+            )
+        else:
+            rows = [
+                (e["created"][:16].replace("T", " "), ", ".join(e["repositories"]), e["model"], e["question"])
+                for e in entries
+            ]
+            table("", ("answered (UTC)", "about", "model", "question"), rows)
+
+
+@app.command()
+def clear(json: options.Json = False, memory: options.Memory = None) -> None:
+    """Forget all cached answers; the turns they were given in stay.
+
+    rag cache clear
+    """
+    from rag.service.answers import answers_of
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        gone = answers_of(engine).clear()
+        if json:
+            out_json({"cleared": gone})
+        else:
+            out(f"cleared {counted(gone, 'cached answer')}")
+
+
+def _entry_json(entry: CachedAnswer) -> dict[str, Any]:
+    """An entry as JSON values; its scope in full, and the repositories in words."""
+    about = entry.scope.get("repositories", ())
+    return {
+        "question": entry.question,
+        "answer": entry.answer,
+        "created": entry.created.isoformat(timespec="seconds"),
+        "model": entry.model,
+        "turn": entry.turn,
+        "repositories": [f"{one[0]}@{one[1]}" if one[1] else one[0] for one in about],
+        "citations": [citation.place for citation in entry.citations if citation.used],
+        "scope": dict(entry.scope),
+    }

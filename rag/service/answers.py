@@ -1,0 +1,318 @@
+"""Answers given before are given again, as long as the code they rest on is as it was.
+
+Two things may have changed, and both are looked at:
+
+    what was shown for it     the bytes of every file that was shown, used or not, are read from disk; where
+                              one differs, the entry goes
+    what would be shown now   where the index is the very same, it is the same; else the question is prepared,
+                              and the entry serves only if nothing new stands among the first sources, or
+                              before one that the answer refers to
+
+So a new or changed file that answers better is seen at once, and a question about code that nobody touched
+costs no search. What else an answer depends on is the scope of its entry: namespace, repositories with refs
+and filters, model, prompt templates, language, and every setting that is not known to change nothing.
+
+A follow-up is looked up by its standalone question, if a model wrote one that stands on its own; else by its
+words and all that was said before, so that nobody else is given its answer. An answer is kept when it is
+whole and refers to a source; it goes with the turn that it was given in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rag.corpus.read import file_bytes
+from rag.errors import NotFound, StoreError
+from rag.memory.answers import AnswerCache, CachedAnswer, CacheStats, Outcome
+from rag.memory.likeness import meaning
+from rag.ports import TextGenerator
+from rag.prompt.templates import load_template
+from rag.retrieval.question import understand
+from rag.service.dialog import Dialog
+from rag.service.engine import Engine, Repository
+from rag.settings import Settings
+from rag.types import (
+    Answer,
+    Citation,
+    DialogTurn,
+    Hit,
+    NumberedSource,
+    Prepared,
+    Prompt,
+    Usage,
+    blob_id,
+    now_utc,
+)
+
+__all__ = ["CacheStats", "Given", "LookUp", "answers_of", "is_wanted", "look_up"]
+
+_WITHOUT_EFFECT = frozenset(
+    """home api_key embedding_api_key git_token memory namespace timeout_s git_timeout_s cache
+    template""".split()
+)
+"""Settings that change no answer, and the template, whose text counts instead."""
+
+
+_FIRST = 3
+"""So many sources a new answer would surely rest on; further down, a change elsewhere shifts them."""
+
+
+class Given(NamedTuple):
+    """An answer that was given before, to be given again."""
+
+    prepared: Prepared
+    answer: Answer
+
+
+def is_wanted(settings: Settings) -> bool:
+    """Whether answers are cached: as the settings say, else when a model writes them.
+
+    Quoting lines takes no longer than looking for a quote, so without a model nothing is cached unless asked.
+    """
+    return settings.has_model if settings.cache is None else settings.cache
+
+
+def answers_of(engine: Engine) -> AnswerCache:
+    """The cached answers of the engine's namespace."""
+    return AnswerCache(engine.turns, namespace=engine.settings.namespace)
+
+
+def look_up(
+    dialog: Dialog, question: str, standalone: str | None, generator: TextGenerator, *, wanted: bool | None
+) -> LookUp | None:
+    """The look-up of a question; None when answers are not to be cached, or this one cannot be.
+
+    Args:
+        dialog: where it is asked.
+        question: as typed.
+        standalone: as a model put it, so that it needs no history.
+        generator: what would write the answer.
+        wanted: None does as the settings say.
+    """
+    if not (is_wanted(dialog.engine.settings) if wanted is None else wanted):
+        return None
+    locations = [repository.source.location for repository in dialog.repositories]
+    if not question.strip() or len(set(locations)) < len(locations):
+        return None  # a citation does not tell two versions of one repository apart
+    return LookUp(dialog, question, standalone, generator)
+
+
+class LookUp:
+    """One question, looked up once; its answer is kept where there was none."""
+
+    def __init__(
+        self, dialog: Dialog, question: str, standalone: str | None, generator: TextGenerator
+    ) -> None:
+        self._dialog, self._question, self._generator = dialog, question.strip(), generator
+        self._standalone = standalone if standalone and not understand(standalone).dependent else None
+        names = [repository.source.name for repository in dialog.repositories]
+        self._cache = AnswerCache(
+            dialog.engine.turns,
+            namespace=dialog.engine.settings.namespace,
+            alike=partial(meaning, subjects=names),
+        )
+        self._scope = _scope(dialog, generator, "" if self._standalone else _said_before(dialog.past()))
+        self._index = json.dumps([repository.store.header["id"] for repository in dialog.repositories])
+        self._began = time.perf_counter()
+        self._waiting: Given | None = None
+        self._found: CachedAnswer | None = None
+
+    def unchanged(self) -> Given | None:
+        """The answer, if there is one and nothing at all has changed since; no search is needed then."""
+        self._found = self._cache.find(self._asked, scope=self._scope)
+        if self._found is None:
+            return self._told("miss")
+        files = _files_of(self._found.citations, self._dialog.repositories)
+        if files is None or not self._is_kept(self._found):
+            return self._told("stale")
+        self._waiting = self._again(self._found, files)
+        return self._told("hit") if self._found.index == self._index else None
+
+    def still(self, prepared: Prepared) -> Given | None:
+        """The answer, if no other file would be shown for the question now, or only further down."""
+        if self._waiting is None or self._found is None:
+            return None
+        shown = {(c.location, c.path, c.blob) for c in self._found.citations}
+        rests_on = {(c.location, c.path, c.blob) for c in self._found.citations if c.used}
+        now = [(s.hit.location, s.hit.path, s.hit.blob) for s in prepared.prompt.sources]
+        missing = prepared.confidence is not None and not prepared.confidence.found
+        if missing or not rests_on <= set(now):
+            return self._told("stale")
+        depth = max(_FIRST, 1 + max(map(now.index, rests_on)))
+        return self._told("hit" if shown.issuperset(now[:depth]) else "stale")
+
+    def keep(self, prepared: Prepared, answer: Answer) -> None:
+        """Keep a new answer, once its turn is stored. That it cannot be kept is told, and costs no answer."""
+        asked = (self._standalone or "").strip()
+        in_context = bool(asked) and prepared.standalone_question.strip() != asked
+        sources = answer.sources
+        known = all(citation.blob and citation.location for citation in sources)
+        cut = getattr(self._generator, "finish_reason", None) == "length"
+        if in_context or cut or not (answer.complete and answer.found and answer.citations and known):
+            return
+        try:
+            self._cache.put(
+                self._asked,
+                answer.text,
+                scope=self._scope,
+                citations=sources,
+                model=answer.model,
+                turn=answer.turn_id,
+                index=self._index,
+                metadata={
+                    "prompt_hash": answer.prompt_hash,
+                    "standalone_question": prepared.standalone_question,
+                },
+            )
+        except StoreError as error:
+            self._dialog.engine.notice(f"this answer could not be cached ({error})")
+
+    @property
+    def _asked(self) -> str:
+        return self._standalone or self._question
+
+    def _told(self, outcome: Outcome) -> Given | None:
+        """Count what came of it; the answer if it was a hit."""
+        given, self._waiting = self._waiting, None
+        if outcome == "stale" and self._found is not None:
+            self._cache.drop(self._found)
+        self._cache.count(outcome)
+        if metrics := sys.modules.get("opentelemetry.metrics"):  # else nobody can be listening
+            _counter(metrics).add(1, {"outcome": outcome})
+        return given if outcome == "hit" else None
+
+    def _is_kept(self, entry: CachedAnswer) -> bool:
+        """Whether the turn is still there that the answer was given in, and says the same."""
+        engine = self._dialog.engine
+        try:
+            return engine.turns.turn(entry.turn, namespace=engine.settings.namespace).answer == entry.answer
+        except NotFound:
+            return False
+
+    def _again(self, entry: CachedAnswer, files: Mapping[tuple[str, str], bytes]) -> Given:
+        """The answer as it is given now: at the present commits, and at no cost."""
+        checkouts = {r.source.location: r.checkout for r in self._dialog.repositories}
+        sources = tuple(replace(c, commit=checkouts[c.location].commit) for c in entry.citations)
+        hits = tuple(_hit(c, files[c.location, c.path]) for c in sources)
+        numbered = tuple(NumberedSource(c.n, hit) for c, hit in zip(sources, hits, strict=True))
+        follows = bool(self._scope["said_before"])
+        searched = str(entry.metadata["standalone_question"]) if follows else self._asked
+        prepared = Prepared(
+            question=self._question,
+            standalone_question=searched,
+            conversation=self._dialog.conversation,
+            hits=hits,
+            prompt=Prompt(text="", sources=numbered, turns=(), tokens=0, answer_tokens=0),
+            seconds={"cache": time.perf_counter() - self._began},
+        )
+        answer = Answer(
+            text=entry.answer,
+            question=self._question,
+            standalone_question=searched,
+            citations=tuple(c for c in sources if c.used),
+            sources=sources,
+            hits=hits,
+            model=entry.model,
+            usage=Usage(estimated=False, cost_usd=0.0),
+            notes=(_note(entry),),
+            prompt_hash=str(entry.metadata["prompt_hash"]),
+            seconds=prepared.seconds,
+            cached=entry.turn,
+        )
+        return Given(prepared, answer)
+
+
+def _scope(dialog: Dialog, generator: TextGenerator, said_before: str) -> dict[str, Any]:
+    """What an answer depends on besides the question and the files."""
+    settings = dialog.engine.settings
+    template = load_template(settings.template, settings.home)
+    files = [Path(part.origin) for part in (template, template.system, template.stale) if part is not None]
+    texts = [(settings.template or "").encode(), *(file.read_bytes() for file in files if file.is_file())]
+    return {
+        "repositories": [
+            [r.source.location, r.source.ref, *map(list, asdict(r.source.filters).values())]
+            for r in dialog.repositories
+        ],
+        "model": generator.model,
+        "generator": getattr(generator, "fingerprint", type(generator).__name__),
+        "template": hashlib.sha256(b"\0".join(texts)).hexdigest(),
+        "said_before": said_before,
+        "settings": {
+            field.name: getattr(settings, field.name)
+            for field in fields(settings)
+            if field.name not in _WITHOUT_EFFECT
+        },
+    }
+
+
+def _said_before(turns: Sequence[DialogTurn]) -> str:
+    """A hash of all that went before a question, with what became of it; "" for nothing."""
+    said = [
+        [
+            turn.question,
+            turn.answer,
+            [[c.location, c.place, c.blob, c.used] for c in turn.citations],
+            [[check.state, check.place] for check in turn.checks],
+        ]
+        for turn in turns
+    ]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest() if said else ""
+
+
+def _files_of(
+    citations: Sequence[Citation], repositories: Sequence[Repository]
+) -> dict[tuple[str, str], bytes] | None:
+    """The bytes of every cited file, read now; None when one is not as it was cited."""
+    roots = {repository.source.location: repository.checkout.root for repository in repositories}
+    files: dict[tuple[str, str], bytes] = {}
+    for citation in citations:
+        place = (citation.location, citation.path)
+        if place not in files:
+            content = file_bytes(roots[citation.location], citation.path)
+            if content is None:
+                return None
+            files[place] = content
+        if blob_id(files[place]) != citation.blob:
+            return None
+    return files
+
+
+def _hit(citation: Citation, content: bytes) -> Hit:
+    lines = content.decode("utf-8", "replace").splitlines()[citation.start - 1 : citation.end]
+    scope, _, symbol = citation.symbol.rpartition(".")
+    return Hit(
+        repo=citation.repo,
+        path=citation.path,
+        start=citation.start,
+        end=citation.end,
+        text="\n".join(lines),
+        score=citation.score,
+        symbol=symbol,
+        scope=scope,
+        blob=citation.blob,
+        commit=citation.commit,
+        dirty=citation.dirty,
+        location=citation.location,
+    )
+
+
+def _note(entry: CachedAnswer) -> str:
+    minutes = int((now_utc() - entry.created).total_seconds() // 60)
+    ago = "just now" if minutes < 1 else f"{minutes} min ago" if minutes < 120 else f"{minutes // 60} h ago"
+    return f"answered {ago}, and what it rests on is unchanged; --no-cache (RAG_CACHE=off) asks anew"
+
+
+@cache
+def _counter(metrics: Any) -> Any:
+    """OpenTelemetry's counter of look-ups, by outcome."""
+    return metrics.get_meter("rag.cache").create_counter(
+        "rag.answer_cache.lookups", "{lookup}", "Look-ups of answers given before, by outcome."
+    )

@@ -1,0 +1,377 @@
+"""An answer is given again while the code it rests on is as it was, and never otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command import rag
+from conftest import git
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rag.service import Dialog, Engine, aconverse, converse
+from rag.service.answers import answers_of
+from rag.service.kept import delete_turn
+from rag.settings import Settings
+from rag.types import Answer, Filters, Prepared, Source, Usage, blob_id
+
+QUESTION = "Where is a session token signed?"
+SAME = "can you show me where we sign session tokens"
+OTHER = "Where is a session token deleted?"
+SIGN = '''def sign_token(token, secret_key):
+    """Sign a session token with the secret key of the shop."""
+    digest = keyed_digest(secret_key, token)
+    return token + separator + digest
+'''
+CLOCK = '''def wind_clock(clock, hours):
+    """Wind the big clock in the hall for some hours."""
+    clock.spring.turn(hours * TURNS_AN_HOUR)
+    return clock.spring.tension
+'''
+
+
+class Writer:
+    """Quotes its first source; says how often it was asked. A follow-up it puts as it is told to."""
+
+    model = "writer"
+    usage: Usage | None = None
+
+    def __init__(self, standalone: str = "", model: str = "writer") -> None:
+        self.asked, self.standalone, self.model = 0, standalone, model
+
+    def stream(self, prepared: Prepared) -> Iterator[str]:
+        self.asked += 1
+        yield "It reads: "
+        yield "".join(f"{source.hit.text} [{source.n}]" for source in prepared.prompt.sources[:1])
+
+    def complete(self, text: str) -> str:
+        return self.standalone
+
+
+@pytest.fixture(params=["memory:", ""], ids=["memory", "sqlite"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    made = Engine(Settings(home=tmp_path / "home", memory=request.param, cache=True, gate=False))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    root = tmp_path / "shop"
+    root.mkdir()
+    (root / "tokens.py").write_text(SIGN)
+    (root / "clock.py").write_text(CLOCK)
+    (root / "till.py").write_text("def open_till(till, secret_key):\n    till.open(secret_key)\n")
+    (root / "README.md").write_text("# Shop\n\nEvery session of it begins with a token.\n")
+    git(root, "init", "--quiet", "--template=")
+    commit(root)
+    return root
+
+
+def commit(root: Path) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "next")
+
+
+def dialog_on(engine: Engine, root: Path) -> Dialog:
+    return Dialog(engine, [engine.repository(Source(str(root)))])
+
+
+def ask(on: Dialog, question: str, writer: Writer, *, cache: bool | None = None) -> Answer:
+    *pieces, answer = converse(on, question, writer, cache=cache)
+    assert isinstance(answer, Answer)
+    assert "".join(map(str, pieces)) == answer.text
+    return answer
+
+
+def asked(engine: Engine, root: Path, question: str, writer: Writer) -> Answer:
+    return ask(dialog_on(engine, root), question, writer)
+
+
+def counted(engine: Engine) -> tuple[int, int, int]:
+    stats = answers_of(engine).stats()
+    return stats.hits, stats.misses, stats.stale
+
+
+# ---------------------------------------------------------------- what is given again
+
+
+def test_a_paraphrase_is_answered_again_and_stored_as_a_turn_of_its_own(engine, shop):
+    writer = Writer()
+    first = asked(engine, shop, QUESTION, writer)
+    again = asked(engine, shop, SAME, writer)
+    assert (writer.asked, again.cached, first.cached) == (1, first.turn_id, "")
+    assert (again.text, again.model, again.sources) == (first.text, "writer", first.sources)
+    assert again.usage == Usage(estimated=False, cost_usd=0.0)
+    turn = engine.turns.turn(again.turn_id)
+    assert (turn.question, turn.standalone_question) == (SAME, SAME)
+    assert turn.metadata == {"cached": first.turn_id}
+    assert turn.citations == engine.turns.turn(first.turn_id).citations
+    assert turn.prompt_hash == first.prompt_hash
+    assert turn.conversation_id != first.conversation_id
+    assert again.hits[0].text == SIGN.rstrip("\n")
+    assert asked(engine, shop, OTHER, writer).cached == ""
+    assert counted(engine) == (1, 2, 0)
+    assert answers_of(engine).clear() == 2
+    assert asked(engine, shop, QUESTION, writer).cached == ""
+
+
+def test_an_event_loop_is_given_the_same(engine, shop):
+    async def aasked(question: str) -> Answer:
+        *_, answer = [x async for x in aconverse(dialog_on(engine, shop), question, writer, cache=None)]
+        assert isinstance(answer, Answer)
+        return answer
+
+    writer = Writer()
+    first = asyncio.run(aasked(QUESTION))
+    assert asyncio.run(aasked(SAME)).cached == first.turn_id
+    (shop / "tokens.py").write_text(SIGN + CLOCK)
+    assert asyncio.run(aasked(SAME)).cached == ""
+    assert (writer.asked, counted(engine)) == (2, (1, 1, 1))
+
+
+def test_it_is_off_where_it_is_not_wanted(engine, shop):
+    writer = Writer()
+    for cache, times in ((False, 1), (None, 2), (True, 2), (False, 3)):
+        ask(dialog_on(engine, shop), QUESTION, writer, cache=cache)
+        assert writer.asked == times
+    off = engine.with_settings(cache=None)  # no model is configured: nothing is to be saved
+    ask(dialog_on(off, shop), QUESTION, writer)
+    assert writer.asked == 4
+    list(converse(dialog_on(engine, shop), QUESTION, writer))
+    assert writer.asked == 5
+
+
+def test_what_an_answer_depends_on_keeps_answers_apart(engine, shop, tmp_path):
+    writer = Writer()
+    asked(engine, shop, QUESTION, writer)
+    template = tmp_path / "mine.j2"
+    template.write_text("{{ input_str }} {% for c in contexts %}[{{ c.n }}] {{ c.text }}{% endfor %}")
+    times = 1
+    for changes in (
+        {"namespace": "ada"},
+        {"language": "zh"},
+        {"context_tokens": 9_000},
+        {"answer_tokens": 900},
+        {"model": "other"},
+        {"template": str(template)},
+    ):
+        other = engine.with_settings(**changes)
+        assert asked(other, shop, QUESTION, writer).cached == "", changes
+        times += 1
+        assert asked(other, shop, QUESTION, writer).cached, changes
+    assert asked(engine, shop, QUESTION, Writer(model="larger")).cached == ""
+    filtered = engine.repository(Source(str(shop), filters=Filters(("*.py",))))
+    assert ask(Dialog(engine, [filtered]), QUESTION, writer).cached == ""
+    template.write_text("Changed. " + template.read_text())
+    assert asked(engine.with_settings(template=str(template)), shop, QUESTION, writer).cached == ""
+    assert writer.asked == times + 2
+
+
+def test_answers_that_are_no_whole_answer_from_sources_are_not_kept(engine, shop):
+    class Silent(Writer):
+        def stream(self, prepared: Prepared) -> Iterator[str]:
+            yield "I do not know."
+
+    class Cut(Writer):
+        finish_reason = "length"
+
+    class Broken(Writer):
+        def stream(self, prepared: Prepared) -> Iterator[str]:
+            yield from super().stream(prepared)
+            raise RuntimeError("cut")
+
+    asked(engine, shop, QUESTION, Silent())
+    asked(engine, shop, QUESTION, Cut())
+    with pytest.raises(RuntimeError):
+        list(converse(dialog_on(engine, shop), QUESTION, Broken(), keep_broken=True, cache=True))
+    gated = engine.with_settings(gate=True)
+    assert not asked(gated, shop, "Where are zebras painted in the kitchen?", Writer()).found
+    assert answers_of(engine).stats().entries == 0
+
+
+def test_an_answer_goes_with_its_turn(engine, shop):
+    writer = Writer()
+    first = asked(engine, shop, QUESTION, writer)
+    turn = engine.turns.turn(first.turn_id)
+    engine.turns.edit_turn(
+        replace(turn, assistant_response=replace(turn.assistant_response, response_str="No."))
+    )
+    assert asked(engine, shop, QUESTION, writer).cached == ""
+    second = asked(engine, shop, QUESTION, writer)
+    assert second.cached
+    delete_turn(engine, engine.turns.turn(second.cached))
+    assert asked(engine, shop, QUESTION, writer).cached == ""
+    assert (writer.asked, counted(engine)) == (3, (1, 1, 2))
+
+
+# ---------------------------------------------------------------- follow-ups
+
+
+def test_a_follow_up_is_found_by_its_standalone_question_never_by_its_words(engine, shop):
+    writer = Writer("Where is the big clock wound?")
+    on = dialog_on(engine, shop)
+    ask(on, QUESTION, writer)
+    follow = ask(on, "And the other one?", writer)
+    assert follow.standalone_question == "Where is the big clock wound?"
+    assert asked(engine, shop, "Where do we wind the big clock?", Writer()).cached == follow.turn_id
+    elsewhere = dialog_on(engine, shop)
+    ask(elsewhere, OTHER, writer)
+    writer.standalone = "Where is the key digested?"
+    assert ask(elsewhere, "And the other one?", writer).cached == ""
+    writer.standalone = "In which file is the big clock wound?"
+    assert ask(elsewhere, "And the other one?", writer).cached == follow.turn_id
+
+
+@pytest.mark.parametrize("standalone", ["", "Who calls that with the token it signed?"])
+def test_without_a_question_that_stands_alone_all_that_was_said_before_counts(engine, shop, standalone):
+    writer = Writer(standalone)
+    follow = "Who calls it?"
+    given = []
+    for begin in (QUESTION, "Where is the clock wound?", QUESTION):
+        on = dialog_on(engine, shop)
+        given.append([ask(on, begin, writer), ask(on, follow, writer)])
+    assert [[answer.cached for answer in pair] for pair in given] == [
+        ["", ""],
+        ["", ""],
+        [answer.turn_id for answer in given[0]],
+    ]
+    again = engine.turns.turn(given[2][1].turn_id)
+    assert again.standalone_question == given[0][1].standalone_question
+    assert asked(engine, shop, follow, writer).cached == ""
+
+
+# ---------------------------------------------------------------- changes of the code
+
+
+def test_a_walk_through_what_can_happen_to_the_code(engine, shop):
+    writer = Writer()
+
+    def again() -> bool:
+        return bool(asked(engine, shop, SAME, writer).cached)
+
+    asked(engine, shop, QUESTION, writer)
+    commit(shop)
+    assert again()
+    (shop / "notes.md").write_text("# Bread\n\nHow to bake it.\n")
+    assert again()  # the index has changed, what would be shown has not
+    (shop / "tokens.py").write_text(SIGN.replace("digest", "checksum"))
+    assert not again()
+    assert again()
+    (shop / "sessions.py").write_text(SIGN.replace("def sign", "def really_sign"))
+    assert not again()  # nothing cited has changed, but a new file answers, too
+    assert again()
+    git(shop, "checkout", "--", "tokens.py")
+    assert not again()
+    (shop / "sessions.py").unlink()
+    assert not again()
+    (shop / "tokens.py").rename(shop / "t.py")
+    assert not again()
+    hits, misses, stale = counted(engine)
+    assert (hits, misses, stale, writer.asked) == (4, 1, 5, 6)
+
+
+FILES = ("tokens.py", "clock.py", "sessions.py", "README.md")
+TEXTS = (
+    SIGN,
+    CLOCK,
+    SIGN + "\n\n" + CLOCK,
+    SIGN.replace("digest", "checksum"),
+    "# Tokens\n\nAre signed.\n",
+    None,
+)
+EDIT = st.tuples(
+    st.sampled_from(FILES), st.sampled_from(TEXTS), st.booleans(), st.sampled_from([QUESTION, SAME, OTHER])
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(edits=st.lists(EDIT, min_size=2, max_size=6))
+def test_no_answer_is_given_again_although_a_file_it_was_shown_differs(tmp_path_factory, edits):
+    root = tmp_path_factory.mktemp("edited")
+    (root / "tokens.py").write_text(SIGN)
+    git(root, "init", "--quiet", "--template=")
+    commit(root)
+    engine = Engine(
+        Settings(home=root.parent / f"{root.name}-home", memory="memory:", cache=True, gate=False)
+    )
+    writer = Writer()
+    asked(engine, root, QUESTION, writer)
+    for path, text, committed, question in edits:
+        if text is None:
+            (root / path).unlink(missing_ok=True)
+            (root / "kept.txt").write_text("Something has to be there.\n")
+        else:
+            (root / path).write_text(text)
+        if committed:
+            commit(root)
+        answer = asked(engine, root, question, writer)
+        for citation in answer.sources:
+            assert blob_id((root / citation.path).read_bytes()) == citation.blob
+        if answer.cached:
+            fresh = ask(dialog_on(engine, root), question, writer, cache=False)
+            assert fresh.sources[0].path in [citation.path for citation in answer.sources]
+
+
+def test_an_index_that_is_behind_serves_nothing_that_has_changed(engine, shop):
+    writer = Writer()
+    asked(engine, shop, QUESTION, writer)
+    (shop / "tokens.py").write_text(SIGN.replace("digest", "checksum"))
+    behind = Dialog(engine, [engine.repository(Source(str(shop)), refreshing=False)])
+    assert ask(behind, QUESTION, writer).cached == ""
+    assert counted(engine) == (0, 1, 1)
+
+
+# ---------------------------------------------------------------- the command line, and who counts
+
+
+def test_a_person_asks_again_changes_the_code_and_gets_a_fresh_answer(shop):
+    first = rag("ask", shop, QUESTION, "--cache", "--json").json
+    assert first["cached"] is None
+    again = rag("ask", shop, SAME, "--cache", "--json").json
+    assert (again["cached"], again["answer"]) == (first["turn"], first["answer"])
+    told = rag("ask", shop, SAME, "--cache")
+    assert "answered just now, and what it rests on is unchanged; --no-cache (RAG_CACHE=off)" in told.err
+    (shop / "tokens.py").write_text(SIGN.replace("digest", "checksum"))
+    fresh = rag("ask", shop, SAME, "--cache", "--json").json
+    assert fresh["cached"] is None
+    assert "checksum" in fresh["answer"]
+    assert rag("ask", shop, SAME, "--json").json["cached"] is None  # without a model only on request
+    stats = rag("cache", "stats", "--json").json
+    assert stats == {"entries": 1, "hits": 2, "misses": 1, "stale": 1, "lookups": 4, "hit_rate": 0.5}
+    assert "2 hits" in rag("cache", "stats").out
+    (entry,) = rag("cache", "list", "--json").json
+    assert (entry["question"], entry["turn"], entry["repositories"]) == (SAME, fresh["turn"], [str(shop)])
+    assert SAME in rag("cache", "list").out
+    assert rag("cache", "clear", "--json").json == {"cleared": 1}
+    assert rag("cache", "clear").out == "cleared 0 cached answers\n"
+    assert rag("cache", "list").code == 0
+
+
+def test_opentelemetry_is_told_of_every_look_up(shop):
+    pytest.importorskip("opentelemetry.sdk.metrics")
+    code = """
+import sys
+from pathlib import Path
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+reader = InMemoryMetricReader()
+metrics.set_meter_provider(MeterProvider([reader]))
+from rag.cli import app
+from typer.testing import CliRunner
+for _ in range(3):
+    CliRunner().invoke(app, ["ask", sys.argv[1], "Where is a session token signed?", "--cache", "--json"])
+found = reader.get_metrics_data().resource_metrics[0].scope_metrics
+(looked_up,) = [m for scope in found for m in scope.metrics if m.name == "rag.answer_cache.lookups"]
+points = looked_up.data.data_points
+print(sorted((p.attributes["outcome"], p.value) for p in points))
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(shop)], capture_output=True, text=True, check=True)
+    assert done.stdout == "[('hit', 2), ('miss', 1)]\n", done.stderr

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -29,7 +29,8 @@ import numpy.typing as npt
 from rag.analysis import terms
 from rag.errors import NotFound
 from rag.memory.vectors import TurnVectors
-from rag.ports import Embedder, Holder, Matches, TurnStore, Vectors
+from rag.memory.window import turn_tokens, window
+from rag.ports import Embedder, Holder, Matches, TokenCounter, TurnStore, Vectors
 from rag.records import searchable
 from rag.resources import shipped
 from rag.types import DialogTurn
@@ -67,10 +68,14 @@ _Scores = dict[_Place, float]
 
 @dataclass(frozen=True, slots=True)
 class RecalledTurn:
-    """A turn that was recalled. The best of a recall has a score of about 1."""
+    """A turn that was recalled. The best of a recall has a score of about 1.
+
+    `covered` is the share of the query's words, each as rare as it is, that stands in the turn's window.
+    """
 
     turn: DialogTurn
     score: float
+    covered: float = 0.0
 
 
 def recall_turns(
@@ -104,7 +109,7 @@ def recall_turns(
         return []
     matches = store.matching(words.terms, namespace=namespace, conversation=conversation, limit=LIMIT)
     places = {(conversation or one.conversation, one.order): one for one in matches.found}
-    by_words = _in_windows(list(places), *words.scores(matches), before) if places else {}
+    by_words, covered = _in_windows(list(places), *words.scores(matches), before) if places else ({}, {})
     asked = embedder.embed([query], role="query")[0] if embedder else None
     near: _Scores = {}
     if vectors is not None and conversation is not None and asked is not None:
@@ -120,9 +125,26 @@ def recall_turns(
     if embedder is not None and asked is not None:
         near |= _cosines(embedder, asked, turns)
         mixed = _mixer(by_words, _spread(near))
-    found = [RecalledTurn(turn, round(mixed(place) * _worth(turn), 6)) for place, turn in turns.items()]
+    found = [
+        RecalledTurn(turn, round(mixed(place) * _worth(turn), 6), round(covered.get(place, 0.0), 6))
+        for place, turn in turns.items()
+    ]
     found.sort(key=lambda one: (-one.score, -(one.turn.order or 0), one.turn.id))
     return found[:k]
+
+
+def that_fit(found: Sequence[RecalledTurn], *, budget_tokens: int, counter: TokenCounter) -> list[DialogTurn]:
+    """The best turns that fit into a budget together, whole, oldest first.
+
+    One that does not fit is passed over for a smaller one. An answer that broke off ends in `BROKEN_OFF`.
+    """
+    chosen: list[DialogTurn] = []
+    left = budget_tokens
+    for one in found:
+        for turn in window([one.turn], budget_tokens=left, counter=counter):
+            left -= turn_tokens(turn, counter)
+            chosen.append(turn)
+    return sorted(chosen, key=lambda turn: turn.order or 0)
 
 
 class _Words:
@@ -162,8 +184,10 @@ def _forms() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def _in_windows(found: list[_Place], rarity: Numbers, given: Numbers, before: int | None) -> _Scores:
-    """The best scores of what was found, and of what stands around it, in its window.
+def _in_windows(
+    found: list[_Place], rarity: Numbers, given: Numbers, before: int | None
+) -> tuple[_Scores, _Scores]:
+    """The best scores of what was found, and of what stands around it, in its window; and what that covers.
 
     A window that holds more of the words is worth more than one that holds few of them often (`COVERAGE`), a
     turn more where others of its conversation match too (`COMPANY`).
@@ -178,17 +202,20 @@ def _in_windows(found: list[_Place], rarity: Numbers, given: Numbers, before: in
         at = np.searchsorted(places, keys + distance)
         total[:, at] += share * given
         held[:, at] = np.maximum(held[:, at], np.minimum(2 * share, 1) * (given > 0))
-    score = total.sum(axis=0) * (1 - COVERAGE + COVERAGE * (rarity @ held) / rarity.sum())
+    covered = rarity @ held / rarity.sum()
+    score = total.sum(axis=0) * (1 - COVERAGE + COVERAGE * covered)
     of, order = np.divmod(places, _ORDERS)
     order -= len(AROUND)
-    score += COMPANY * _best_three(of, score)[of]
+    if len(names) > 1:
+        score += COMPANY * _best_three(of, score)[of]
     sought = np.flatnonzero((order >= 0) & (order < (_ORDERS if before is None else before)))
     best = sought[np.lexsort((-order[sought], -score[sought]))[:_KEPT]]
     listed = list(names)
-    return {
-        (listed[n], at): value
-        for n, at, value in zip(of[best].tolist(), order[best].tolist(), score[best].tolist(), strict=True)
-    }
+    kept = [(listed[n], place) for n, place in zip(of[best].tolist(), order[best].tolist(), strict=True)]
+    return (
+        dict(zip(kept, score[best].tolist(), strict=True)),
+        dict(zip(kept, covered[best].tolist(), strict=True)),
+    )
 
 
 def _best_three(of: npt.NDArray[np.int64], score: Numbers) -> Numbers:

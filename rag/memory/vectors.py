@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from threading import Lock
+
 import numpy as np
 
 from rag.ports import Embedder, TurnStore, Vectors
 from rag.records import searchable
 
-NEWEST = 2000
+NEWEST = 500
 """So many are held; what is older is found by its words."""
+_CONVERSATIONS = 64
+"""So many conversations are held, those last asked for."""
 
 
 class TurnVectors:
@@ -29,6 +34,7 @@ class TurnVectors:
     ) -> None:
         self._store, self._embedder = store, embedder
         self._conversation, self._namespace = conversation, namespace
+        self._lock = Lock()
         self._orders: list[int] = []
         self._vectors: Vectors = np.zeros((0, embedder.dim), np.float32)
 
@@ -40,10 +46,12 @@ class TurnVectors:
         Raises:
             NotFound: the conversation is gone.
         """
-        self._catch_up()
-        cosines = self._vectors @ query
-        best = np.lexsort((-np.asarray(self._orders, np.int64), -cosines))[:k]
-        return [(self._orders[n], float(cosines[n])) for n in best if cosines[n] > 0]
+        with self._lock:
+            self._catch_up()
+            orders, vectors = self._orders, self._vectors
+        cosines = vectors @ query
+        best = np.lexsort((-np.asarray(orders, np.int64), -cosines))[:k]
+        return [(orders[n], float(cosines[n])) for n in best if cosines[n] > 0]
 
     def _catch_up(self) -> None:
         new = self._store.turns(
@@ -57,3 +65,22 @@ class TurnVectors:
         vectors = self._embedder.embed([searchable(turn) for turn in new], role="passage")
         self._vectors = np.concatenate([self._vectors, vectors])[-NEWEST:]
         self._orders = [*self._orders, *(turn.order or 0 for turn in new)][-NEWEST:]
+
+
+class KeptVectors:
+    """The vectors of the conversations last asked for, in one store."""
+
+    def __init__(self, store: TurnStore) -> None:
+        self._store, self._lock = store, Lock()
+        self._kept: OrderedDict[tuple[str, str, str], TurnVectors] = OrderedDict()
+
+    def of(self, conversation: str, embedder: Embedder, *, namespace: str = "") -> TurnVectors:
+        """The vectors of a conversation."""
+        key = (namespace, conversation, embedder.fingerprint)
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = TurnVectors(self._store, embedder, conversation, namespace=namespace)
+            self._kept.move_to_end(key)
+            while len(self._kept) > _CONVERSATIONS:
+                self._kept.popitem(last=False)
+            return self._kept[key]

@@ -2,7 +2,8 @@
 
 Who comes first when room is short:
 
-1. the instructions and the question, always;
+1. the instructions and the question, always; what is known beside turns and sources, all or nothing, while
+   it takes less than a third of their room;
 2. the best source, cut at the end of a line if it must be;
 3. the latest turns, whole, up to a quarter of the budget;
 4. the other sources in their order, whole; one that does not fit is passed over for a smaller one;
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from rag.errors import ContextTooSmall
 from rag.ports import TokenCounter
+from rag.prompt.known import Known
 from rag.prompt.merge import merge
 from rag.prompt.templates import Template
 from rag.prompt.views import plain, view_of
@@ -47,6 +49,7 @@ def compose(
     language: str = "en",
     repositories: Sequence[str] = (),
     parts: Sequence[Hit] = (),
+    known: Known | None = None,
 ) -> Prompt:
     """Render the prompt for a question: as many sources and turns as fit, never more.
 
@@ -64,6 +67,7 @@ def compose(
         language: code of the language to answer in.
         repositories: names of what is asked; with several, each source says which it is from.
         parts: other parts of what the hits are parts of; each is shown only where it joins one that is.
+        known: what is told beside sources and turns; nothing of it where it takes a third of their room.
 
     Returns:
         The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each
@@ -87,6 +91,7 @@ def compose(
             "standalone_question": plain(standalone_question or question),
             "language": plain(language),
             "repositories": [plain(name) for name in repositories],
+            **(known or Known()).variables(),
         },
         context_tokens=context_tokens,
         answer_tokens=answer_tokens,
@@ -94,6 +99,8 @@ def compose(
         parts=list(parts),
         turns=list(turns) if "conversation_history" in template.variables else [],
     )
+    if known is not None:
+        draft.leave_out_what_is_known()
     if not draft.add_everything():
         draft.begin()
         draft.add_best_source()
@@ -147,6 +154,17 @@ class _Draft:
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """What the text with these pieces costs."""
         return self.counter.count(self.render(hits, turns)[0])
+
+    def leave_out_what_is_known(self) -> None:
+        """Tell nothing beside sources and turns where that would take more than a third of their room."""
+        bare = self.variables | Known().variables()
+        if bare == self.variables:
+            return
+        told, self.variables = self.variables, bare
+        room = self.budget - self.tokens()
+        self.variables = told
+        if self.budget - self.tokens() < room * 2 // 3:
+            self.variables = bare
 
     def add_everything(self) -> bool:
         """Put in all hits and turns at once, if they fit, as they most often do; else put in none."""

@@ -1,8 +1,8 @@
 """Jinja templates hold every word said to a model; this finds, checks and renders them.
 
 A template is one file. It is read in a sandbox, and what it names is checked when it is loaded: a
-variable that does not exist is an error even where the branch is never taken. Variables of `answer` and
-`condense` (the first five are AdalFlow's and DeepWiki's):
+variable that does not exist is an error even where the branch is never taken. Variables of `answer`,
+`condense` and `consolidate` (the first five are AdalFlow's and DeepWiki's):
 
     system_prompt         the rendered `system` template, or what the caller gave instead
     output_format_str     a description of the output wanted; usually ""
@@ -15,6 +15,10 @@ variable that does not exist is an error even where the branch is never taken. V
     standalone_question   the question as searched
     language              code of the language to answer in
     repositories          names of the repositories asked
+    summary               what was said in the conversation, in short; "" for none
+    preferences           {key: text}, the user's
+    facts                 what is known of the repositories, oldest first: .text, .state ("fresh", "moved",
+                          "changed", "gone", "unknown", or "" for a fact that cites nothing), .reason
 
 `system` knows only `language` and `repositories`. `stale` is what stands before an earlier answer whose
 sources have changed since; it knows `sources` and `is_stale`. A template that does not name `contexts` or
@@ -34,6 +38,7 @@ import jinja2.nodes
 import jinja2.sandbox
 
 from rag.errors import TemplateError
+from rag.prompt.known import Known
 from rag.prompt.views import StaleView, history_of, plain
 from rag.resources import shipped
 from rag.types import DialogTurn
@@ -47,6 +52,9 @@ _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "contexts",
     "input_str",
     "standalone_question",
+    "summary",
+    "preferences",
+    "facts",
 }
 
 
@@ -101,7 +109,7 @@ def load_template(chosen: str | None, home: Path, name: str = "answer") -> Templ
         chosen: what the user asked for instead: a file, the name of one in `home/templates`, or the text of
             a template (it holds `{{` or `{%`). None means `home/templates/NAME.j2`, else ours.
         home: the folder of the user's settings.
-        name: `answer` or `condense`.
+        name: `answer`, `condense` or `consolidate`.
 
     Raises:
         TemplateError: it does not exist, has a mistake, or names a variable that does not exist.
@@ -122,16 +130,31 @@ def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], l
     Raises:
         TemplateError: as `load_template` and `Template.render`.
     """
-    template = load_template(None, home, "condense")
+    return _rendered(load_template(None, home, "condense"), question, turns, language)
+
+
+def render_consolidate(home: Path, *, summary: str, turns: Sequence[DialogTurn], language: str = "en") -> str:
+    """The prompt that asks a model for a summary that takes in new turns, and for facts.
+
+    It holds all `turns`, whatever their length.
+
+    Raises:
+        TemplateError: as `load_template` and `Template.render`.
+    """
+    return _rendered(load_template(None, home, "consolidate"), summary, turns, language)
+
+
+def _rendered(template: Template, text: str, turns: Sequence[DialogTurn], language: str) -> str:
     return template.render(
         system_prompt="",
         output_format_str="",
         conversation_history=template.history(turns),
         contexts=[],
-        input_str=plain(question),
-        standalone_question=plain(question),
+        input_str=plain(text),
+        standalone_question=plain(text),
         language=language,
         repositories=[],
+        **Known().variables(),
     )
 
 

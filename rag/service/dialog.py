@@ -9,7 +9,7 @@ from dataclasses import replace
 from rag.corpus.acquire import committed
 from rag.errors import ConfigError, ProviderError
 from rag.memory.freshness import State, check_turns
-from rag.memory.window import window
+from rag.memory.window import turn_tokens, window
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template, render_condense
 from rag.retrieval.confidence import judge
@@ -17,7 +17,8 @@ from rag.retrieval.context import Exchange, Place
 from rag.retrieval.search import Found, search
 from rag.retrieval.whole import other_parts
 from rag.service.engine import Engine, Repository
-from rag.service.kept import KeptFiles, keep_cited
+from rag.service.kept import KeptFiles, keep_cited, keep_prompt
+from rag.service.recall import known_of, language_for, recall_older
 from rag.service.states import FolderState
 from rag.types import (
     Answer,
@@ -27,6 +28,7 @@ from rag.types import (
     Conversation,
     DialogTurn,
     Prepared,
+    Prompt,
     Source,
     UserQuery,
     with_turn,
@@ -35,6 +37,8 @@ from rag.types import (
 Begin = Callable[[Sequence[Source]], Conversation]
 
 _HISTORY_SHARE = 0.25
+_ROOM_SHARE = 0.2
+"""What of the room older and latest turns take together: less than a prompt gives turns before sources."""
 REMEMBERED_TURNS = 50
 
 
@@ -76,7 +80,10 @@ class Dialog:
 
     def past(self) -> list[DialogTurn]:
         """The turns so far, each with what became of its sources in the repositories as they are now."""
-        turns = self.turns()
+        return check_turns(self.turns(), self._now())
+
+    def _now(self) -> dict[str, State | str]:
+        """The repositories as they are now, by location, or why one cannot be told."""
         kept = KeptFiles(self.engine.turns, self.engine.settings.namespace)
         now: dict[str, State | str] = {}
         for repository in self.repositories:
@@ -85,7 +92,7 @@ class Dialog:
                 now[location] = "several versions of the repository are asked together"
             else:
                 now[location] = FolderState(repository.checkout, kept, store=repository.store)
-        return check_turns(turns, now)
+        return now
 
     def search(self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None) -> Found:
         """Retrieval alone, in the light of the turns."""
@@ -106,26 +113,25 @@ class Dialog:
             raise ConfigError("the question is empty; ask, for instance, where something is done")
         began = time.perf_counter()
         settings = self.engine.settings
-        turns = self.past()
+        now = self._now()
+        turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, standalone, turns, k)
         searched = time.perf_counter()
-        shown = window(
-            turns,
-            budget_tokens=int(settings.context_tokens * _HISTORY_SHARE),
-            counter=self.engine.counter,
-        )
+        older, shown = self._remembered(found.sought.standalone, turns)
+        known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)
         prompt = compose(
             template=load_template(settings.template, settings.home),
             question=question,
             standalone_question=found.sought.standalone,
             hits=found.hits,
-            turns=shown,
+            turns=[*check_turns(older, now), *shown],
             counter=self.engine.counter,
             context_tokens=settings.context_tokens,
             answer_tokens=settings.answer_tokens,
-            language=settings.language,
+            language=language_for(settings.language, known),
             repositories=[r.source.name for r in self.repositories],
             parts=other_parts([r.searcher for r in self.repositories], found.hits),
+            known=known,
         )
         return Prepared(
             question=question,
@@ -136,6 +142,19 @@ class Dialog:
             seconds={"search": searched - began, "prompt": time.perf_counter() - searched},
             confidence=confidence,
         )
+
+    def _remembered(
+        self, question: str, turns: Sequence[DialogTurn]
+    ) -> tuple[list[DialogTurn], list[DialogTurn]]:
+        """The older turns that bear on a question, and the latest ones, which make room for them."""
+        counter, settings = self.engine.counter, self.engine.settings
+        latest = window(turns, budget_tokens=int(settings.context_tokens * _HISTORY_SHARE), counter=counter)
+        older = recall_older(self.engine, self.conversation, question, turns, latest)
+        if older:
+            room = int((settings.context_tokens - settings.answer_tokens) * _ROOM_SHARE)
+            room -= sum(turn_tokens(turn, counter) for turn in older)
+            latest = window(turns, budget_tokens=room, counter=counter)
+        return older, latest
 
     def _found(
         self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
@@ -183,16 +202,16 @@ class Dialog:
             standalone_question=prepared.standalone_question,
             citations=self._at_commit(answer.sources),
             model=answer.model,
-            prompt_hash=answer.prompt_hash or prepared.prompt.hash,
+            prompt_hash=prepared.prompt.hash,
             usage=answer.usage,
             complete=answer.complete,
-            metadata={"cached": answer.cached} if answer.cached else None,
         )
-        return with_turn(answer, self._stored(turn, self.conversation))
+        return with_turn(answer, self._stored(turn, self.conversation, prepared.prompt))
 
-    def _stored(self, turn: DialogTurn, conversation: Conversation) -> DialogTurn:
+    def _stored(self, turn: DialogTurn, conversation: Conversation, prompt: Prompt) -> DialogTurn:
         """The turn as it was stored; what it cites is kept, so that it can be compared later."""
         stored = self.engine.turns.append(turn, conversation=conversation.id, namespace=turn.namespace)
+        keep_prompt(self.engine, stored, prompt, ttl_s=conversation.ttl_s)
         keep_cited(self.engine, self.repositories, stored.citations)
         return stored
 

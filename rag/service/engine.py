@@ -18,6 +18,7 @@ from rag.database.locate import remove, store_path, stores
 from rag.database.store import Store
 from rag.database.update import Options, count_behind, open_usable, refresh, write_texts
 from rag.errors import ConversationMismatch, NotFound, SourceError, StoreError
+from rag.memory.vectors import KeptVectors
 from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
 from rag.retrieval.search import Searcher
 from rag.settings import Settings
@@ -76,6 +77,11 @@ class Engine:
         return backends.open_turn_store(self.settings)
 
     @cached_property
+    def turn_vectors(self) -> KeptVectors:
+        """The vectors of the conversations last recalled from."""
+        return KeptVectors(self.turns)
+
+    @cached_property
     def counter(self) -> TokenCounter:
         """Counts tokens as the model does, or a little high."""
         return backends.open_token_counter(self.settings)
@@ -116,6 +122,7 @@ class Engine:
         other = Engine(settings, progress=self.progress, notice=self.notice, confirm=self.confirm)
         if settings.memory == self.settings.memory and settings.home == self.settings.home:
             other.__dict__["turns"] = self.turns
+            other.__dict__["turn_vectors"] = self.turn_vectors
         return other
 
     def close(self) -> None:

@@ -12,12 +12,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from rag.corpus.git import GitError
 from rag.corpus.history import keep_commits, read_blobs
 from rag.corpus.read import file_bytes
-from rag.errors import SourceError, StoreError
+from rag.errors import NotFound, SourceError, StoreError
+from rag.memory.facts import cited_blobs
 from rag.ports import MemoryStore
 from rag.service.engine import Engine, Repository
-from rag.types import Citation, Conversation, DialogTurn, blob_id
+from rag.types import Citation, Conversation, DialogTurn, Prompt, blob_id
 
 SHELF = "blob"
+PROMPTS = "prompt"
+"""The shelf of what models were shown; keys are turn ids, values compressed text."""
 
 
 class KeptFiles:
@@ -63,7 +66,9 @@ class KeptFiles:
         return self._store.records(wanted, shelf=SHELF, namespace=self._namespace) if wanted else {}
 
     def _is_cited(self, blob: str) -> bool:
-        return bool(self._store.citing(namespace=self._namespace, blob=blob))
+        if self._store.citing(namespace=self._namespace, blob=blob):
+            return True
+        return blob in cited_blobs(self._store, self._namespace)
 
 
 def blobs_of(turns: Iterable[DialogTurn]) -> set[str]:
@@ -99,10 +104,47 @@ def keep_cited(engine: Engine, repositories: Sequence[Repository], citations: Se
         )
 
 
+def keep_prompt(engine: Engine, turn: DialogTurn, prompt: Prompt, *, ttl_s: float | None = None) -> None:
+    """Keep what the model was shown for a stored turn. What cannot be kept is told, and costs no turn.
+
+    Nothing is kept for a turn that was not answered from this prompt.
+    """
+    if turn.prompt_hash != prompt.hash:
+        return
+    record = {turn.id: zlib.compress(prompt.text.encode("utf-8", "surrogatepass"))}
+    try:
+        engine.turns.put_records(record, shelf=PROMPTS, namespace=turn.namespace, ttl_s=ttl_s)
+    except StoreError as error:
+        engine.notice(f"what the model was shown could not be kept ({error})")
+
+
+def kept_prompt(engine: Engine, turn: DialogTurn) -> str | None:
+    """What the model was shown for a turn; None where that was not kept."""
+    found = engine.turns.records([turn.id], shelf=PROMPTS, namespace=turn.namespace)
+    return zlib.decompress(found[turn.id]).decode("utf-8", "surrogatepass") if found else None
+
+
+def _forget(engine: Engine, turns: Sequence[DialogTurn], namespace: str) -> None:
+    """Remove what was kept for turns that are gone: the files that only they cited, and their prompts."""
+    KeptFiles(engine.turns, namespace).release(blobs_of(turns))
+    if turns:
+        gone = [turn.id for turn in turns if not _is_there(engine, turn, namespace)]
+        engine.turns.delete_records(gone, shelf=PROMPTS, namespace=namespace)
+
+
+def _is_there(engine: Engine, turn: DialogTurn, namespace: str) -> bool:
+    """Whether a fork still shows the turn."""
+    try:
+        engine.turns.turn(turn.id, namespace=namespace)
+    except NotFound:
+        return False
+    return True
+
+
 def delete_turn(engine: Engine, turn: DialogTurn) -> bool:
     """Delete a turn, and the files that only it cited; False when there was none."""
     gone = engine.turns.delete_turn(turn.id, namespace=turn.namespace)
-    KeptFiles(engine.turns, turn.namespace).release(blobs_of([turn]))
+    _forget(engine, [turn], turn.namespace)
     return gone
 
 
@@ -115,7 +157,7 @@ def delete_conversation(engine: Engine, conversation: Conversation) -> int:
     namespace = conversation.namespace
     turns = engine.turns.turns(conversation.id, namespace=namespace)
     gone = engine.turns.delete_conversation(conversation.id, namespace=namespace)
-    KeptFiles(engine.turns, namespace).release(blobs_of(turns))
+    _forget(engine, turns, namespace)
     return gone
 
 
@@ -128,5 +170,5 @@ def rewind(engine: Engine, conversation: Conversation, *, to: int) -> int:
     namespace = conversation.namespace
     turns = engine.turns.turns(conversation.id, namespace=namespace, after=to)
     gone = engine.turns.rewind(conversation.id, to=to, namespace=namespace)
-    KeptFiles(engine.turns, namespace).release(blobs_of(turns))
+    _forget(engine, turns, namespace)
     return gone

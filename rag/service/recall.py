@@ -1,10 +1,32 @@
-"""Earlier turns that speak of something, over everything one has asked."""
+"""What of the past bears on a question: older turns, the summary, preferences, facts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from rag.memory.digest import newest_that_fit
+from rag.memory.facts import Fact, Facts, fresh_facts
+from rag.memory.freshness import State
+from rag.memory.messages import SUMMARIES
+from rag.memory.preferences import LANGUAGE, Preferences
+from rag.memory.recall import recall_turns, that_fit
 from rag.memory.search import search_text
-from rag.service.engine import Engine
-from rag.types import DialogTurn
+from rag.ports import BagEmbedder
+from rag.prompt.known import Known, KnownFact
+from rag.service.engine import Engine, Repository
+from rag.types import Conversation, DialogTurn
+
+USER = ""
+"""The user of a namespace whose preferences answers keep to."""
+
+_RECALL_SHARE = 0.1
+_FACTS_SHARE = 0.05
+_SUMMARY_SHARE = 0.05
+_RECALLED = 8
+_COVERED = 0.5
+"""An older turn is shown when at least so much of the question stands in its window."""
+_NEAR_BEST = 0.6
+"""And when it is worth at least so much; less has a turn that only stands beside the best one."""
 
 
 def recall(engine: Engine, query: str, *, conversation: str | None = None, k: int = 10) -> list[DialogTurn]:
@@ -23,3 +45,87 @@ def recall(engine: Engine, query: str, *, conversation: str | None = None, k: in
     within = engine.find_conversation(conversation).id if conversation else None
     found = search_text(engine.turns, query, namespace=namespace, conversation=within, kind="turn", k=k)
     return [engine.turns.turn(one.id, namespace=namespace) for one in found]
+
+
+def recall_older(
+    engine: Engine,
+    conversation: Conversation | None,
+    question: str,
+    turns: Sequence[DialogTurn],
+    shown: Sequence[DialogTurn],
+) -> list[DialogTurn]:
+    """The turns before those shown that bear on a question, as many as fit, oldest first.
+
+    Nothing is looked for where all there is to recall is shown already.
+
+    Args:
+        engine: whose store, embedder and budget.
+        conversation: whose turns; None has none.
+        question: as it stands alone.
+        turns: the latest turns that there are.
+        shown: the latest of them, which the prompt shows anyway.
+    """
+    before = shown[0].order if shown else None
+    if conversation is None or not turns or before == 0:
+        return []
+    embedder = engine.embedder if isinstance(engine.embedder, BagEmbedder) else None
+    namespace = engine.settings.namespace
+    found = recall_turns(
+        engine.turns,
+        question,
+        embedder=embedder,
+        vectors=engine.turn_vectors.of(conversation.id, embedder, namespace=namespace) if embedder else None,
+        namespace=namespace,
+        conversation=conversation.id,
+        before=(turns[-1].order or 0) + 1 if before is None else before,
+        k=_RECALLED,
+    )
+    return that_fit(
+        [one for one in found if one.covered >= _COVERED and one.score >= _NEAR_BEST],
+        budget_tokens=int((engine.settings.context_tokens - engine.settings.answer_tokens) * _RECALL_SHARE),
+        counter=engine.counter,
+    )
+
+
+def known_of(
+    engine: Engine,
+    conversation: Conversation | None,
+    repositories: Sequence[Repository],
+    now: Mapping[str, State | str],
+    turns: Sequence[DialogTurn],
+    shown: Sequence[DialogTurn],
+) -> Known:
+    """What a prompt is told beside turns and sources; the summary only where not all turns are shown."""
+    namespace = engine.settings.namespace
+    summary = ""
+    if conversation is not None and turns and (len(shown) < len(turns) or turns[0].order != 0):
+        found = engine.turns.records([conversation.id], shelf=SUMMARIES, namespace=namespace)
+        lines = found.get(conversation.id, b"").decode("utf-8", "surrogatepass").splitlines()
+        room = int(engine.settings.context_tokens * _SUMMARY_SHARE)
+        summary = "\n".join(newest_that_fit(lines, budget_tokens=room, counter=engine.counter))
+    return Known(
+        summary=summary,
+        preferences=Preferences(engine.turns, namespace=namespace).get_all(USER),
+        facts=[KnownFact(fact.text, fact.freshness) for fact in _facts(engine, repositories, now)],
+    )
+
+
+def language_for(configured: str, known: Known) -> str:
+    """The language to answer in: the one configured, else the one that the user prefers."""
+    preferred = known.preferences.get(LANGUAGE)
+    return preferred if configured == "en" and isinstance(preferred, str) and preferred else configured
+
+
+def _facts(engine: Engine, repositories: Sequence[Repository], now: Mapping[str, State | str]) -> list[Fact]:
+    """The newest facts about the repositories that fit, oldest first, with what became of their lines."""
+    known = Facts(engine.turns, namespace=engine.settings.namespace)
+    locations = dict.fromkeys(repository.source.location for repository in repositories)
+    facts = sorted((f for place in locations for f in known.list(place)), key=lambda f: (f.created, f.id))
+    left = int(engine.settings.context_tokens * _FACTS_SHARE)
+    chosen: list[Fact] = []
+    for fact in reversed(facts):
+        left -= engine.counter.count(fact.text) + 4
+        if left < 0:
+            break
+        chosen.append(fact)
+    return fresh_facts(chosen[::-1], now)

@@ -9,7 +9,7 @@ from rag.service.dialog import REMEMBERED_TURNS, Dialog
 from rag.service.engine import Engine, Repository
 from rag.service.freshness import checked
 from rag.service.loop import converse
-from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness
+from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _AsBefore(Dialog):
             self._of.id, namespace=self._of.namespace, last=REMEMBERED_TURNS, before=self._before
         )
 
-    def _stored(self, turn: DialogTurn, conversation: Conversation) -> DialogTurn:
+    def _stored(self, turn: DialogTurn, conversation: Conversation, prompt: Prompt) -> DialogTurn:
         return turn
 
 

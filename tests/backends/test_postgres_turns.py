@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule, run_state_machine_as_test
+from remembering import RememberingContract
 
 from rag.backends.postgres_turns import PostgresTurnStore
 from rag.ports import MemoryStore
@@ -18,7 +19,7 @@ from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.turn_machine import MemoryStoreMachine
 
 
-class TestPostgresTurnStore(MemoryStoreContract):
+class TestPostgresTurnStore(MemoryStoreContract, RememberingContract):
     @pytest.fixture
     def store(self, schema: str, postgres: LocalPostgres, clock: SteppedClock) -> Iterator[MemoryStore]:
         store = PostgresTurnStore(postgres.url(), schema=schema, clock=clock)

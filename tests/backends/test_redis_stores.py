@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule
+from remembering import RememberingContract
 
 from rag.backends.redis_turns import RedisTurnStore
 from rag.ports import MemoryStore
@@ -46,7 +47,7 @@ def _servers() -> Iterator[None]:
     Servers.single = Servers.cluster = None
 
 
-class TestRedisTurnStore(MemoryStoreContract):
+class TestRedisTurnStore(MemoryStoreContract, RememberingContract):
     @pytest.fixture
     def store(self, clock: SteppedClock) -> Iterator[MemoryStore]:
         store = RedisTurnStore(Servers.single_url(), clock=clock)
@@ -60,7 +61,7 @@ class TestRedisTurnStore(MemoryStoreContract):
         store.close()
 
 
-class TestRedisClusterTurnStore(MemoryStoreContract):
+class TestRedisClusterTurnStore(MemoryStoreContract, RememberingContract):
     @pytest.fixture
     def store(self, clock: SteppedClock) -> Iterator[MemoryStore]:
         store = RedisTurnStore(Servers.cluster_url(), clock=clock)

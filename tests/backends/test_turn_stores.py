@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule
+from remembering import RememberingContract
 
 from rag.backends import sqlite_file
 from rag.backends.memory_turns import MemoryTurnStore
@@ -44,7 +45,7 @@ from rag.testing.turn_machine import MemoryStoreMachine
 from rag.types import DialogTurn, Filters, Source
 
 
-class TestMemoryTurnStore(MemoryStoreContract):
+class TestMemoryTurnStore(MemoryStoreContract, RememberingContract):
     @pytest.fixture
     def store(self, clock: SteppedClock) -> MemoryStore:
         return MemoryTurnStore(clock=clock)
@@ -54,7 +55,7 @@ class TestMemoryTurnStore(MemoryStoreContract):
         return MemoryTurnStore(clock=clock)
 
 
-class TestSqliteTurnStore(MemoryStoreContract):
+class TestSqliteTurnStore(MemoryStoreContract, RememberingContract):
     @pytest.fixture
     def store(self, tmp_path: Path, clock: SteppedClock) -> Iterator[MemoryStore]:
         store = SqliteTurnStore(tmp_path / "turns.db", clock=clock)

@@ -1,0 +1,78 @@
+"""What was said, in short, without a model: the sentences that say most, as they were written.
+
+A sentence is worth what its words are: how often they stand in what was said, beside how many of the parts
+hold them (tf-idf), for the words it holds on average. An answer is worth most where it begins.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from rag.analysis import terms
+from rag.ports import TokenCounter
+from rag.types import DialogTurn
+
+LINE_CHARS = 300
+"""A line of a digest is cut here, at the end of a word."""
+
+_ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
+
+
+def digest(parts: Sequence[str], *, keep: int = 1) -> list[str]:
+    """The `keep` most telling sentences of each part, in the order they stand in; "" for one without any.
+
+    Blocks of code are left out. The first sentence of a part counts double: answers begin with the answer.
+    """
+    sentences = [_sentences(part) for part in parts]
+    holding = Counter(term for part in parts for term in set(terms(part)))
+    return [_most_telling(one, holding, len(parts), keep) for one in sentences]
+
+
+def turn_lines(turns: Sequence[DialogTurn]) -> list[str]:
+    """A line for each turn: its number, its question, what the answer comes to, and the lines it cites."""
+    answers = digest([turn.answer for turn in turns])
+    return [_line(turn, answer) for turn, answer in zip(turns, answers, strict=True)]
+
+
+def newest_that_fit(lines: Sequence[str], *, budget_tokens: int, counter: TokenCounter) -> list[str]:
+    """The last lines that fit into a budget together, in their order."""
+    kept: list[str] = []
+    left = budget_tokens
+    for line in reversed(lines):
+        left -= counter.count(line + "\n")
+        if left < 0:
+            break
+        kept.append(line)
+    return kept[::-1]
+
+
+def _line(turn: DialogTurn, answer: str) -> str:
+    cited = dict.fromkeys(citation.place for citation in turn.citations if citation.used)
+    places = f" ({', '.join(list(cited)[:3])})" if cited else ""
+    number = "" if turn.order is None else f"{turn.order + 1}. "
+    return f"{number}{_cut(' '.join(turn.question.split()))} — {_cut(answer)}{places}"
+
+
+def _sentences(part: str) -> list[str]:
+    found = (" ".join(one.split()) for one in _ENDS.split(_CODE.sub("\n", part)))
+    return [one for one in found if one]
+
+
+def _most_telling(sentences: list[str], holding: Counter[str], parts: int, keep: int) -> str:
+    said = Counter(term for sentence in sentences for term in terms(sentence))
+
+    def worth(n: int) -> float:
+        words = terms(sentences[n])
+        rare = sum(said[word] * math.log(1 + parts / max(holding[word], 1)) for word in words)
+        return (2.0 if n == 0 else 1.0) * rare / math.sqrt(len(words) + 8)
+
+    best = sorted(range(len(sentences)), key=lambda n: (-worth(n), n))[:keep]
+    return " ".join(sentences[n] for n in sorted(best))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LINE_CHARS else text[:LINE_CHARS].rsplit(" ", 1)[0] + " […]"

@@ -1,0 +1,150 @@
+"""Facts about a repository: a sentence, the turn it comes from, and the lines that it rests on.
+
+A fact holds as long as its lines do: what became of them is looked up as it is for a turn, and the fact is as
+fresh as the worst of them (`rag.service.facts`).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from rag.errors import NotFound
+from rag.memory.freshness import Against, check_turns
+from rag.ports import RecordStore
+from rag.records import turn_from_record, turn_record
+from rag.types import Citation, DialogTurn, Freshness, UserQuery, now_utc
+
+SHELF = "facts"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that is so in a repository, as far as its `citations` are as they were.
+
+    `location` is the repository's (`Source.location`), `turn` the id of the turn it was drawn from, "" for
+    none. `freshness` is never stored: None where it was not looked up, or where nothing is cited.
+    """
+
+    text: str
+    location: str
+    turn: str = ""
+    citations: tuple[Citation, ...] = ()
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    created: datetime = field(default_factory=now_utc)
+    freshness: Freshness | None = field(default=None, compare=False)
+
+    def as_turn(self) -> DialogTurn:
+        """The fact as a turn that cites what it cites, to be checked as turns are."""
+        return DialogTurn(id=self.id, user_query=UserQuery(self.text), citations=self.citations)
+
+
+class Facts:
+    """The facts of a namespace, in a store.
+
+    Args:
+        store: where they are kept.
+        namespace: a namespace never sees another's.
+    """
+
+    def __init__(self, store: RecordStore, *, namespace: str = "") -> None:
+        self._store, self._namespace = store, namespace
+
+    def add(self, facts: Sequence[Fact]) -> list[Fact]:
+        """Keep facts; of those that say the same of the same repository one. Return the new ones.
+
+        Raises:
+            ValueError: a fact says nothing.
+        """
+        known: dict[str, set[str]] = {}
+        added = []
+        for fact in facts:
+            text = " ".join(fact.text.split())
+            if not text:
+                raise ValueError("a fact needs words")
+            if fact.location not in known:
+                known[fact.location] = {_said(one.text) for one in self.list(fact.location)}
+            if _said(text) not in known[fact.location]:
+                known[fact.location].add(_said(text))
+                added.append(replace(fact, text=text))
+        records = {_key(fact): json.dumps(fact_record(fact)).encode() for fact in added}
+        if records:
+            self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
+        return added
+
+    def list(self, location: str | None = None) -> list[Fact]:
+        """The facts of a repository, of all for None, oldest first."""
+        before = "" if location is None else _of(location)
+        kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=before)
+        facts = [fact_from_record(json.loads(value)) for _, value in kept]
+        return sorted(facts, key=lambda fact: (fact.created, fact.id))
+
+    def fact(self, beginning: str) -> Fact:
+        """The fact whose id, or whose alone, begins like this. Raises NotFound."""
+        alike = [fact for fact in self.list() if beginning and fact.id.startswith(beginning)]
+        if len(alike) != 1:
+            raise NotFound(
+                f"there is no fact {beginning!r}; see `rag facts list`"
+                if not alike
+                else f"{len(alike)} facts begin with {beginning!r}; give more of the id"
+            )
+        return alike[0]
+
+    def delete(self, fact: Fact) -> bool:
+        """Forget a fact; False when there was none."""
+        return self._store.delete_records([_key(fact)], shelf=SHELF, namespace=self._namespace) > 0
+
+
+def fresh_facts(facts: Sequence[Fact], against: Against) -> list[Fact]:
+    """The facts with what became of the lines they rest on; those that cite none as they are."""
+    turns = check_turns([fact.as_turn() for fact in facts], against)
+    return [replace(fact, freshness=turn.freshness) for fact, turn in zip(facts, turns, strict=True)]
+
+
+def fact_record(fact: Fact) -> dict[str, Any]:
+    """The fact as JSON values, and what became of it where that was looked up."""
+    record: dict[str, Any] = {
+        "id": fact.id,
+        "text": fact.text,
+        "location": fact.location,
+        "turn": fact.turn,
+        "created": fact.created.isoformat(),
+        "citations": turn_record(fact.as_turn())["citations"],
+    }
+    if fact.freshness is not None:
+        record["freshness"] = {"state": fact.freshness.state, "reason": fact.freshness.reason}
+    return record
+
+
+def fact_from_record(record: Mapping[str, Any]) -> Fact:
+    """The fact that `fact_record` was given."""
+    return Fact(
+        id=record["id"],
+        text=record["text"],
+        location=record["location"],
+        turn=record["turn"],
+        created=datetime.fromisoformat(record["created"]),
+        citations=turn_from_record({"id": record["id"], "citations": record["citations"]}).citations,
+    )
+
+
+def cited_blobs(store: RecordStore, namespace: str) -> set[str]:
+    """The blobs that facts rest on: their bytes are kept as those of turns are."""
+    facts = Facts(store, namespace=namespace).list()
+    return {citation.blob for fact in facts for citation in fact.citations if citation.blob}
+
+
+def _of(location: str) -> str:
+    return f"{len(location)}:{location}:"
+
+
+def _key(fact: Fact) -> str:
+    return _of(fact.location) + fact.id
+
+
+def _said(text: str) -> str:
+    return text.casefold().rstrip(".")

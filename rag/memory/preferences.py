@@ -1,0 +1,73 @@
+"""What each user prefers: values by key, JSON, for as long as nobody deletes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rag.ports import RecordStore
+
+SHELF = "preferences"
+LANGUAGE = "language"
+"""The preference that says in which language answers are written: a code such as `zh-CN`."""
+
+
+class Preferences:
+    """The preferences of users in a store.
+
+    Args:
+        store: where they are kept.
+        namespace: a namespace never sees another's.
+    """
+
+    def __init__(self, store: RecordStore, *, namespace: str = "") -> None:
+        self._store, self._namespace = store, namespace
+
+    def save(self, user: str, key: str, value: Any) -> None:
+        """Keep a value in the place of the one of the same key.
+
+        Raises:
+            TypeError, ValueError: it is not JSON.
+        """
+        self.save_all(user, {key: value})
+
+    def save_all(self, user: str, values: Mapping[str, Any]) -> None:
+        """Keep several values, all or none."""
+        records = {_key(user, key): _written(value) for key, value in values.items()}
+        if records:
+            self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
+
+    def get(self, user: str, key: str, default: Any = None) -> Any:
+        """The value of a key; `default` where there is none."""
+        sought = _key(user, key)
+        found = self._store.records([sought], shelf=SHELF, namespace=self._namespace)
+        return json.loads(found[sought]) if sought in found else default
+
+    def get_all(self, user: str) -> dict[str, Any]:
+        """All values of a user, ascending by key."""
+        before = _key(user, "")
+        kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=before)
+        return {key.removeprefix(before): json.loads(value) for key, value in kept}
+
+    def delete(self, user: str, key: str) -> bool:
+        """Delete a value; False when there was none."""
+        gone = self._store.delete_records([_key(user, key)], shelf=SHELF, namespace=self._namespace)
+        return gone > 0
+
+    def clear(self, user: str) -> int:
+        """Delete all values of a user; return how many there were."""
+        keys = [_key(user, key) for key in self.get_all(user)]
+        return self._store.delete_records(keys, shelf=SHELF, namespace=self._namespace) if keys else 0
+
+
+def _key(user: str, key: str) -> str:
+    """User and key in one, whatever stands in them: the user's length comes first."""
+    return f"{len(user)}:{user}:{key}"
+
+
+def _written(value: Any) -> bytes:
+    written = json.dumps(value, allow_nan=False)
+    if json.loads(written) != value:
+        raise TypeError(f"{value!r} is not JSON as it stands; give text, numbers, lists or dicts by text")
+    return written.encode()

@@ -1,0 +1,172 @@
+"""Notes of an agent by section, its history, and a summary of both, in a namespace of its own.
+
+The calls are those of memories with five methods (`get_context`, `read_section`, `append_section`,
+`add_history`, `consolidate`), made so that what is written can be read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rag.memory.digest import digest, newest_that_fit
+from rag.ports import RecordStore, TokenCounter
+
+SHELF = "sections"
+STATE = "sections-state"
+"""The shelf of what is no section: the history, the summary, and what it holds already."""
+
+CONTEXT_TOKENS = 2_000
+SUMMARY_TOKENS = 800
+SHOWN_HISTORY = 20
+
+Writer = Callable[[str, Sequence[str]], str]
+"""Gives a model's summary of the summary so far and of new lines."""
+
+
+class Sections:
+    """The sections of one namespace.
+
+    Args:
+        store: where they are kept.
+        namespace: a namespace never sees another's.
+        counter: counts what a context costs.
+    """
+
+    def __init__(self, store: RecordStore, counter: TokenCounter, *, namespace: str = "") -> None:
+        self._store, self._counter, self._namespace = store, counter, namespace
+
+    def read_section(self, section: str) -> str:
+        """What a section holds, "" when there is none."""
+        found = self._store.records([section], shelf=SHELF, namespace=self._namespace)
+        return _text(found.get(section, b""))
+
+    def append_section(self, section: str, entry: str) -> None:
+        """Write a line at the end of a section, which begins empty."""
+        self._store.append_record(section, _bytes(entry + "\n"), shelf=SHELF, namespace=self._namespace)
+
+    def sections(self) -> dict[str, str]:
+        """All sections, ascending by name."""
+        kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
+        return {name: _text(value) for name, value in kept}
+
+    def add_history(self, entry: str) -> None:
+        """Write an entry at the end of the history."""
+        line = json.dumps(entry).encode() + b"\n"
+        self._store.append_record("history", line, shelf=STATE, namespace=self._namespace)
+
+    def history(self, last: int | None = None) -> list[str]:
+        """The entries of the history, oldest first; only the newest `last`."""
+        entries = [json.loads(line) for line in self._state("history").splitlines()]
+        return entries if last is None else entries[max(len(entries) - last, 0) :]
+
+    @property
+    def summary(self) -> str:
+        """What was consolidated, "" when nothing was."""
+        return _text(self._state("summary"))
+
+    def get_context(self, *, budget_tokens: int = CONTEXT_TOKENS) -> str:
+        """Summary, sections and the newest history, in this order, as text for a prompt; "" for nothing.
+
+        What does not fit goes: the oldest history first, then the oldest lines of the longest section.
+        """
+        parts = {"Summary": self.summary.splitlines()}
+        parts |= {name: text.splitlines() for name, text in self.sections().items()}
+        history = self.history(SHOWN_HISTORY)
+        while history and self._cost(parts, history) > budget_tokens:
+            history.pop(0)
+        while self._cost(parts, history) > budget_tokens and any(parts.values()):
+            longest = max(parts, key=lambda name: len(parts[name]))
+            del parts[longest][: max(len(parts[longest]) // 8, 1)]
+        return _rendered(parts, history)
+
+    def consolidate(self, messages: Sequence[Mapping[str, Any]], *, writer: Writer | None = None) -> bool:
+        """Take messages (`role`, `content`) into the summary; False when all of them are in it already.
+
+        Messages may be given again, with others before or after them: each is taken once, or as often as it
+        was said.
+
+        Args:
+            messages: oldest first.
+            writer: asks a model; None makes a digest.
+
+        Raises:
+            ProviderError: the model failed; nothing is changed.
+        """
+        before = self._state("taken")
+        taken = Counter(before.decode().split())
+        new = []
+        for message in messages:
+            name = _name(message)
+            if taken[name]:
+                taken[name] -= 1
+            else:
+                new.append((name, message))
+        if not new:
+            return False
+        lines = _lines([message for _, message in new])
+        if writer is not None:
+            summary = writer(self.summary, lines).strip() or self.summary
+        else:
+            every = [*self.summary.splitlines(), *lines]
+            summary = "\n".join(newest_that_fit(every, budget_tokens=SUMMARY_TOKENS, counter=self._counter))
+        after = before + "".join(f"{name}\n" for name, _ in new).encode()
+        if not self._store.swap_record(
+            "taken", before or None, after, shelf=STATE, namespace=self._namespace
+        ):
+            return self.consolidate(messages, writer=writer)  # someone else consolidated meanwhile
+        record = {"summary": _bytes(summary)}
+        self._store.put_records(record, shelf=STATE, namespace=self._namespace)
+        return True
+
+    def clear(self) -> int:
+        """Forget everything; return how many sections there were."""
+        self._store.delete_records(shelf=STATE, namespace=self._namespace)
+        return self._store.delete_records(shelf=SHELF, namespace=self._namespace)
+
+    def _state(self, key: str) -> bytes:
+        return self._store.records([key], shelf=STATE, namespace=self._namespace).get(key, b"")
+
+    def _cost(self, parts: Mapping[str, list[str]], history: Sequence[str]) -> int:
+        return self._counter.count(_rendered(parts, history))
+
+
+def _rendered(parts: Mapping[str, Sequence[str]], history: Sequence[str]) -> str:
+    shown = {**parts, "History": history}
+    return "\n\n".join("\n".join([f"## {name}", *lines]) for name, lines in shown.items() if lines)
+
+
+def _name(message: Mapping[str, Any]) -> str:
+    """What a message is known by: a hash of role and content."""
+    said = json.dumps([message.get("role"), message.get("content")], sort_keys=True, default=str)
+    return hashlib.sha256(said.encode()).hexdigest()[:24]
+
+
+def _lines(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    texts = [_said(message.get("content")) for message in messages]
+    told = digest(texts, keep=2)
+    return [
+        f"{message.get('role', 'user')}: {line}" for message, line in zip(messages, told, strict=True) if line
+    ]
+
+
+def _said(content: Any) -> str:
+    """The text of a message: of content blocks, those that are text."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        return _said(content.get("text") or content.get("content") or "")
+    if isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
+        return "\n".join(filter(None, map(_said, content)))
+    return "" if content is None else str(content)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "surrogatepass")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

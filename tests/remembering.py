@@ -1,0 +1,219 @@
+"""What is built on a store is the same on each: search, recall, facts, preferences, sections, sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rag.memory.answers import AnswerCache
+from rag.memory.consolidate import consolidate, watermark
+from rag.memory.facts import Fact, Facts
+from rag.memory.messages import SUMMARIES, MessageMemory
+from rag.memory.preferences import Preferences
+from rag.memory.recall import recall_turns
+from rag.memory.search import search_text
+from rag.memory.sections import Sections
+from rag.memory.unified import UnifiedMemory
+from rag.ports import MemoryStore
+from rag.testing.clock import SteppedClock
+from rag.testing.said import full_turn, said
+from rag.types import DialogTurn
+
+_SAID = (
+    ("Which servers stand in 北京?", "Two."),
+    ("What does getUserName return?", "The login."),
+    ("And in 上海?", "None, said the user name."),
+    ("北京的服务器在哪里?", "在机房。"),
+)
+
+
+class _Words:
+    """Counts words, so that budgets in tests can be read off."""
+
+    name = "words"
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+
+class RememberingContract:
+    """Runs beside `MemoryStoreContract`, with the same fixtures, on every store."""
+
+    def test_words_split_as_we_split_them_find_the_same_turns(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.extend([said(*one) for one in _SAID], conversation=here.id)
+        orders = {
+            query: [found.order for found in search_text(store, query)]
+            for query in ("北京", "getUserName", "user name", "userName")
+        }
+        assert sorted(orders["北京"]) == [0, 3]
+        assert orders["user name"] == [2, 1]
+        assert orders["userName"] == [2, 1]
+        assert orders["getUserName"] == [1, 2]
+
+    def test_what_is_recalled_and_in_which_order(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.extend([said(*one) for one in _SAID], conversation=here.id)
+        found = recall_turns(store, "Who returns the name of a user?", conversation=here.id)
+        assert [one.turn.order for one in found] == [1, 2, 3, 0]
+        assert found[0].covered > 0.6
+        assert next(one.turn.order for one in recall_turns(store, "北京", before=3)) == 0
+
+    def test_preferences_are_values_by_user_and_key(self, store: MemoryStore) -> None:
+        kept = Preferences(store, namespace="tenant")
+        kept.save("ada", "language", "zh-CN")
+        kept.save("ada", "theme", {"dark": True, "sizes": [1, 2.5, None]})
+        kept.save("ada:b", "c", 1)
+        kept.save("ada", "b:c", 2)
+        assert kept.get("ada", "theme") == {"dark": True, "sizes": [1, 2.5, None]}
+        assert kept.get_all("ada") == {
+            "b:c": 2,
+            "language": "zh-CN",
+            "theme": {"dark": True, "sizes": [1, 2.5, None]},
+        }
+        assert kept.get_all("ada:b") == {"c": 1}
+        assert Preferences(store).get_all("ada") == {}
+        assert kept.delete("ada", "theme") is True
+        assert kept.delete("ada", "theme") is False
+        assert kept.get("ada", "theme") is None
+        with pytest.raises(TypeError):
+            kept.save("ada", "bad", {1: "keys are text"})
+        with pytest.raises(ValueError, match="JSON"):
+            kept.save("ada", "bad", float("nan"))
+        assert kept.clear("ada") == 2
+
+    def test_facts_are_kept_by_repository_each_once(self, store: MemoryStore) -> None:
+        facts = Facts(store, namespace="tenant")
+        cited = full_turn().citations
+        (first,) = facts.add([Fact("Tokens live \n an hour.", "/api", turn="t", citations=cited)])
+        assert first.text == "Tokens live an hour."
+        assert (
+            facts.add([Fact("tokens live an hour", "/api"), Fact("Another.", "/api:x")])[0].location
+            == "/api:x"
+        )
+        assert facts.list("/api") == [first]
+        assert facts.list("/api")[0].citations == cited
+        assert [fact.text for fact in facts.list()] == ["Tokens live an hour.", "Another."]
+        assert facts.fact(first.id[:10]) == first
+        assert facts.delete(first) is True
+        assert facts.delete(first) is False
+        assert Facts(store).list() == []
+
+    def test_sections_are_read_as_they_were_written(self, store: MemoryStore) -> None:
+        sections = Sections(store, _Words(), namespace="a:b")
+        other = Sections(store, _Words(), namespace="a")
+        assert sections.read_section("rules") == ""
+        assert sections.get_context() == ""
+        sections.append_section("rules", "Be concise")
+        sections.append_section("rules", "Cite lines")
+        other.append_section("b:rules", "Elsewhere")
+        sections.add_history("Ada asked\nof tokens")
+        assert sections.read_section("rules") == "Be concise\nCite lines\n"
+        assert sections.history() == ["Ada asked\nof tokens"]
+        assert (
+            sections.get_context() == "## rules\nBe concise\nCite lines\n\n## History\nAda asked\nof tokens"
+        )
+        assert sections.get_context(budget_tokens=4) == "## rules\nCite lines"
+        assert other.get_context() == "## b:rules\nElsewhere"
+
+    def test_messages_are_consolidated_once(self, store: MemoryStore) -> None:
+        sections = Sections(store, _Words())
+        messages: list[dict[str, Any]] = [
+            {"role": "user", "content": "Where is the token set?"},
+            {"role": "assistant", "content": [{"type": "text", "text": "In `sign`."}]},
+            {"role": "user", "content": "Where is the token set?"},
+        ]
+        assert sections.consolidate(messages[:2]) is True
+        assert sections.consolidate(messages[:2]) is False
+        assert sections.consolidate([]) is False
+        first = "user: Where is the token set?\nassistant: In `sign`."
+        assert sections.summary == first
+        assert sections.consolidate(messages) is True
+        assert sections.summary == f"{first}\nuser: Where is the token set?"
+        more = [*messages, {"role": "user", "content": "And deleted?"}]
+        assert sections.consolidate(more, writer=lambda before, new: f"{len(before)} {new}") is True
+        assert sections.summary.endswith("['user: And deleted?']")
+        assert sections.get_context().startswith("## Summary\n")
+
+    def test_turns_are_consolidated_once_and_stay(self, store: MemoryStore) -> None:
+        here = store.create_conversation()
+        store.extend([said("Q one?", "One. And more."), said("Q two?", "Two.")], conversation=here.id)
+        done = consolidate(store, here, store.turns(here.id), counter=_Words())
+        assert (done.turns, done.summary) == (2, "1. Q one? — One.\n2. Q two? — Two.")
+        assert consolidate(store, here, store.turns(here.id), counter=_Words()).turns == 0
+        store.append(said("Q three?", "Three."), conversation=here.id)
+        again = consolidate(store, here, store.turns(here.id), counter=_Words(), summary_tokens=10)
+        assert (again.turns, again.summary) == (1, "2. Q two? — Two.\n3. Q three? — Three.")
+        assert len(store.turns(here.id)) == 3
+        memory = MessageMemory(store, here)
+        assert [one.content for one in memory.get_memory()] == [again.summary]
+        assert memory.get_memory(prepend_summary=False) == []
+        memory.update_compressed_summary("")
+        assert watermark(store, here) == -1
+        assert consolidate(store, here, store.turns(here.id), counter=_Words()).turns == 3
+
+    def test_a_model_writes_the_summary_and_its_facts_are_bound_to_what_is_cited(
+        self, store: MemoryStore
+    ) -> None:
+        here = store.create_conversation()
+        cited = replace(full_turn(), complete=True)
+        store.extend([said("Q?", "A."), cited], conversation=here.id)
+
+        def writer(summary: str, turns: Sequence[DialogTurn]) -> str:
+            return (
+                f"**Summary:** {len(turns)} turns.\n\nFacts\n- [1] Tokens end.\n- [9] Of no turn.\n[0] Plain."
+            )
+
+        done = consolidate(store, here, store.turns(here.id), counter=_Words(), writer=writer)
+        assert done.summary == "2 turns."
+        assert store.records([here.id], shelf=SUMMARIES) == {here.id: b"2 turns."}
+        used = [citation for citation in cited.citations if citation.used] or list(cited.citations)
+        (fact,) = done.facts
+        assert (fact.text, fact.turn) == ("Tokens end.", cited.id)
+        assert set(fact.citations) <= set(used)
+        assert Facts(store).list(fact.location) == [fact]
+
+    def test_a_session_holds_the_last_messages_oldest_first(
+        self, store: MemoryStore, clock: SteppedClock
+    ) -> None:
+        memory = UnifiedMemory(store, AnswerCache(store, clock=clock), namespace="tenant")
+        memory.add_conversation("ada", "user", "你好", ttl=600)
+        memory.add_conversation("ada", "assistant", "你好！", ttl=600)
+        memory.add_conversation("bob", "user", "Hello", ttl=600)
+        history = [{"role": "user", "content": "你好"}, {"role": "assistant", "content": "你好！"}]
+        assert memory.get_conversation_history("ada") == history
+        assert memory.get_conversation_history("ada", 1) == history[1:]
+        assert memory.get_conversation_history("eve") == []
+        many = [{"role": "user", "content": str(n)} for n in range(120)]
+        assert memory.batch_save_messages("ada", many, ttl=600) == 120
+        assert memory.get_conversation_history("ada", 1000) == many[20:]
+        memory.save_user_preference("ada", "language", "zh-CN")
+        assert memory.get_user_preference("ada", "language") == "zh-CN"
+        assert memory.get_user_stats("ada") == {"conversations": 100, "preferences": 1}
+        assert UnifiedMemory(store).get_user_stats("ada") == {"conversations": 0, "preferences": 0}
+        memory.add_conversation("bob", "user", "again", ttl=1200)
+        assert [one["content"] for one in memory.get_conversation_history("bob")] == ["Hello", "again"]
+        clock.advance(601)
+        assert memory.session.get_recent_messages("ada") == []
+        assert memory.session.clear_session("bob") == 2
+        assert memory.session.clear_session("bob") == 0
+
+    def test_cached_answers_are_given_again_and_what_was_found_is_counted(self, store: MemoryStore) -> None:
+        memory = UnifiedMemory(store, AnswerCache(store), namespace="tenant")
+        assert memory.get_cached_answer("什么是 RAG？") is None
+        memory.cache_qa("什么是 RAG？", "RAG 是检索增强生成")
+        assert memory.get_cached_answer("什么是 RAG？") == "RAG 是检索增强生成"
+        memory.get_conversation_history("ada")
+        assert memory.get_stats() == {
+            "semantic_hits": 1,
+            "semantic_misses": 1,
+            "semantic_hit_rate": 0.5,
+            "session_hits": 0,
+            "session_misses": 1,
+            "session_hit_rate": 0.0,
+        }
+        assert memory.report().splitlines()[0] == "cached answers: 1 found, 1 not (50.0%)"
+        assert UnifiedMemory(store).get_cached_answer("什么是 RAG？") is None

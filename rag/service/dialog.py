@@ -202,9 +202,10 @@ class Dialog:
             standalone_question=prepared.standalone_question,
             citations=self._at_commit(answer.sources),
             model=answer.model,
-            prompt_hash=prepared.prompt.hash,
+            prompt_hash=answer.prompt_hash or prepared.prompt.hash,
             usage=answer.usage,
             complete=answer.complete,
+            metadata={"cached": answer.cached} if answer.cached else None,
         )
         return with_turn(answer, self._stored(turn, self.conversation, prepared.prompt))
 

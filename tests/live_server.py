@@ -113,7 +113,7 @@ def serving(home: Path, **settings: Any) -> Iterator[Served]:
     from rag.serve.settings import ServerSettings
 
     engine = Settings(home=home / "rag-home", **settings.pop("engine", {}))
-    given = ServerSettings(engine=engine, port=0, **{"grace_s": 1.0, **settings})
+    given = ServerSettings(engine=engine, port=0, **{"grace_s": 1.0, "processes": 0, **settings})
     server = make_server(given)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -141,7 +141,9 @@ def _asking(service: Service) -> APIRouter:
                     else:
                         yield event({"text": piece}, "piece")
 
-        return EventStream(events(), streams=service.streams, last_words=last_words)
+        return EventStream(
+            events(), streams=service.streams, last_words=last_words, patience_s=service.patience_s
+        )
 
     return router
 

@@ -14,14 +14,17 @@ from rag.serve.errors import BadRequest, Forbidden, UnknownRepository
 from rag.serve.keys import Caller, Keyring, named_keys, read_keys
 from rag.serve.library import Library, Shelf
 from rag.serve.limits import Limiter
+from rag.serve.preparing import Preparing
 from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.streams import Streams
 from rag.serve.telemetry import Telemetry, log
 from rag.service import Dialog, Engine, aconverse
+from rag.settings import Settings
 from rag.types import Answer, Conversation
 
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 MOST_REPOSITORIES = 10
+_PATIENCE_S = 0.25
 
 
 class Service:
@@ -32,6 +35,7 @@ class Service:
         library: the repositories, by name.
         keyring: who may ask.
         limiter: how much at once.
+        preparing: searches and renders, in other processes when several ask at once.
         telemetry: what the operator sees.
         streams: those under way.
         lifespans: a door that needs something to run while the server does adds it here.
@@ -52,6 +56,7 @@ class Service:
         self.telemetry = Telemetry()
         self.telemetry.watch(self.library, self.limiter)
         self.streams = Streams()
+        self.preparing = Preparing(settings.processes if _children_can_prepare(settings.engine) else 0)
         self.lifespans: list[Lifespan] = []
         self._engines: dict[str, Engine] = {settings.engine.namespace: self.engine}
         self._generators: list[TextGenerator] = []
@@ -65,6 +70,7 @@ class Service:
             stack.callback(self.engine.close)
             await self.library.start()
             stack.push_async_callback(self.library.close)
+            stack.push_async_callback(self.preparing.close)
             for lifespan in self.lifespans:
                 await stack.enter_async_context(lifespan())
             yield
@@ -78,6 +84,11 @@ class Service:
                 known.__dict__[shared] = getattr(self.engine, shared)
             self._engines[caller.namespace] = known
         return known
+
+    @property
+    def patience_s(self) -> float | None:
+        """After which time a stream begins without a piece; None where a model may yet fail with a status."""
+        return None if self.settings.engine.has_model else _PATIENCE_S
 
     def stop(self) -> None:
         """Take no more questions; end the streams that still go on after the time of grace."""
@@ -161,7 +172,8 @@ class Service:
             with self.telemetry.question(
                 model=generator.model, conversation=conversation, repositories=names
             ) as asking:
-                async with aclosing(aconverse(dialog, question, generator)) as pieces:
+                answering = aconverse(dialog, question, generator, prepare=self.preparing.prepare)
+                async with aclosing(answering) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, Answer):
                             asking.answer = piece
@@ -184,3 +196,8 @@ class Service:
             yield generator
         finally:
             self._generators.append(generator)
+
+
+def _children_can_prepare(engine: Settings) -> bool:
+    """Whether another process sees the same conversations, and sends nothing to anyone."""
+    return engine.memory != "memory:" and not engine.embedder.startswith("openai:")

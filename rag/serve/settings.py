@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +53,8 @@ class ServerSettings:
     """Questions that may wait for their turn; one more is refused with 429."""
     threads: int = 4
     """Threads that search, render and store; more than a few cost more than they bring."""
+    processes: int = min(os.cpu_count() or 1, 4)
+    """Processes that search and render, started when questions come at once; 0 is this one alone."""
     body_timeout_s: float = 30.0
     wait_for_index_s: float = 5.0
     refresh_s: float = 5.0

@@ -19,6 +19,8 @@ from starlette.types import Receive, Scope, Send
 from rag.errors import RagError
 from rag.serve.errors import ServeError, ShuttingDown
 
+_COMMENT = b": working on it\n\n"
+
 LastWords = Callable[[RagError], bytes]
 T = TypeVar("T")
 
@@ -73,6 +75,7 @@ class EventStream(Response):
         last_words: an error as the last piece of this kind of stream.
         headers: more headers.
         media_type: of the stream.
+        patience_s: begin after this time without a piece, by a comment, which clients of events pass over.
     """
 
     media_type = "text/event-stream"
@@ -85,12 +88,14 @@ class EventStream(Response):
         last_words: LastWords,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
+        patience_s: float | None = None,
     ) -> None:
         super().__init__(headers=headers, media_type=media_type or self.media_type)
         del self.headers["content-length"]
         self.headers.setdefault("cache-control", "no-store")
         self.headers.setdefault("x-accel-buffering", "no")
         self._pieces, self._streams, self._last_words = pieces, streams, last_words
+        self._patience_s, self._begun = patience_s, False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the pieces until the source, the client or the server ends."""
@@ -99,33 +104,41 @@ class EventStream(Response):
             await _unless_gone(sending, receive)
 
     async def _send(self, send: Send) -> None:
-        begun = False
         last = b""
+        waiting = asyncio.create_task(self._begin_late(send))
         try:
             async for piece in self._pieces:
-                if not begun:
-                    await self._begin(send)
-                    begun = True
+                await self._begin(send)
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         except RagError as error:
-            if not begun:
+            if not self._begun:
                 raise
             last = self._last_words(error)
         except asyncio.CancelledError:
             if not self._streams.ending:
                 raise
             stopping = ShuttingDown("the server stops; ask again in a moment", retry_after_s=5)
-            if not begun:
+            if not self._begun:
                 raise stopping from None
             last = self._last_words(stopping)
         finally:
+            waiting.cancel()
             await self._pieces.aclose()
-        if not begun:
-            await self._begin(send)
+        await self._begin(send)
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
     async def _begin(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if not self._begun:
+            self._begun = True
+            start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            await send(start)
+
+    async def _begin_late(self, send: Send) -> None:
+        if self._patience_s is not None:
+            await asyncio.sleep(self._patience_s)
+            if not self._begun:
+                await self._begin(send)
+                await send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
 
 
 async def until_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:

@@ -22,7 +22,7 @@ import numpy as np
 from rag.database.store import Store
 from rag.errors import RagError
 from rag.evaluation.repositories import obtain
-from tests.benchmarks.bench import Bench, NotMeasured, show
+from tests.benchmarks.bench import Bench, NotMeasured, cpu_s, resident_mb, show
 from tests.benchmarks.indexing import DJANGO
 
 CLIENTS, STREAMS = 32, 200
@@ -123,14 +123,19 @@ def _questions(store: Store) -> list[str]:
     return [chosen.choice(forms).format(name) for name in chosen.sample(names, QUESTIONS)]
 
 
+def _family(pid: int) -> list[int]:
+    """A process and those it started that still run."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(each for child in children for each in _family(int(child)))]
+
+
 def _rss_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+    """Memory of the server and its children; pages that they share count for each."""
+    return sum(resident_mb(each) for each in _family(pid))
 
 
 def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(cpu_s(each) for each in _family(pid))
 
 
 def _deepwikis_way(store: Store, home: Path) -> float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import threading
 
 import pytest
+
+from rag.serve.streams import EventStream, Streams
 
 QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
 CHAT = {"model": "rag:sample", "messages": [{"role": "user", "content": QUESTION["question"]}]}
@@ -137,3 +140,26 @@ def test_chats_that_go_on_from_one_turn_at_once_do_not_mix(served):
         [turn.question for turn in served.service.engine.turns.turns(conversation)] for conversation in talks
     ]
     assert sorted(kept) == [[QUESTION["question"], f"And question {n}?"] for n in range(6)]
+
+
+def test_a_stream_that_takes_long_begins_before_its_first_piece():
+    async def run():
+        sent, commented = [], asyncio.Event()
+
+        async def pieces():
+            await commented.wait()
+            yield b"data: 1\n\n"
+
+        async def send(message):
+            sent.append(message)
+            if message.get("body"):
+                commented.set()
+
+        stream = EventStream(pieces(), streams=Streams(), last_words=lambda error: b"", patience_s=0)
+        await stream({}, asyncio.Event().wait, send)
+        return sent
+
+    start, *bodies = asyncio.run(run())
+    assert start["status"] == 200
+    assert [message["body"] for message in bodies] == [b": working on it\n\n", b"data: 1\n\n", b""]
+    assert [message["more_body"] for message in bodies] == [True, True, False]

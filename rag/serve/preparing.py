@@ -1,0 +1,250 @@
+"""Questions prepared in child processes, when several are asked at once.
+
+Searching and rendering are most of what a question takes, and Python does that for one question at a time
+in a process. A child opens the same stores and the same conversations; what it prepares is generated and
+remembered here. One question alone is prepared here, so children are started when a second one comes.
+
+A child reads jobs from its standard input and answers on its standard output, each a pickle behind its length
+in four bytes. It ends when its input does, so it never outlives the server. Where it fails, whatever the
+reason, the question is prepared here, and fails with its own error if it has to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import struct
+import sys
+from asyncio import to_thread
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from rag.database.store import delta_path
+from rag.errors import RagError
+from rag.serve.telemetry import log
+from rag.service import Dialog, Engine
+from rag.settings import Settings
+from rag.types import Checkout, Conversation, Prepared
+
+if TYPE_CHECKING:
+    from rag.service import Repository
+
+_LENGTH = struct.Struct(">I")
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Children share the processors among them; threads below numpy would only get in each other's way."""
+_ENGINES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A question, as a child gets it."""
+
+    settings: Settings
+    checkouts: tuple[Checkout, ...]
+    conversation: Conversation | None
+    question: str
+    standalone: str | None
+
+
+class Preparing:
+    """Prepares questions: one alone in a thread, several in at most `processes` children.
+
+    Attributes:
+        children: those that are ready.
+        done_by_children: how many questions they prepared.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self.children: set[Process] = set()
+        self.done_by_children = 0
+        self._most = processes
+        self._under_way = 0
+        self._starting: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[Prepared | None]] = set()
+        self._idle: list[Process] = []
+        self._waiting: deque[asyncio.Future[Process | None]] = deque()
+
+    async def prepare(self, dialog: Dialog, question: str, standalone: str | None) -> Prepared:
+        """The same as `dialog.prepare`."""
+        self._under_way += 1
+        try:
+            if self._under_way > 1 and (child := await self._free_child()):
+                asking = asyncio.create_task(self._ask(child, _job(dialog, question, standalone)))
+                self._asking.add(asking)
+                asking.add_done_callback(self._asking.discard)
+                # A child that was asked is listened to, also when nobody waits for it any more.
+                if prepared := await asyncio.shield(asking):
+                    self.done_by_children += 1
+                    return prepared
+            return await to_thread(dialog.prepare, question, standalone=standalone)
+        finally:
+            self._under_way -= 1
+
+    async def close(self) -> None:
+        """End the children."""
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        self._most = 0
+        for child in list(self.children):
+            await self._end(child)
+
+    async def _free_child(self) -> Process | None:
+        """A child that does nothing; None while there is none at all."""
+        if not self._idle and len(self.children) + len(self._starting) < self._most:
+            task = asyncio.create_task(self._start())
+            self._starting.add(task)
+            task.add_done_callback(self._starting.discard)
+        if self._idle or not self.children:
+            return self._idle.pop() if self._idle else None
+        waiting: asyncio.Future[Process | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled() and (child := waiting.result()):
+                self._free(child)
+            raise
+
+    async def _start(self) -> None:
+        paths = os.pathsep.join(path for path in sys.path if path)
+        environment = {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": paths}
+        command = (sys.executable, "-m", "rag.serve.preparing")
+        try:
+            child = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment)
+            assert child.stdout is not None
+            await child.stdout.readexactly(1)  # it has imported what it needs
+        except (OSError, asyncio.IncompleteReadError) as error:
+            log.warning("no process that prepares questions could be started (%s)", error)
+            self._most -= 1
+            return
+        self.children.add(child)
+        self._free(child)
+
+    async def _ask(self, child: Process, job: Job) -> Prepared | None:
+        assert child.stdin is not None and child.stdout is not None
+        try:
+            write(child.stdin, job)
+            (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
+            prepared = pickle.loads(await child.stdout.readexactly(length))
+        except (ConnectionError, asyncio.IncompleteReadError):
+            await self._end(child)
+            return None
+        self._free(child)
+        return prepared if isinstance(prepared, Prepared) else None
+
+    def _free(self, child: Process) -> None:
+        """A child has nothing to do: it is given to whoever waits longest."""
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(child)
+                return
+        self._idle.append(child)
+
+    async def _end(self, child: Process) -> None:
+        self.children.discard(child)
+        while self._waiting and not self.children:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+        with suppress(ProcessLookupError):
+            child.terminate()
+        await child.wait()
+        if child.stdin is not None:
+            child.stdin.close()
+
+
+def _job(dialog: Dialog, question: str, standalone: str | None) -> Job:
+    checkouts = tuple(repository.checkout for repository in dialog.repositories)
+    return Job(dialog.engine.settings, checkouts, dialog.conversation, question, standalone)
+
+
+def write(to: BinaryIO | asyncio.StreamWriter, value: object) -> None:
+    """Write a value behind its length."""
+    content = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    to.write(_LENGTH.pack(len(content)) + content)
+
+
+# ---------------------------------------------------------------- in the child
+
+
+class _Engines:
+    """Engines by their settings, which differ in the namespace, and the repositories they have open."""
+
+    def __init__(self) -> None:
+        self._known: dict[Settings, Engine] = {}
+        self._opened: dict[Checkout, tuple[object, Repository]] = {}
+
+    def engine(self, settings: Settings) -> Engine:
+        """The engine of these settings; all share one embedder and one counter."""
+        if (known := self._known.get(settings)) is not None:
+            return known
+        if len(self._known) >= _ENGINES:
+            for engine in self._known.values():
+                engine.close()
+            self._known.clear()
+            self._opened.clear()
+        made = Engine(settings)
+        if self._known:
+            first = next(iter(self._known.values()))
+            for shared in ("embedder", "counter"):
+                made.__dict__[shared] = getattr(first, shared)
+        self._known[settings] = made
+        return made
+
+    def repository(self, engine: Engine, checkout: Checkout) -> Repository:
+        """A repository as it lies on the disk now."""
+        path = engine.store_file(checkout.source)
+        state = [_seen(path), _seen(delta_path(path))]
+        found, repository = self._opened.get(checkout, (None, None))
+        if repository is None or found != state:
+            repository = engine.as_indexed(checkout)
+            self._opened = {checkout: (state, repository)} | {
+                other: opened for other, opened in self._opened.items() if other.source != checkout.source
+            }
+        return repository
+
+
+def _seen(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def main() -> None:
+    """Do jobs until the input ends."""
+    import rag.prompt.compose
+    import rag.retrieval.search  # noqa: F401 - imported before the first question
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and may let streams end first
+    asked, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr
+    answers.write(b"+")
+    answers.flush()
+    engines = _Engines()
+    while head := asked.read(_LENGTH.size):
+        job = pickle.loads(asked.read(_LENGTH.unpack(head)[0]))
+        write(answers, _prepared(engines, job))
+        answers.flush()
+
+
+def _prepared(engines: _Engines, job: Job) -> Prepared | None:
+    """The question prepared; None where that fails: the server then finds out why."""
+    try:
+        engine = engines.engine(job.settings)
+        repositories = [engines.repository(engine, checkout) for checkout in job.checkouts]
+        dialog = Dialog(engine, repositories, job.conversation)
+        return dialog.prepare(job.question, standalone=job.standalone)
+    except (RagError, OSError):
+        return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Questions that come at once are prepared in other processes, and answered as one alone is."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from live_server import Served
+
+from rag.answer.extract import ExtractiveGenerator
+from rag.errors import ConfigError
+from rag.serve.preparing import Preparing
+from rag.service import Dialog, Engine, converse
+from rag.settings import Settings
+from rag.types import Prepared, Source
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
+QUESTIONS = ("How are sessions signed?", "How is a password checked?", "Where are clicks counted?")
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    engine = Engine(Settings(home=tmp_path_factory.mktemp("home")))
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SAMPLE, tmp_path / "snip"))
+
+
+def dialog(engine: Engine, root: Path) -> Dialog:
+    return Dialog(engine, [engine.repository(Source(str(root)))])
+
+
+def said(prepared: Prepared) -> tuple[object, ...]:
+    return prepared.question, prepared.standalone_question, prepared.prompt, prepared.confidence
+
+
+def running(work: Callable[[Preparing], Awaitable[None]], processes: int = 1) -> None:
+    async def run() -> None:
+        preparing = Preparing(processes)
+        try:
+            await work(preparing)
+        finally:
+            await preparing.close()
+
+    asyncio.run(run())
+
+
+async def started(preparing: Preparing, one: Dialog) -> None:
+    """Ask until there are children."""
+    async with asyncio.timeout(60):
+        while not preparing.children:
+            await asyncio.gather(*(preparing.prepare(one, QUESTIONS[0], None) for _ in range(2)))
+
+
+def test_a_child_prepares_what_this_process_would(engine: Engine, root: Path) -> None:
+    one = dialog(engine, root)
+    list(converse(one, "How is the rate limited?", ExtractiveGenerator()))  # the conversation has a turn
+
+    async def work(preparing: Preparing) -> None:
+        await started(preparing, one)
+        asked = [*QUESTIONS, "And who calls it?"]
+        prepared = await asyncio.gather(*(preparing.prepare(one, question, None) for question in asked))
+        assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in asked]
+        assert preparing.done_by_children >= 3
+
+    running(work)
+
+
+def test_a_store_that_changed_is_opened_anew_and_errors_are_those_of_this_process(
+    engine: Engine, root: Path
+) -> None:
+    before = dialog(engine, root)
+
+    async def work(preparing: Preparing) -> None:
+        await started(preparing, before)
+        (root / "snip" / "tide.py").write_text("def tide_of(harbour):\n    return harbour.tide\n")
+        after = dialog(engine, root)
+        with pytest.raises(ConfigError):
+            await asyncio.gather(*(preparing.prepare(after, " ", None) for _ in range(2)))
+        twice = await asyncio.gather(*(preparing.prepare(after, "What is tide_of?", None) for _ in range(3)))
+        assert {each.hits[0].path for each in twice} == {"snip/tide.py"}
+
+    running(work)
+
+
+def test_a_child_that_dies_or_is_waited_for_no_more_costs_no_answer(engine: Engine, root: Path) -> None:
+    one = dialog(engine, root)
+
+    async def work(preparing: Preparing) -> None:
+        await started(preparing, one)
+        given_up = [asyncio.create_task(preparing.prepare(one, QUESTIONS[0], None)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for task in given_up:
+            task.cancel()
+        for child in preparing.children:
+            child.kill()
+        prepared = await asyncio.gather(*(preparing.prepare(one, question, None) for question in QUESTIONS))
+        assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in QUESTIONS]
+        await started(preparing, one)
+
+    running(work)
+
+
+def test_one_question_alone_starts_no_child(engine: Engine, root: Path) -> None:
+    one = dialog(engine, root)
+
+    async def work(preparing: Preparing) -> None:
+        for question in QUESTIONS:
+            await preparing.prepare(one, question, None)
+        assert not preparing.children
+        assert preparing.done_by_children == 0
+
+    running(work)
+
+
+def test_a_server_has_children_when_several_ask_and_stores_every_turn(serve: Callable[..., Served]) -> None:
+    served = serve(processes=1).ready()
+    preparing = served.service.preparing
+    asked = 0
+    with ThreadPoolExecutor(6) as clients:
+        while not preparing.done_by_children and asked < 3000:
+            bodies = [{"question": question, "repositories": ["sample"]} for question in QUESTIONS * 2]
+            replies = list(clients.map(lambda body: served.post("/api/ask", body), bodies))
+            assert [reply.status for reply in replies] == [200] * len(bodies)
+            assert {reply.json["answer"] for reply in replies} == {
+                reply.json["answer"] for reply in replies[:3]
+            }
+            asked += len(bodies)
+    assert preparing.done_by_children
+    conversations = served.service.engine.turns.conversations()
+    assert [conversation.turn_count for conversation in conversations] == [1] * asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import pytest
@@ -17,6 +18,7 @@ from examples import run_example
 
 import rag.adapters.agentscope
 from rag.adapters.agentscope import RagMemory
+from rag.errors import BackendMissing
 from rag.service import Engine
 from rag.settings import Settings
 
@@ -332,6 +334,11 @@ async def test_an_agent_compresses_and_goes_on_after_a_restart(tmp_path):
     third.memory = RagMemory()
     third.load_state_dict(state)
     assert await third.memory.size() == 8
+
+
+def test_the_middleware_of_agentscope_2_says_which_version_has_them():
+    with pytest.raises(BackendMissing, match=r"agentscope 2 .*'\.\[agentscope2\]'"):
+        importlib.import_module("rag.adapters.agentscope2")
 
 
 async def test_the_example_runs(tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import pytest
@@ -17,6 +18,7 @@ from examples import run_example
 
 import rag.adapters.agentscope2
 from rag.adapters.agentscope2 import KeptContext
+from rag.errors import BackendMissing
 
 
 class SayingModel(ChatModelBase):
@@ -187,6 +189,11 @@ async def test_of_a_message_cut_by_compression_only_the_rest_is_restored(lasting
     empty = Agent("helper", "Help.", SayingModel("z"), middlewares=[kept])
     await empty.reply(UserMsg("ann", "New?"))
     assert (empty.state.summary, len(empty.state.context)) == ("", 2)
+
+
+def test_the_memory_of_agentscope_1_says_which_versions_have_one():
+    with pytest.raises(BackendMissing, match=r"agentscope 1\.0\.12 to 1\.0\.21 .*'\.\[agentscope\]'"):
+        importlib.import_module("rag.adapters.agentscope")
 
 
 async def test_the_example_runs(tmp_path, monkeypatch, capsys):

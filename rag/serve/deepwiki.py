@@ -21,6 +21,7 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -34,11 +35,13 @@ from rag.serve.deepwiki_repos import is_served, name_of, ready, shelf_of
 from rag.serve.deepwiki_socket import answer_socket
 from rag.serve.errors import BadRequest, StillIndexing, Unauthorized, headers_of, status_of
 from rag.serve.library import Shelf
+from rag.serve.models import Error
 from rag.serve.service import Service
 from rag.serve.streams import EventStream, until_gone
 from rag.service import Repository
 
 _WAIT_FOR_FILES_S = 25.0
+_REFUSALS = (400, 401, 403, 404, 408, 409, 413, 422, 424, 429, 500, 501, 502, 503)
 Name = Annotated[str, Query(max_length=300)]
 
 
@@ -46,6 +49,7 @@ class _Route(APIRoute):
     """A route whose errors have the shape that deepwiki-open's frontend knows."""
 
     key = "detail"
+    refused: type[BaseModel] = shapes.Refused
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         inner = super().get_route_handler()
@@ -64,17 +68,21 @@ class _Route(APIRoute):
 
 class _FilesRoute(_Route):
     key = "error"
+    refused = shapes.FilesRefused
 
 
 def install(app: FastAPI, service: Service) -> None:
     """Add the routes."""
     cache = WikiCache(service.engine.settings.home / "deepwiki")
-    for router in (_chat(app, service), _menus(app, service), _wikis(service, cache), _files(service)):
+    for router in (_chat(app, service), _menus(service), _wikis(service, cache), _files(service)):
         app.include_router(router)
 
 
-def _router(route: type[APIRoute] = _Route) -> APIRouter:
-    return APIRouter(tags=["deepwiki-open"], route_class=route)
+def _router(route: type[_Route] = _Route) -> APIRouter:
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"model": route.refused | Error} for status in _REFUSALS
+    }
+    return APIRouter(tags=["deepwiki-open"], route_class=route, responses=responses)
 
 
 def _chat(app: FastAPI, service: Service) -> APIRouter:
@@ -117,24 +125,9 @@ def _last_words(error: RagError) -> bytes:
     return f"\n\nError: {' '.join(str(error).split())}".encode("utf-8", "replace")
 
 
-def _menus(app: FastAPI, service: Service) -> APIRouter:
+def _menus(service: Service) -> APIRouter:
     router = _router()
     settings = service.settings
-
-    @router.get("/")
-    async def root() -> dict[str, Any]:
-        """What there is."""
-        listed = sorted(
-            f"{method} {route.path}"
-            for route in app.routes
-            if isinstance(route, APIRoute)
-            for method in route.methods or ()
-        )
-        groups: dict[str, list[str]] = {}
-        for endpoint in listed:
-            first = endpoint.partition(" /")[2].partition("/")[0].capitalize() or "Root"
-            groups.setdefault(first, []).append(endpoint)
-        return {"message": "Welcome to Streaming API", "version": app.version, "endpoints": groups}
 
     @router.get("/models/config")
     async def models() -> shapes.ModelConfig:
@@ -214,7 +207,11 @@ def _wikis(service: Service, cache: WikiCache) -> APIRouter:
         kept = await to_thread(cache.projects, caller.namespace)
         return [project for name, project in kept if is_served(library, name)]
 
-    @router.post("/export/wiki", response_class=Response)
+    @router.post(
+        "/export/wiki",
+        response_class=Response,
+        responses={200: {"content": {"text/markdown": {}, "application/json": {}}}},
+    )
     async def export(asked: shapes.ExportRequest) -> Response:
         """Pages as one file."""
         await name_of(library, asked.repo_url)

@@ -1,11 +1,17 @@
-"""`/health` as deepwiki-open's containers ask for it. `/ready` says what ours does."""
+"""`/health` and `/` as deepwiki-open answers programs; they stand before ours.
+
+`/ready` says what our `/health` does, and a browser gets our page at `/`.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.routing import Match
+from starlette.types import Scope
 
 from rag.serve.service import Service
 
@@ -21,10 +27,40 @@ class DeepWikiHealth(BaseModel):
     version: str
 
 
+class Welcome(BaseModel):
+    """What there is, by the first part of its path."""
+
+    message: str = "Welcome to Streaming API"
+    version: str
+    endpoints: dict[str, list[str]]
+
+
+class _ForPrograms(APIRoute):
+    """A route that is not there for who wants a page."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        accepts = dict(scope.get("headers") or ()).get(b"accept", b"")
+        return (Match.NONE, {}) if b"text/html" in accepts else super().matches(scope)
+
+
 def install(app: FastAPI, service: Service) -> None:
-    """Add the route; it stands before ours."""
+    """Add the routes."""
 
     @app.get("/health", tags=["deepwiki-open"])
     async def healthy() -> DeepWikiHealth:
         """Whether the server is alive. Needs no key."""
         return DeepWikiHealth(timestamp=datetime.now(UTC).isoformat(), version=app.version)
+
+    async def welcome() -> Welcome:
+        return Welcome(version=app.version, endpoints=_endpoints(app))
+
+    app.router.routes.append(_ForPrograms("/", welcome, methods=["GET"], include_in_schema=False))
+
+
+def _endpoints(app: FastAPI) -> dict[str, list[str]]:
+    """Each route as `GET /path`."""
+    groups: dict[str, list[str]] = {}
+    for path, methods in app.openapi()["paths"].items():
+        group = path.strip("/").partition("/")[0].capitalize() or "Root"
+        groups.setdefault(group, []).extend(f"{method.upper()} {path}" for method in methods)
+    return {group: sorted(listed) for group, listed in groups.items()}

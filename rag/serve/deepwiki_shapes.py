@@ -27,7 +27,7 @@ class ChatRequest(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    "repo_url": "/srv/repositories/sample",
+                    "repo_url": "sample",
                     "type": "local",
                     "messages": [{"role": "user", "content": "Where is a token checked?"}],
                 }
@@ -82,6 +82,9 @@ class WikiStructure(BaseModel):
 class RepoInfo(BaseModel):
     """Which repository a wiki is of. A token is never given back, nor kept."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"owner": "local", "repo": "sample", "type": "github"}]}
+    )
     owner: str
     repo: str
     type: str
@@ -127,6 +130,9 @@ class ProcessedProject(BaseModel):
 class ExportRequest(BaseModel):
     """Pages that are to become one file."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"repo_url": "sample", "pages": [], "format": "markdown"}]}
+    )
     repo_url: str
     pages: list[WikiPage]
     format: Literal["markdown", "json"]
@@ -191,6 +197,18 @@ class Done(BaseModel):
     """What was done."""
 
     message: str
+
+
+class Refused(BaseModel):
+    """What an error says, but for those that the server's gate tells in the shape of all others."""
+
+    detail: str
+
+
+class FilesRefused(BaseModel):
+    """The same for the files of a repository."""
+
+    error: str
 
 
 LANGUAGES = LanguageConfig(

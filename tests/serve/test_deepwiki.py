@@ -231,7 +231,10 @@ def test_the_menus_have_the_shapes_the_frontend_reads(deepwiki):
     health = deepwiki.get("/health").json
     assert health["status"] == "healthy"
     assert {"timestamp", "service"} <= set(health)
-    assert deepwiki.get("/").status == 200
+    welcome = deepwiki.get("/").json
+    assert set(welcome) == {"message", "version", "endpoints"}
+    assert "POST /chat/completions/stream" in welcome["endpoints"]["Chat"]
+    assert b"<title>rag</title>" in deepwiki.get("/", headers={"Accept": "text/html"}).body
     assert deepwiki.get("/ready").json["status"] == "ok"
 
 

@@ -111,7 +111,9 @@ class Gate:
         if not self._any_host and _without_port(host) not in self._hosts and host not in self._hosts:
             raise Forbidden("this server is not called by that name; it may be added with --public-host")
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
-        if origin and urlsplit(origin).netloc != host and origin not in self._origins:
+        # A frame without an origin, such as the page's own for diagrams, loads files that are everybody's.
+        harmless = origin == "null" and scope.get("method") == "GET" and self._is_public(scope["path"])
+        if origin and urlsplit(origin).netloc != host and origin not in self._origins and not harmless:
             raise Forbidden("a page of another origin may not call this server; allow it with --origin")
         state = scope.setdefault("state", {})
         preflight = scope["type"] == "http" and scope["method"] == "OPTIONS" and bool(origin)

@@ -86,6 +86,14 @@ def test_the_frame_of_diagrams_has_no_origin_and_no_network(served):
     assert served.get("/").headers["x-frame-options"] == "DENY"
 
 
+def test_a_frame_without_an_origin_loads_public_files_and_nothing_else(served):
+    path = linked(served.get("/").body.decode())[0]
+    assert served.get(path, headers={"Origin": "null"}).status == 200
+    assert served.get("/api/repositories", headers={"Origin": "null"}).status == 403
+    assert served.post("/api/ask", {"question": "Why?"}, headers={"Origin": "null"}).status == 403
+    assert served.get(path, headers={"Origin": "http://elsewhere.example"}).status == 403
+
+
 def test_every_file_that_the_page_names_is_there_and_lasts(served):
     files = linked(served.get("/").body.decode())
     assert len(files) > 5

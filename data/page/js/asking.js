@@ -4,7 +4,9 @@ import { api } from "./api.js";
 import { announce, byId } from "./dom.js";
 import { state, tell } from "./state.js";
 
+/** Between drawings of an answer under way; a long one that takes long to draw is drawn more seldom. */
 const REDRAW_MS = 60;
+const REDRAW_SHARE = 4;
 let keys = 0;
 
 /** A turn as the page holds it, from what the server tells of a stored one. */
@@ -52,14 +54,15 @@ export async function ask(question) {
 async function receive(turn) {
   const { conversation, repository, asking } = state;
   const body = { question: turn.question, ...(conversation ? { conversation: conversation.id } : { repositories: [repository] }) };
-  let drawn = 0;
+  let next = 0;
   for await (const [name, data] of api.ask(body, asking.signal)) {
     if (name === "piece") {
       turn.answer += data.text;
-      if (performance.now() - drawn > REDRAW_MS) {
-        drawn = performance.now();
-        tell("turn", turn);
-      }
+      const began = performance.now();
+      if (began < next) continue;
+      tell("turn", turn);
+      const now = performance.now();
+      next = now + Math.max(REDRAW_MS, REDRAW_SHARE * (now - began));
     } else if (name === "answer") {
       finish(turn, data);
     } else if (name === "error") {

@@ -7,6 +7,8 @@ import { currentRepository, on, state } from "./state.js";
 const MOST_PX = 220;
 let field;
 let button;
+/** Whether a question was sent off before the repositories were known: it goes out when they are. */
+let early = false;
 
 export function startComposer() {
   field = h("textarea", { id: "question", rows: "1", placeholder: "Ask about the code", "aria-label": "Question", enterkeyhint: "send", autocomplete: "off", oninput: fit, onkeydown: typed });
@@ -15,7 +17,10 @@ export function startComposer() {
     h("div", { class: "composer" }, field, button),
     h("p", { class: "fine hint" }, h("kbd", {}, "Enter"), " asks, ", h("kbd", {}, "Shift Enter"), " makes a new line, ", h("kbd", {}, "?"), " shows all keys"));
   on("asking", draw);
-  on("repositories", draw);
+  on("repositories", () => {
+    draw();
+    if (early && state.repository) pressed();
+  });
   draw();
 }
 
@@ -48,7 +53,8 @@ function pressed() {
     return;
   }
   const question = field.value;
-  if (!question.trim() || !state.repository) return;
+  early = !state.repository;
+  if (!question.trim() || early) return;
   field.value = "";
   fit();
   ask(question);

@@ -23,9 +23,9 @@ addEventListener("message", ({ source, data }) => {
   waiting.delete(key);
 });
 
-/** A frame that hangs is given up: the next diagram begins a new one. */
-function giveUp(id) {
-  waiting.get(id)?.({ error: "it takes too long" });
+/** A frame that hangs is given up, with all that waits for it: the next diagram begins a new one. */
+function giveUp() {
+  waiting.forEach((tell) => tell({ error: "it takes too long" }));
   waiting.clear();
   frame?.remove();
   frame = null;
@@ -34,7 +34,7 @@ function giveUp(id) {
 async function drawn(text) {
   if (!frame) start();
   const id = ++last;
-  const timer = setTimeout(() => giveUp(id), PATIENCE_MS);
+  const timer = setTimeout(giveUp, PATIENCE_MS);
   try {
     const answer = new Promise((resolve) => waiting.set(id, resolve));
     await Promise.race([ready, answer]);

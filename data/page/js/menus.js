@@ -20,7 +20,7 @@ export function openMenu(button, entries) {
   if (again) return;
   const menu = h("div", { class: "menu", role: "menu", onkeydown: walk },
     entries.map(([drawing, label, act, kind]) => h("button", { type: "button", role: "menuitem", class: kind, onclick: () => { closeMenu(); act(); } }, icon(drawing), label)));
-  document.body.append(menu);
+  (button.closest("nav, header, main, aside") ?? document.body).append(menu);
   const at = button.getBoundingClientRect();
   menu.style.left = `${Math.max(8, Math.min(at.right - menu.offsetWidth, innerWidth - menu.offsetWidth - 8))}px`;
   menu.style.top = `${Math.min(at.bottom + 4, innerHeight - menu.offsetHeight - 8)}px`;

@@ -27,11 +27,7 @@ export const panelIsOpen = () => open !== null;
 
 /** Show a tab; a `quiet` one takes no focus. */
 export function openPanel(name, { quiet = false } = {}) {
-  if (!open) before = document.activeElement;
-  open = name;
-  const panel = byId("panel");
-  panel.hidden = false;
-  byId("app").dataset.panel = name;
+  const panel = shown(name, quiet);
   const body = h("div", { class: "panel-body", id: "panel-body", role: "tabpanel", tabindex: "0", "aria-labelledby": `tab-${name}` });
   panel.replaceChildren(tabs(), body);
   TABS.find(([one]) => one === name)[3](body);
@@ -40,19 +36,25 @@ export function openPanel(name, { quiet = false } = {}) {
 
 /** Fill the panel with something of its own, such as a file. */
 export function fillPanel(name, ...content) {
-  if (!open) before = document.activeElement;
-  open = name;
+  shown(name).replaceChildren(...content);
+}
+
+function shown(name, quiet = false) {
   const panel = byId("panel");
+  if (!quiet && !panel.contains(document.activeElement)) before = document.activeElement;
+  open = name;
   panel.hidden = false;
   byId("app").dataset.panel = name;
-  panel.replaceChildren(...content);
+  return panel;
 }
 
 export function closePanel() {
   open = null;
   byId("panel").hidden = true;
+  byId("panel").replaceChildren();
   delete byId("app").dataset.panel;
-  if (before?.isConnected) before.focus();
+  if (before?.isConnected) before.focus({ preventScroll: true });
+  before = null;
 }
 
 export function togglePanel(name) {

@@ -69,10 +69,10 @@ function draw() {
   const one = currentRepository();
   picker.replaceChildren(
     h("span", { class: `light ${one ? light(one) : "failed"}`, "aria-hidden": "true" }),
-    h("b", {}, one?.name ?? "No repository"),
+    h("span", { class: "unseen" }, "Repository: "),
+    h("b", {}, one?.name ?? "none"),
     h("span", { class: "picker-about" }, one ? summary(one) : ""),
     icon("down"));
-  picker.setAttribute("aria-label", `Repository: ${one?.name ?? "none"}. ${one ? summary(one) : ""}`);
   picker.parentElement.querySelector(".top-progress")?.remove();
   if (one?.job.running) picker.parentElement.append(bar(one, "top-progress"));
   if (!popup.hidden) drawPopup();

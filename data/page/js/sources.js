@@ -1,7 +1,7 @@
 // The sources of the chosen turn, each with its first lines.
 
 import { api } from "./api.js";
-import { h, place } from "./dom.js";
+import { h } from "./dom.js";
 import { highlighted } from "./highlight.js";
 import { selectedTurn, servedName } from "./state.js";
 import { openCited } from "./thread.js";
@@ -35,8 +35,9 @@ function card(cited, turn, preview) {
   const check = turn.check?.checks.find((one) => one.n === cited.n);
   const slash = cited.path.lastIndexOf("/") + 1;
   const code = h("pre", { class: "preview", "aria-hidden": "true" });
-  const element = h("button", { type: "button", class: `source ${check?.state ?? ""}`, onclick: () => openCited(turn, cited), "aria-label": `Open source ${cited.n}, ${place(cited)}` },
+  const element = h("button", { type: "button", class: `source ${check?.state ?? ""}`, onclick: () => openCited(turn, cited) },
     h("span", { class: "source-head" },
+      h("span", { class: "unseen" }, "Open source "),
       h("b", { class: "source-n" }, String(cited.n)),
       h("span", { class: "source-path" }, h("span", { class: "folder" }, cited.path.slice(0, slash)), h("span", {}, cited.path.slice(slash)), h("span", { class: "lines" }, `:${cited.start}–${cited.end}`))),
     h("span", { class: "source-about" },

@@ -1,0 +1,508 @@
+"""The web page in a real browser: what a reader sees and does, and what never runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_server import SAMPLE, Served, serving
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    expect,
+    sync_playwright,
+)
+
+from rag.testing.provider_server import ProviderServer
+from rag.types import Source
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `apt-get install chromium`")
+
+AXE = (Path(__file__).parent / "vendor" / "axe-core-4.14.1.min.js").read_text(encoding="utf-8")
+PATIENCE_MS = 20_000
+expect.set_options(timeout=PATIENCE_MS)
+SIGNED = "How are sessions signed?"
+EXPIRE = "And when do they expire?"
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Open]:
+    """Open a server's page; at the end nothing may have failed in it, nor asked another server."""
+    contexts: list[BrowserContext] = []
+    wrong: list[str] = []
+
+    def opened(served: Served, path: str = "/", **options: Any) -> Page:
+        context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}, **options})
+        context.set_default_timeout(PATIENCE_MS)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}"))
+        page.on(
+            "console", lambda said: wrong.append(f"{said.location} {said.text}") if _is_wrong(said) else None
+        )
+        page.on(
+            "request", lambda request: wrong.append(request.url) if _is_foreign(request.url, served) else None
+        )
+        page.goto(served.url + path)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not wrong
+
+
+def _is_wrong(said: ConsoleMessage) -> bool:
+    answered = said.text.startswith("Failed to load resource: the server responded")
+    # In the frame of diagrams mermaid makes elements of labels: there the policy stops their handlers.
+    stopped = "mermaid.min.js" in said.location["url"] and "has been blocked" in said.text
+    return said.type == "error" and not answered and not stopped
+
+
+def _is_foreign(url: str, served: Served) -> bool:
+    return not url.startswith((served.url, "blob:", "data:"))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server whose answers are written by a model's service, which is `served.provider`."""
+    home = tmp_path_factory.mktemp("written")
+    root = home / "snip"
+    shutil.copytree(SAMPLE, root, ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "hostile.md").write_text(HOSTILE)
+    (root / "hostile.html").write_text(HOSTILE)
+    with ProviderServer() as provider:
+        engine = {"base_url": provider.base_url, "model": "m", "api_key": "k", "gate": False}
+        with serving(home, repositories=(("snip", Source(str(root))),), engine=engine) as served:
+            served.provider = provider  # type: ignore[attr-defined]
+            yield served.ready()
+
+
+@pytest.fixture
+def provider(written: Served) -> ProviderServer:
+    told: ProviderServer = written.provider  # type: ignore[attr-defined]
+    told.behaviours[:] = ["good"]
+    told.requests.clear()
+    told.client_left.clear()
+    return told
+
+
+def ask(page: Page, question: str) -> Locator:
+    """Ask, and give the turn when it is done."""
+    page.get_by_label("Question", exact=True).fill(question)
+    page.keyboard.press("Enter")
+    turn = page.locator("article.turn").last
+    expect(turn.get_by_role("heading", name=question)).to_be_visible()
+    expect(turn).to_have_class(re.compile(r"\b(done|failed)\b"), timeout=PATIENCE_MS)
+    return turn
+
+
+# ---------------------------------------------------------------- asking
+
+
+def test_an_answer_comes_with_its_sources_beside_it(served, visit):
+    page = visit(served)
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    turn = ask(page, SIGNED)
+    expect(turn.locator(".answer")).to_contain_text("sign_session")
+    expect(turn.locator(".answer pre .hljs-keyword").first).to_have_text("def")
+    panel = page.get_by_label("Evidence", exact=True)
+    expect(panel.get_by_role("tab", name="Sources")).to_have_attribute("aria-selected", "true")
+    source = panel.get_by_role("button", name=re.compile(r"^Open source 1\b"))
+    expect(source.locator("pre")).to_contain_text("def sign_session")
+
+
+def test_a_source_opens_at_its_lines(served, visit):
+    page = visit(served)
+    turn = ask(page, SIGNED)
+    cited = turn.get_by_role("button", name="Source 1, snip/sessions.py")
+    first, last = map(int, re.findall(r"\d+", cited.first.get_attribute("title") or "")[-2:])
+    cited.first.click()
+    lines = page.locator(".lines-list li")
+    text = (SAMPLE / "snip" / "sessions.py").read_text().splitlines()
+    expect(lines).to_have_count(len(text))
+    assert [line.text_content() for line in lines.all()] == text
+    assert page.locator(".lit").evaluate_all("all => all.map((one) => Number(one.dataset.n))") == list(
+        range(first, last + 1)
+    )
+    expect(page.locator(f"#L{first}")).to_be_in_viewport()
+    page.get_by_role("button", name="Back to the sources").click()
+    expect(page.get_by_role("tab", name="Sources")).to_be_visible()
+
+
+def test_the_viewer_has_an_address_of_its_own(served, visit):
+    found = served.post("/api/search", {"question": SIGNED, "repositories": ["sample"], "k": 1}).json["hits"][
+        0
+    ]
+    page = visit(served, found["url"].removeprefix(served.url))
+    expect(page.locator(f"#L{found['start']}")).to_be_in_viewport()
+    expect(page.locator(f"#L{found['start']}")).to_have_class("lit")
+    assert page.title().startswith("sessions.py")
+
+
+def test_pieces_are_shown_as_they_come_and_stop_keeps_nothing(written, provider, visit):
+    provider.behaviours[:] = ["endless"]
+    page = visit(written)
+    page.get_by_label("Question", exact=True).fill(SIGNED)
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn.writing .answer")).not_to_be_empty()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator(".turn.stopped")).to_contain_text("Nothing of it was kept")
+    assert provider.client_left.wait(20)
+    provider.behaviours[:] = ["good"]
+    page.locator(".turn.stopped").get_by_role("button", name="Ask again").click()
+    expect(page.locator(".turn.done")).to_have_count(1)
+
+
+def test_an_error_is_told_and_can_be_tried_again(written, provider, visit):
+    provider.behaviours[:] = ["unauthorized"]
+    page = visit(written)
+    turn = ask(page, SIGNED)
+    expect(turn.get_by_role("alert")).to_be_visible()
+    expect(turn.get_by_role("button", name="Ask again")).to_be_visible()
+
+
+# ---------------------------------------------------------------- conversations
+
+
+def test_conversations_are_kept_searched_renamed_forked_exported_and_deleted(served, visit):
+    page = visit(served)
+    ask(page, "Where is a zebra rate limited?")
+    ask(page, EXPIRE)
+    side = page.get_by_role("navigation", name="Conversations")
+    current = side.locator("li.current")
+    expect(current).to_contain_text("2 turns")
+
+    side.get_by_label("Search conversations").fill("zebra")
+    expect(side.locator("li")).to_have_count(1)
+    side.get_by_label("Search conversations").fill("")
+
+    current.get_by_role("button", name="More about").click()
+    page.get_by_role("menuitem", name="Rename").click()
+    page.get_by_label("Name", exact=True).fill("limits")
+    page.keyboard.press("Enter")
+    expect(current).to_contain_text("limits")
+
+    page.locator("article.turn").first.hover()
+    page.locator("article.turn").first.get_by_role("button", name="Fork the conversation here").click()
+    expect(page.locator("article.turn")).to_have_count(1)
+    expect(current).to_contain_text("fork")
+
+    current.get_by_role("button", name="More about").click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Export").click()
+    assert len(Path(download.value.path()).read_text().splitlines()) == 2
+
+    address = page.url
+    current.get_by_role("button", name="More about").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    assert served.get(f"/api/conversations/{address.split('#c=')[1]}").status == 404
+
+
+def test_a_conversation_goes_on_after_a_reload(served, visit):
+    page = visit(served)
+    ask(page, SIGNED)
+    page.wait_for_url(re.compile("#c="))
+    page.reload()
+    expect(page.get_by_role("heading", name=SIGNED)).to_be_visible()
+    ask(page, EXPIRE)
+    page.reload()
+    expect(page.locator("article.turn")).to_have_count(2)
+
+
+def test_a_stale_answer_says_so_and_is_asked_again(serve, visit):
+    served = serve(refresh_s=0.0).ready()
+    page = visit(served)
+    ask(page, SIGNED)
+    page.wait_for_url(re.compile("#c="))
+    page.reload()
+    expect(page.locator(".badge")).to_contain_text("Still true")
+    file = Path(served.settings.repositories[0][1].location) / "snip" / "sessions.py"
+    file.write_text(
+        re.sub(r"(?s)    def sign_session.*?\n\n", "    sign_session = None\n\n", file.read_text())
+    )
+    page.locator(".turn").hover()
+    page.get_by_role("button", name="Re-check").click()
+    badge = page.locator(".badge")
+    expect(badge).to_contain_text("May be out of date")
+    expect(page.locator(".cite.changed, .cite.gone").first).to_be_visible()
+    badge.get_by_role("button", name="Ask again").click()
+    expect(page.locator("article.turn.done")).to_have_count(2)
+
+
+# ---------------------------------------------------------------- the panel
+
+
+def test_the_trace_shows_what_each_signal_gave(served, visit):
+    page = visit(served)
+    ask(page, SIGNED)
+    page.get_by_role("tab", name="Trace").click()
+    rows = page.locator(".ranked")
+    expect(rows.first).to_contain_text("snip/sessions.py")
+    assert float(rows.first.locator(".ranked-score").inner_text()) > 0
+    expect(rows.first.locator(".bar")).to_have_attribute("aria-label", re.compile(r"lexical \d"))
+    found = rows.count()
+    page.wait_for_url(re.compile("#c="))
+    page.reload()
+    expect(page.get_by_role("heading", name=SIGNED)).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("t")
+    expect(page.get_by_role("heading", name="What is found today")).to_be_visible()
+    expect(rows).to_have_count(found)
+
+
+def test_the_map_lights_what_the_answer_rests_on(served, visit):
+    page = visit(served)
+    ask(page, SIGNED)
+    page.get_by_role("tab", name="Map").click()
+    drawing = page.get_by_role("img", name=re.compile("Map of sample"))
+    expect(drawing).to_be_visible()
+    first = page.locator(".lit-list button").first
+    expect(first).to_contain_text("snip/sessions.py")
+    expect(page.locator(".map-legend li").first).to_have_text("snip")
+    assert drawing.evaluate(
+        "one => new Set(one.getContext('2d').getImageData(0, 0, one.width, one.height).data).size > 20"
+    )
+    first.click()
+    expect(page.locator(".lit").first).to_be_visible()
+
+
+def test_a_repository_is_indexed_again_from_the_page(served, visit):
+    page = visit(served)
+    page.get_by_role("button", name=re.compile("^Repository: sample")).click()
+    popup = page.get_by_role("dialog", name="Repositories")
+    jobs = served.service.library.shelf("sample").jobs
+    popup.get_by_role("button", name="Index sample again").click()
+    served.wait_until(lambda: served.service.library.shelf("sample").jobs == jobs + 1)
+    expect(popup.get_by_role("button", name="Index sample again")).to_be_visible()
+    expect(popup).to_contain_text("files")
+
+
+def test_keys_do_what_the_list_of_keys_says(served, visit):
+    page = visit(served)
+    ask(page, SIGNED)
+    ask(page, EXPIRE)
+    page.keyboard.press("Escape")
+    selected = page.locator(".turn.selected")
+    page.keyboard.press("k")
+    expect(selected).to_contain_text(SIGNED)
+    page.keyboard.press("j")
+    expect(selected).to_contain_text(EXPIRE)
+    page.keyboard.press("o")
+    expect(page.locator(".lit").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".lit")).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Question", exact=True)).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+
+
+def test_a_key_is_asked_for_and_stays_out_of_every_address(serve, visit):
+    served = serve(keys=("the-key-of-this-test",)).ready()
+    page = visit(served)
+    addresses: list[str] = []
+    page.on("request", lambda request: addresses.append(request.url))
+    page.get_by_label("Key", exact=True).fill("a wrong one")
+    page.keyboard.press("Enter")
+    page.get_by_label("Key", exact=True).fill("the-key-of-this-test")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    ask(page, SIGNED)
+    assert addresses and not [url for url in addresses if "the-key" in url]
+    assert "the-key" not in page.evaluate("JSON.stringify([localStorage, document.cookie, location.href])")
+    page.wait_for_url(re.compile("#c="))
+    page.reload()
+    expect(page.get_by_role("heading", name=SIGNED)).to_be_visible()
+
+
+# ---------------------------------------------------------------- what never runs
+
+# Every trap leaves a trace in a window, in the title, or at the provider's server.
+RUN = "top.ran=1;parent.ran=1;ran=1;document.title='ran';new Image().src='BEACON/ran';fetch('BEACON/ran')"
+HOSTILE = (Path(__file__).parent / "hostile.md").read_text(encoding="utf-8").replace("RUN", RUN)
+
+
+@pytest.fixture
+def hostile(provider: ProviderServer) -> str:
+    """The text, its traps set to be seen by the provider's server."""
+    beacon = provider.base_url.removesuffix("/v1")
+    return HOSTILE.replace("BEACON", beacon)
+
+
+ACTIVE = """() => {
+  const names = ["SCRIPT", "STYLE", "IFRAME", "FORM", "INPUT", "META", "BASE", "LINK", "OBJECT", "svg"];
+  const acts = (a) => a.name.startsWith("on") || /^\\s*(javascript|data|vbscript):/i.test(a.value);
+  return [...document.querySelectorAll(".answer *:not(.icon), .panel *:not(.icon)")]
+    .filter((one) => names.includes(one.tagName) || [...one.attributes].some(acts))
+    .map((one) => one.outerHTML);
+}"""
+
+
+def assert_nothing_ran(page: Page, provider: ProviderServer) -> None:
+    for frame in page.frames:
+        assert frame.evaluate("typeof window.ran") == "undefined", frame.url
+    assert page.title() != "ran"
+    assert not [request.path for request in provider.requests if "ran" in request.path]
+    assert page.locator("#thread").count() == 1
+    assert not page.evaluate(ACTIVE)
+
+
+def test_nothing_in_an_answer_runs(written, provider, hostile, visit):
+    provider.answers[:] = [hostile]
+    page = visit(written)
+    turn = ask(page, "Show me something hostile")
+    expect(turn.locator("figure.diagram, .diagram-error")).to_have_count(2)
+    for link in turn.locator(".answer a").all():
+        assert re.match(r"https?:|mailto:", link.get_attribute("href") or "")
+        assert link.get_attribute("rel") == "noopener noreferrer nofollow"
+    turn.locator(".answer").click(position={"x": 5, "y": 5})
+    turn.locator(".answer table").hover()
+    expect(turn.locator(".answer")).to_contain_text("<script>")  # it is shown, as the text that it is
+    assert_nothing_ran(page, provider)
+    page.wait_for_url(re.compile("#c="))
+    page.reload()  # the title in the list, the question, and the answer as it was stored
+    expect(page.locator(".turn.done figure.diagram, .turn.done .diagram-error")).to_have_count(2)
+    assert_nothing_ran(page, provider)
+
+
+@pytest.mark.parametrize("path", ["hostile.md", "hostile.html"])
+def test_nothing_in_a_file_runs(written, provider, visit, path):
+    page = visit(written, f"/repos/snip/view?path={path}#L2-L3")
+    expect(page.locator("#L2")).to_contain_text("<script>")
+    assert_nothing_ran(page, provider)
+
+
+def test_nothing_in_a_question_a_name_or_an_address_runs(written, provider, hostile, visit):
+    trap = f'"><img src=x onerror="{RUN}">'
+    page = visit(written)
+    provider.answers[:] = ["Fine [1]."]
+    ask(page, trap)
+    conversation = page.url
+    page.wait_for_url(re.compile("#c="))
+    conversation = page.url.split("#c=")[1]
+    renamed = written.request("PATCH", f"/api/conversations/{conversation}", {"name": trap})
+    assert renamed.status == 200
+    page.goto(f"{written.url}/repos/snip/view?path={trap}#L1-L2")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_text(trap).first).to_be_visible()
+    assert_nothing_ran(page, provider)
+
+
+def test_a_diagram_is_drawn_as_a_picture(written, provider, visit):
+    provider.answers[:] = ["```mermaid\ngraph TD\n  A[Request] --> B[Session]\n```\n\nSo it is [1]."]
+    page = visit(written)
+    turn = ask(page, "Draw it")
+    picture = turn.locator("figure.diagram img")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("one => one.naturalWidth") > 50
+    assert (picture.get_attribute("src") or "").startswith("blob:")
+    assert turn.locator("svg:not(.icon)").count() == 0
+
+
+def test_a_diagram_that_cannot_be_drawn_is_shown_as_text(written, provider, visit):
+    provider.answers[:] = ["```mermaid\nthis is no diagram\n```\n"]
+    turn = ask(visit(written), "Draw it")
+    expect(turn.locator(".diagram-error")).to_be_visible()
+    expect(turn.locator("pre")).to_contain_text("this is no diagram")
+
+
+# ---------------------------------------------------------------- for everybody
+
+
+def serious(page: Page) -> list[str]:
+    """What axe finds, at every level, as lines."""
+    if not page.evaluate("typeof window.axe !== 'undefined'"):
+        page.evaluate(AXE)
+    page.evaluate(
+        "Promise.all(document.getAnimations().map((one) => one.finished.catch(() => {})).slice(0, 0))"
+    )
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{one['impact']} {one['id']}: {json.dumps([node['html'][:160] for node in one['nodes'][:3]])}"
+        for one in found["violations"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(served, visit, scheme):
+    page = visit(served, color_scheme=scheme, reduced_motion="reduce")
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    assert not serious(page)
+    ask(page, SIGNED)
+    expect(page.locator(".source pre").first).to_contain_text("def")
+    assert not serious(page)
+    for tab, shown in (("Trace", ".ranked"), ("Map", ".lit-list li")):
+        page.get_by_role("tab", name=tab).click()
+        expect(page.locator(shown).first).to_be_visible()
+        assert not serious(page), tab
+    page.locator(".lit-list button").first.click()
+    expect(page.locator(".lit").first).to_be_visible()
+    assert not serious(page)
+    page.get_by_role("button", name=re.compile("^Repository")).click()
+    assert not serious(page)
+    page.keyboard.press("Escape")
+    page.locator("li.current").get_by_role("button", name="More about").click()
+    assert not serious(page)
+    page.get_by_role("menuitem", name="Rename").click()
+    assert not serious(page)
+
+
+def test_a_phone_shows_one_thing_at_a_time(served, visit):
+    page = visit(served, viewport={"width": 360, "height": 740}, has_touch=True, reduced_motion="reduce")
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    assert not serious(page)
+    turn = ask(page, SIGNED)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    expect(page.get_by_label("Evidence", exact=True)).to_be_hidden()
+    turn.get_by_role("button", name="Source 1").first.click()
+    panel = page.get_by_label("Evidence", exact=True)
+    assert (panel.bounding_box() or {})["width"] == 360
+    assert not serious(page)
+    page.get_by_role("button", name="Close the file").click()
+    expect(page.get_by_role("navigation", name="Conversations")).to_be_hidden()
+    page.get_by_role("button", name="Conversations", exact=True).click()
+    expect(page.get_by_role("navigation", name="Conversations")).to_be_visible()
+    assert not serious(page)
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+
+
+def test_a_chosen_theme_stays(served, visit):
+    page = visit(served, color_scheme="light")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name=re.compile("^Theme")).click()
+    page.get_by_role("button", name=re.compile("^Theme: Light")).click()
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(ground) == dark
+    page.get_by_role("button", name=re.compile("^Theme: Dark")).click()
+    assert page.evaluate(ground) == light

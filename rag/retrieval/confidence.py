@@ -118,13 +118,16 @@ def _signals(searchers: Sequence[Searcher], found: Found, asked: Sequence[_Word]
     unmet = sum(word.lack * word.specific for word in asked)
     paraphrased = sum(word.lack * (1 - word.specific) for word in asked)
     rarity = sum(word.rarity for word in asked)
+    near = found.near
+    if near is None:
+        near = max((_near(searcher, found) for searcher in searchers), default=0.0)
     return Signals(
         unmet=1 - math.exp(-unmet),
         name=max((word.lack for word in asked if word.named), default=0.0),
         paraphrased=1 - math.exp(-paraphrased / 2),
         covered=sum(word.rarity * word.held for word in asked) / rarity if rarity else 1.0,
         lexical=max((_lexical(searcher, found) for searcher in searchers), default=0.0),
-        near=max((_near(searcher, found) for searcher in searchers), default=0.0),
+        near=near,
     )
 
 

@@ -44,10 +44,15 @@ class Searcher:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hits, best first, and the question as it was searched."""
+    """Hits, best first, and the question as it was searched.
+
+    `near` is the best cosine that any chunk has with the question, None where that was searched with what
+    was carried into it, or is on no known scale.
+    """
 
     hits: tuple[Hit, ...]
     sought: Sought
+    near: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ def search(
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
     hits = [hit for j in judged for hit in _rank(j, sought, rarity, best_file, best_about, k)]
     hits.sort(key=lambda hit: -hit.score)
-    return Found(tuple(hits[:k]), sought)
+    return Found(tuple(hits[:k]), sought, _nearness(gathered, sought))
 
 
 def search_in_turn(
@@ -150,6 +155,14 @@ def _gather(searcher: Searcher, sought: Sought, rarity: Rarity) -> _Gathered:
         dense=cosines(index, chunks, query),
         named=is_named,
     )
+
+
+def _nearness(gathered: Sequence[_Gathered], sought: Sought) -> float | None:
+    """The best cosine of all; None where the vector was not that of the question alone, or of its words."""
+    alone = all(isinstance(g.searcher.embedder, BagEmbedder) and g.query.any() for g in gathered)
+    if sought.carried or not alone or not gathered:
+        return None
+    return max(float(g.dense.max(initial=0.0)) for g in gathered)
 
 
 def _judge(gathered: _Gathered, best_lexical: float, best_dense: float, k: int) -> _Judged:

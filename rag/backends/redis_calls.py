@@ -125,7 +125,7 @@ function ops.add(id, kind, given)  -- an order for what is new, an entry for wha
     if m then
       reply[n] = entry(kind, item[1], m)
     else
-      put(kind, item[1], {id, v.o, item[2], 1, item[3]}, {item[4], item[5]}, ARGV[5 + n])
+      put(kind, item[1], {id, v.o, item[2], 1, item[3]}, ARGV[4 + 2 * n], ARGV[5 + 2 * n])
       reply[n], v.o, new = v.o, v.o + 1, true
     end
   end
@@ -180,20 +180,22 @@ function ops.fetch(given)
   for n, one in ipairs(cjson.decode(given)) do found[n] = whole(one[1], one[2]) end
   return {'ok', found}
 end
-function ops.edit(id, body, given)
+function ops.edit(id, length, words, body)
   local m, field = place('t', id), 't' .. id
   if not m then return {'gone'} end
-  local length, counts, cited = unpack(cjson.decode(given))
-  local words, known = open(call('HGET', W, field)), {}
-  post('ZREM', spot_of('t', id, m), id, words)
-  for _, where in ipairs(words[2]) do known[piece(where[1]) .. piece(where[2]) .. where[3]] = true end
-  for _, where in ipairs(cited) do
-    if not known[piece(where[1]) .. piece(where[2]) .. where[3]] then words[2][#words[2] + 1] = where end
+  local before, given, cited, known = cjson.decode(call('HGET', W, field)), cjson.decode(words), {}, {}
+  unpost(m[1], m[2], 't', before[1])
+  for _, list in ipairs({before[2], given[2]}) do
+    for _, where in ipairs(list) do
+      local spot = piece(where[1]) .. piece(where[2]) .. where[3]
+      if not known[spot] then cited[#cited + 1] = where end
+      known[spot] = true
+    end
   end
   call('HSET', V, num(m[4]) .. ':' .. id, call('HGET', I, field))
   sum(m[1], -m[3])
-  m[3], m[4] = length, m[4] + 1
-  put('t', id, m, {counts, words[2]}, body)
+  m[3], m[4] = tonumber(length), m[4] + 1
+  put('t', id, m, cjson.encode({given[1], cited}), body)
   lifetime()
   return {'ok', entry('t', id, m)}
 end
@@ -260,55 +262,51 @@ local function searched(v)
   end
   return items, length
 end
-local function newer(a, b)
-  if a.order ~= b.order then return a.order > b.order end
-  return a.id < b.id
+local function id_at(origin, kind, order)
+  local prefix = piece(origin) .. kind .. wide(order)
+  return call('ZRANGEBYLEX', S, '[' .. prefix, '[' .. prefix .. '\255', 'LIMIT', 0, 1)[1]:sub(#prefix + 1)
 end
-local function said_by(member, skip)
-  local _, stop, size = member:find('^(%d+):', skip + 1)
-  local at = stop + tonumber(size)
-  return {origin = member:sub(stop + 1, at), kind = member:sub(at + 1, at + 1),
-    order = tonumber(member:sub(at + 2, at + 17)), id = member:sub(at + 18)}
-end
-local function holders(v, term, limit)
-  local total, kept = 0, {}
-  if v then
-    for _, kind in ipairs({'t', 'm'}) do
-      total = total + count(v, kind, nil, nil, term)
-      for _, item in ipairs(shown(v, kind, limit, nil, nil, term)) do kept[#kept + 1] = item end
-    end
-  else
-    local prefix = piece(term)
-    for n, member in ipairs(call('ZRANGEBYLEX', P, '[' .. prefix, '[' .. prefix .. '\255')) do
-      kept[n] = said_by(member, #prefix)
-    end
-    total = #kept
+local function cut(holding, limit)  -- the newest; of the same order by their ids
+  if #holding <= limit then return holding end
+  table.sort(holding, function(a, b) return a.order > b.order end)
+  local kept, same, last = {}, {}, holding[limit].order
+  for _, item in ipairs(holding) do
+    if item.order > last then kept[#kept + 1] = item
+    elseif item.order == last then
+      item.id = id_at(item.origin, item.kind, item.order)
+      same[#same + 1] = item
+    else break end
   end
-  if #kept > limit then table.sort(kept, newer) end
-  return total, kept
+  table.sort(same, function(a, b) return a.id < b.id end)
+  for n = 1, limit - #kept do kept[#kept + 1] = same[n] end
+  return kept
 end
 function ops.match(where, given, limit)
-  local id, found, known, totals, number = cjson.decode(where)[1], {}, {}, {}, {}
+  local id, terms, found, known, totals = cjson.decode(where)[1], cjson.decode(given), {}, {}, {}
   local v = id and view(id)
   if id and not v then return {'gone'} end
   limit = tonumber(limit)
-  for n, term in ipairs(cjson.decode(given)) do
-    local total, kept = holders(v, term, limit)
-    totals[n], number[term] = total, n - 1
-    for k = 1, math.min(limit, #kept) do
-      local field = kept[k].kind .. kept[k].id
-      if not known[field] then
-        found[#found + 1] = kept[k]
-        known[field] = true
+  local blocks, here = {}, v and blocks_shown(v)
+  for n, term in ipairs(terms) do
+    local holding
+    totals[n], holding, blocks[n] = holders(v, term, limit, here)
+    for _, item in ipairs(cut(holding, limit)) do
+      local key = item.field .. item.kind .. num(item.order)
+      if not known[key] then
+        known[key] = true
+        found[#found + 1] = item
       end
     end
   end
   for n, item in ipairs(found) do
-    local m, row = place(item.kind, item.id), {}
-    for term, times in pairs(open(call('HGET', W, item.kind .. item.id))[1]) do
-      if number[term] then row[#row + 1] = number[term]; row[#row + 1] = times end
+    item.id = item.id or id_at(item.origin, item.kind, item.order)
+    local row = {}
+    for k = 1, #terms do
+      local block = blocks[k][item.field]
+      local times = block and counts_in(block)[item.low .. item.kind]
+      if times then row[#row + 1] = k - 1; row[#row + 1] = times end
     end
-    found[n] = {item.kind, item.id, m[1], m[2], m[3], row}
+    found[n] = {item.kind, item.id, item.origin, item.order, place(item.kind, item.id)[3], row}
   end
   local items, length = searched(v)
   return {'ok', {items, length, totals, found}}
@@ -346,12 +344,12 @@ function ops.there(given)  -- which of these conversations are, unless a name is
   end
   return {'ok', found}
 end
-local function load(item, bodies)
+local function load(item, words, bodies)
   local kind, id, m = item[1], item[2], item[3]
   local spot = {s = {{m[1], 0, -1}}, ft = 0, fm = 0}
   local occupied = count(spot, 't', m[2] - 1, m[2] + 1) + count(spot, 'm', m[2] - 1, m[2] + 1) > 0
   if occupied or place(kind, id) then return end
-  put(kind, id, m, item[4], bodies[#bodies])
+  put(kind, id, m, words, bodies[#bodies])
   for n = 1, #bodies - 1 do call('HSET', V, num(n) .. ':' .. id, bodies[n]) end
   local v = view(m[1])
   if v and v.o <= m[2] then
@@ -362,12 +360,12 @@ end
 function ops.restore(names, given, conversations)
   local there = ops.there(names)
   if there[1] ~= 'ok' then return there end
-  local at, total = 5, 0
+  local at, total = 6, 0
   for _, item in ipairs(cjson.decode(given)) do
     local bodies = {}
     for n = 1, item[3][4] do bodies[n] = ARGV[at + n] end
-    at = at + item[3][4]
-    load(item, bodies)
+    load(item, ARGV[at], bodies)
+    at = at + item[3][4] + 1
   end
   for _, given_view in ipairs(cjson.decode(conversations)) do
     local id, v = unpack(given_view)
@@ -385,7 +383,9 @@ function ops.restore(names, given, conversations)
 end
 
 purge()
+settle()
 local reply = ops[op](unpack(ARGV, 3, math.min(#ARGV, 9)))
+settle()
 return {reply[1], reply[2] or ''}
 """
 

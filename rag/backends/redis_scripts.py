@@ -10,9 +10,11 @@ of a namespace share a tag: it lives whole on one node, and namespaces spread ov
     M  hash   that number, and the terms said in all and in each conversation
     I  hash   item (kind and id) → the JSON text of its present version
     X  hash   item → where it was said, order, length, version, marks
-    W  hash   item → its terms with their counts, and what it cites
+    W  hash   item → its terms with their counts, and what it cites, as JSON
     S  zset   conversation, kind, order, id: in the order of these bytes
-    P  zset   term, and then the same
+    P  hash   number of a conversation, block of 256 orders, term → who holds it, see `redis_postings`
+    T  hash   256 numbers, term → which conversations and blocks of them are in P
+    O  hash   conversation → its number, and back
     D  zset   path, location, blob, id
     V  hash   number and id → an earlier version's JSON text
     Y  zset   conversation, fork that shows a part of it
@@ -22,10 +24,12 @@ Where every conversation has a time to live, the server drops the keys an hour a
 
 from __future__ import annotations
 
-KEYS = tuple("CNLEMIXWSPDVY")
+from rag.backends.redis_postings import POSTINGS
 
-KEPT = r"""
-local C, N, L, E, M, I, X, W, S, P, D, V, Y = unpack(KEYS)
+KEYS = tuple("CNLEMIXWSPTODVY")
+
+_CONVERSATIONS = r"""
+local C, N, L, E, M, I, X, W, S, P, T, O, D, V, Y = unpack(KEYS)
 local op, now = ARGV[1], tonumber(ARGV[2])
 local END, AN_HOUR = 9e15, 3600000
 local call, pack, open = redis.call, cmsgpack.pack, cmsgpack.unpack
@@ -34,8 +38,15 @@ local ops, views = {}, {}
 local function num(n) return string.format('%.0f', n) end
 local function wide(n) return string.format('%016.0f', n) end
 local function piece(text) return #text .. ':' .. text end
-local function many(command, key, args)
-  for n = 1, #args, 1000 do call(command, key, unpack(args, n, math.min(n + 999, #args))) end
+local function many(command, key, args)  -- an even number at a time; what it replies, in one list
+  local replies = {}
+  for n = 1, #args, 1000 do
+    local reply = call(command, key, unpack(args, n, math.min(n + 999, #args)))
+    if type(reply) == 'table' then
+      for k = 1, #reply do replies[n + k - 1] = reply[k] end
+    end
+  end
+  return replies
 end
 local function set(list)
   local found = {}
@@ -66,25 +77,25 @@ local function ranges(v, kind, after, before)
   end
   return found
 end
-local function bounds(range, kind, term)
-  local prefix = (term and piece(term) or '') .. piece(range[1]) .. kind
+local function bounds(range, kind)
+  local prefix = piece(range[1]) .. kind
   return '[' .. prefix .. wide(range[2]), '[' .. prefix .. wide(range[3]) .. '\255', #prefix
 end
-local function count(v, kind, after, before, term)
+local function count(v, kind, after, before)
   local total = 0
   for _, range in ipairs(ranges(v, kind, after, before)) do
-    local low, high = bounds(range, kind, term)
-    total = total + call('ZLEXCOUNT', term and P or S, low, high)
+    local low, high = bounds(range, kind)
+    total = total + call('ZLEXCOUNT', S, low, high)
   end
   return total
 end
-local function shown(v, kind, limit, after, before, term)  -- newest first
+local function shown(v, kind, limit, after, before)  -- newest first
   local found, spans = {}, ranges(v, kind, after, before)
   for n = #spans, 1, -1 do
     if limit and #found >= limit then break end
-    local low, high, skip = bounds(spans[n], kind, term)
+    local low, high, skip = bounds(spans[n], kind)
     local left = limit and limit - #found or -1
-    for _, member in ipairs(call('ZREVRANGEBYLEX', term and P or S, high, low, 'LIMIT', 0, left)) do
+    for _, member in ipairs(call('ZREVRANGEBYLEX', S, high, low, 'LIMIT', 0, left)) do
       found[#found + 1] = {id = member:sub(skip + 17), kind = kind, origin = spans[n][1],
         order = tonumber(member:sub(skip + 1, skip + 16))}
     end
@@ -141,6 +152,9 @@ local function state(id, v)
   return {id, v.h, v.n, v.c, v.u, count(v, 't'), count(v, 'm'), v.p, v.a, v.k, v.o, v.ft, v.fm, spans}
 end
 
+"""
+
+_ITEMS = r"""
 -- items: where they were said, order, length, version, marks
 
 local function place(kind, id)
@@ -150,18 +164,11 @@ end
 local function entry(kind, id, m)
   return {kind, id, m[1], m[2], m[4], m[5], call('HGET', I, kind .. id)}
 end
-local function post(command, spot, id, words)
-  local terms, cited, new = {}, {}, command == 'ZADD'
-  for term in pairs(words[1]) do
-    if new then terms[#terms + 1] = 0 end
-    terms[#terms + 1] = piece(term) .. spot
+local function cite(command, id, cited)
+  for _, where in ipairs(cited) do
+    local member = piece(where[1]) .. piece(where[2]) .. piece(where[3]) .. id
+    if command == 'ZADD' then call(command, D, 0, member) else call(command, D, member) end
   end
-  for _, where in ipairs(words[2]) do
-    if new then cited[#cited + 1] = 0 end
-    cited[#cited + 1] = piece(where[1]) .. piece(where[2]) .. piece(where[3]) .. id
-  end
-  many(command, P, terms)
-  many(command, D, cited)
 end
 local function sum(origin, length)
   call('HINCRBY', M, 'length', length)
@@ -169,22 +176,24 @@ local function sum(origin, length)
 end
 local function spot_of(kind, id, m) return piece(m[1]) .. kind .. wide(m[2]) .. id end
 local function put(kind, id, m, words, body)
-  local field, spot = kind .. id, spot_of(kind, id, m)
+  local field, given = kind .. id, cjson.decode(words)
   call('HSET', I, field, body)
   call('HSET', X, field, pack(m))
-  call('HSET', W, field, pack(words))
-  call('ZADD', S, 0, spot)
-  post('ZADD', spot, id, words)
+  call('HSET', W, field, words)
+  call('ZADD', S, 0, spot_of(kind, id, m))
+  post(m[1], m[2], kind, given[1])
+  cite('ZADD', id, given[2])
   sum(m[1], m[3])
 end
 local function remove(item)
   local kind, id = item.kind, item.id
   local field, m = kind .. id, place(kind, id)
-  local spot = spot_of(kind, id, m)
-  post('ZREM', spot, id, open(call('HGET', W, field)))
+  local words = cjson.decode(call('HGET', W, field))
+  unpost(m[1], m[2], kind, words[1])
+  cite('ZREM', id, words[2])
   call('HDEL', I, field); call('HDEL', X, field); call('HDEL', W, field)
   for n = 1, m[4] - 1 do call('HDEL', V, num(n) .. ':' .. id) end
-  call('ZREM', S, spot)
+  call('ZREM', S, spot_of(kind, id, m))
   sum(m[1], -m[3])
 end
 local function release(items)  -- removes what no conversation shows; returns what stays
@@ -206,7 +215,11 @@ local function drop(id, v)
   if v.n ~= '' then call('HDEL', N, v.n) end
   views[id] = false
   release(turns); release(messages)
-  if call('HLEN', C) == 0 and call('ZCARD', S) == 0 then call('DEL', M) end
+  for _, span in ipairs(v.s) do forget(span[1]) end
+  if call('HLEN', C) == 0 and call('ZCARD', S) == 0 then
+    call('DEL', M, O)
+    origins = {}
+  end
   return #turns
 end
 local function purge()
@@ -215,3 +228,5 @@ local function purge()
   if #over > 0 then lifetime() end
 end
 """
+
+KEPT = _CONVERSATIONS + POSTINGS + _ITEMS

@@ -81,9 +81,8 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Store a new version of the turn of this id, see `TurnStore`."""
         item = values.item_of(turn, namespace)
-        given = [item.length, item.counts, sorted(item.cited)]
-        body = values.bodies_of(item)[0]
-        word, told = self._call(namespace, "edit", coded(turn.id), body, listed(given), writes=True)
+        given = (coded(turn.id), item.length, values.words_of(item), values.bodies_of(item)[0])
+        word, told = self._call(namespace, "edit", *given, writes=True)
         if word == "gone":
             raise check.no_turn(turn.id)
         return values.turn_of(told, namespace)
@@ -235,7 +234,10 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         """The entry of each item, and whether it is new."""
         bodies = [values.bodies_of(item)[0] for item in items]
         given = listed([values.added(item) for item in items])
-        told = self._of(conversation, namespace, "add", kind, given, *bodies, writes=True)
+        parts = [
+            part for item, body in zip(items, bodies, strict=True) for part in (values.words_of(item), body)
+        ]
+        told = self._of(conversation, namespace, "add", kind, given, *parts, writes=True)
         entries: list[tuple[list[Any], bool]] = []
         for item, body, one in zip(items, bodies, told, strict=True):
             if isinstance(one, int):
@@ -295,9 +297,9 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         total = 0
         for n in range(0, max(len(items), 1), _AT_ONCE):
             some = items[n : n + _AT_ONCE]
-            bodies = [body for item in some for body in values.bodies_of(item)]
+            parts = [part for item in some for part in (values.words_of(item), *values.bodies_of(item))]
             views = list(map(values.view_of, fresh)) if n + _AT_ONCE >= len(items) else []
-            given = (names, listed(list(map(values.loaded, some))), listed(views), *bodies)
+            given = (names, listed(list(map(values.loaded, some))), listed(views), *parts)
             word, told = self._call(namespace, "restore", *given, writes=True)
             if word == "taken":
                 self._made(word, told, namespace, fresh[0].conversation.sources)

@@ -119,15 +119,20 @@ def bodies_of(item: Item) -> list[bytes]:
     return bodies
 
 
+def words_of(item: Item) -> bytes:
+    """An item's terms with their counts, and what it cites."""
+    return listed([item.counts, sorted(item.cited)])
+
+
 def added(item: Item) -> list[Any]:
-    """An item to add: id, length, marks, terms with their counts, what it cites."""
-    return [item.id, item.length, sorted(item.marks), item.counts, sorted(item.cited)]
+    """An item to add: id, length, marks."""
+    return [item.id, item.length, sorted(item.marks)]
 
 
 def loaded(item: Item) -> list[Any]:
     """An item to restore, with its place."""
     place = [item.origin, item.order, item.length, len(item.versions), sorted(item.marks)]
-    return [LETTERS[item.kind], item.id, place, [item.counts, sorted(item.cited)]]
+    return [LETTERS[item.kind], item.id, place]
 
 
 def turn_of(entry: Sequence[Any], namespace: str) -> DialogTurn:

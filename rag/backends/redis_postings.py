@@ -1,0 +1,188 @@
+"""Which turns and messages hold a term, packed so that it costs little to keep.
+
+Orders of a conversation are gathered in blocks of 256. For each term, P has for each block a string of six
+bytes for each holder: the order within the block, the kind, and how often it holds the term. T says which
+blocks of which conversations there are, five bytes for each: the conversation's number within 256 of them,
+and the number of the block. What a script changes is gathered and written once at its end (`settle`).
+
+How many hold a term is thus known from the lengths of a few strings, and the newest are in the last of them:
+nothing older is looked into.
+"""
+
+from __future__ import annotations
+
+POSTINGS = r"""
+-- postings
+
+local origins = {}
+local pending = {added = {}, gone = {}}  -- by field: entries, and what those begin with that are to go
+
+local function number_of(origin)
+  if not origins[origin] then
+    local known = call('HGET', O, 'i' .. origin)
+    if not known then
+      known = num(call('HINCRBY', M, 'origins', 1))
+      call('HSET', O, 'i' .. origin, known, 'n' .. known, origin)
+    end
+    origins[origin] = tonumber(known)
+  end
+  return origins[origin]
+end
+local function forget(origin)  -- when nothing is left of it
+  local all = {s = {{origin, 0, -1}}, ft = 0, fm = 0}
+  if view(origin) or count(all, 't') + count(all, 'm') > 0 then return end
+  local known = call('HGET', O, 'i' .. origin)
+  if known then call('HDEL', O, 'i' .. origin, 'n' .. known) end
+  origins[origin] = nil
+end
+local function without(value, width, head)  -- the entries but the one that begins so
+  for at = 1, #value, width do
+    if value:sub(at, at + #head - 1) == head then return value:sub(1, at - 1) .. value:sub(at + width) end
+  end
+  return value
+end
+local function post(origin, order, kind, counts)
+  local prefix = num(number_of(origin)) .. ':' .. num(math.floor(order / 256)) .. ':'
+  local head, added, entries = string.char(order % 256) .. kind, pending.added, {}
+  for term, times in pairs(counts) do
+    local field, packed = prefix .. term, entries[times]
+    if not packed then
+      packed = head .. struct.pack('>I4', times)
+      entries[times] = packed
+    end
+    local before = added[field]
+    added[field] = before and before .. packed or packed
+  end
+end
+local function unpost(origin, order, kind, counts)
+  local prefix = num(number_of(origin)) .. ':' .. num(math.floor(order / 256)) .. ':'
+  local head, added, gone = string.char(order % 256) .. kind, pending.added, pending.gone
+  for term in pairs(counts) do
+    local field = prefix .. term
+    local before = added[field]
+    local after = before and without(before, 6, head)
+    if after ~= before then
+      added[field] = after
+    else
+      gone[field] = gone[field] or {}
+      table.insert(gone[field], head)
+    end
+  end
+end
+local function write(key, width, changes, seen)
+  local fields, begun, over = {}, {}, {}
+  for field in pairs(changes.added) do fields[#fields + 1] = field end
+  for field in pairs(changes.gone) do
+    if not changes.added[field] then fields[#fields + 1] = field end
+  end
+  local values = many('HMGET', key, fields)
+  for n, field in ipairs(fields) do
+    local before, after = values[n] or '', values[n] or ''
+    for _, head in ipairs(changes.gone[field] or {}) do after = without(after, width, head) end
+    after = after .. (changes.added[field] or '')
+    if after == '' then over[#over + 1] = field
+    else begun[#begun + 1] = field; begun[#begun + 1] = after end
+    if seen and (before == '') ~= (after == '') then seen(field, after ~= '') end
+  end
+  many('HSET', key, begun)
+  many('HDEL', key, over)
+end
+local function settle()  -- writes what was changed
+  if next(pending.added) == nil and next(pending.gone) == nil then return end
+  local listed = {added = {}, gone = {}}
+  local function seen(field, is_there)
+    local number, block, term = field:match('^(%d+):(%d+):(.*)$')
+    local where = num(math.floor(number / 256)) .. ':' .. term
+    local entry = string.char(number % 256) .. struct.pack('>I4', tonumber(block))
+    if is_there then
+      listed.added[where] = (listed.added[where] or '') .. entry
+    else
+      listed.gone[where] = listed.gone[where] or {}
+      table.insert(listed.gone[where], entry)
+    end
+  end
+  write(P, 6, pending, seen)
+  write(T, 5, listed)
+  pending = {added = {}, gone = {}}
+end
+
+-- reading: blocks are {number, block, origin, first, last, value}, the newest first
+
+local function blocks_shown(v)
+  local found, floor = {}, math.min(v.ft, v.fm)
+  for n = #v.s, 1, -1 do
+    local origin, first, last = v.s[n][1], math.max(v.s[n][2], floor), v.s[n][3]
+    last = last < 0 and v.o - 1 or last
+    local known = first <= last and call('HGET', O, 'i' .. origin)
+    if known then
+      for block = math.floor(last / 256), math.floor(first / 256), -1 do
+        found[#found + 1] = {tonumber(known), block, origin, first, last}
+      end
+    end
+  end
+  return found
+end
+local function blocks_listed(term)
+  local fields, found, names = {}, {}, {}
+  for n = 0, math.floor(tonumber(call('HGET', M, 'origins') or 0) / 256) do
+    fields[#fields + 1] = num(n) .. ':' .. term
+  end
+  for n, value in ipairs(many('HMGET', T, fields)) do
+    for at = 1, value and #value or 0, 5 do
+      local number = (n - 1) * 256 + value:byte(at)
+      found[#found + 1] = {number, struct.unpack('>I4', value:sub(at + 1, at + 4)), nil, 0, END}
+      names[#found] = 'n' .. num(number)
+    end
+  end
+  for n, origin in ipairs(many('HMGET', O, names)) do found[n][3] = origin end
+  table.sort(found, function(a, b) return a[2] > b[2] end)
+  return found
+end
+local function counts_in(block)  -- by order within the block and kind
+  if not block.counts then
+    block.counts = {}
+    for at = 1, #block.value, 6 do
+      block.counts[block.value:sub(at, at + 1)] = struct.unpack('>I4', block.value:sub(at + 2, at + 5))
+    end
+  end
+  return block.counts
+end
+local function held(block, v)  -- the holders in a block that are shown
+  local found, spot = {}, num(block[1]) .. ':' .. num(block[2]) .. ':'
+  for head in pairs(counts_in(block)) do
+    local order, kind = block[2] * 256 + head:byte(1), head:sub(2)
+    if block[4] <= order and order <= block[5] and not (v and order < v['f' .. kind]) then
+      found[#found + 1] = {origin = block[3], kind = kind, order = order, low = head:sub(1, 1), field = spot}
+    end
+  end
+  return found
+end
+local function is_whole(block, v)
+  local first = block[2] * 256
+  return block[4] <= first and first + 255 <= block[5] and not (v and (first < v.ft or first < v.fm))
+end
+local function holders(v, term, limit, shown_blocks)  -- how many; enough of the newest; the blocks by place
+  local blocks, fields, by_place, total, found = shown_blocks or blocks_listed(term), {}, {}, 0, {}
+  for n, block in ipairs(blocks) do fields[n] = num(block[1]) .. ':' .. num(block[2]) .. ':' .. term end
+  local values, past = many('HMGET', P, fields), nil
+  for n, place_ in ipairs(blocks) do
+    if values[n] then
+      local block = {place_[1], place_[2], place_[3], place_[4], place_[5], value = values[n]}
+      local spot = num(block[1]) .. ':' .. num(block[2]) .. ':'
+      by_place[spot] = by_place[spot] or block
+      local enough = #found >= limit and block[2] < past
+      if enough and is_whole(block, v) then
+        total = total + #block.value / 6
+      else
+        local mine = held(block, v)
+        total = total + #mine
+        if not enough then
+          for _, item in ipairs(mine) do found[#found + 1] = item end
+          past = block[2]
+        end
+      end
+    end
+  end
+  return total, found, by_place
+end
+"""

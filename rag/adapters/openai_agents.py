@@ -1,4 +1,4 @@
-"""Our memory as a `Session` of the OpenAI Agents SDK (`pip install '.[openai-agents]'`).
+"""Our memory as a `Session` of the OpenAI Agents SDK (0.24; `pip install '.[openai-agents]'`).
 
     from agents import Agent, Runner
     from rag.adapters.openai_agents import RagSession
@@ -27,7 +27,7 @@ try:
     from agents.items import TResponseInputItem
     from agents.memory import SessionABC, SessionSettings
 except ImportError as error:
-    raise BackendMissing(backend=__name__, missing="openai-agents", extra="openai-agents") from error
+    raise BackendMissing(backend=__name__, missing="openai-agents 0.24", extra="openai-agents") from error
 
 
 class RagSession(SessionABC):

@@ -22,6 +22,8 @@ _COMMANDS = {
     "index": ("index", "index"),
     "wiki": ("wiki", "wiki"),
     "turns": ("turns", "app"),
+    "facts": ("facts", "app"),
+    "prefer": ("facts", "prefer"),
     "memory": ("memory", "app"),
     "cache": ("cache", "app"),
     "eval": ("evaluate", "evaluate"),

@@ -11,6 +11,7 @@ import typer
 from rag.cli import options
 from rag.cli.chosen import Of, Which, chosen, named, number, title
 from rag.cli.freshness import about, check, marked_stale, replay
+from rag.cli.recall import consolidate, search
 from rag.cli.terminal import (
     counted,
     errors_as_exit_codes,
@@ -84,6 +85,9 @@ def show(
     unmarked: Annotated[
         list[str] | None, typer.Option("--exclude-mark", help="Only turns with none of these.")
     ] = None,
+    prompt: Annotated[
+        bool, typer.Option("--prompt", help="What the model was shown for the turn, word for word.")
+    ] = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
@@ -92,6 +96,8 @@ def show(
     rag turns show
 
     rag turns show 2 --conversation login
+
+    rag turns show 2 --prompt
 
     rag turns show --mark important
     """
@@ -102,6 +108,9 @@ def show(
             if (not marked or not set(marked).isdisjoint(turn.marks))
             and set(unmarked or ()).isdisjoint(turn.marks)
         ]
+        if prompt:
+            _show_prompts(engine, turns, json=json)
+            return
         if json:
             out_json([turn_record(turn) for turn in turns])
             return
@@ -146,9 +155,35 @@ def delete(
             out(f"deleted {counted(gone, 'turn')} of {title(of)}")
 
 
-for command in (check, about, replay, fork, rewind, undo, edit, mark, unmark, rename, export, copy):
+for command in (
+    search,
+    check,
+    about,
+    replay,
+    consolidate,
+    fork,
+    rewind,
+    undo,
+    edit,
+    mark,
+    unmark,
+    rename,
+    export,
+    copy,
+):
     app.command()(command)
 app.command("import")(import_)
+
+
+def _show_prompts(engine: Engine, turns: list[DialogTurn], *, json: bool) -> None:
+    from rag.service.kept import kept_prompt
+
+    shown = {turn.id: kept_prompt(engine, turn) for turn in turns}
+    if json:
+        out_json([{"turn": turn.id, "number": number(turn), "prompt": shown[turn.id]} for turn in turns])
+    for turn in [] if json else turns:
+        text = shown[turn.id]
+        out(text.rstrip() if text else f"{number(turn)}. what the model was shown for this turn is not kept")
 
 
 def _first_question(engine: Engine, conversation: Conversation) -> str:

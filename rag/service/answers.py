@@ -10,7 +10,8 @@ Two things may have changed, and both are looked at:
 
 So a new or changed file that answers better is seen at once, and a question about code that nobody touched
 costs no search. What else an answer depends on is the scope of its entry: namespace, repositories with refs
-and filters, model, prompt templates, language, and every setting that is not known to change nothing.
+and filters, model, prompt templates, what the user prefers, facts with what became of their lines, and every
+setting that is not known to change nothing.
 
 A follow-up is looked up by its standalone question, if a model wrote one that stands on its own; else by its
 words and all that was said before, so that nobody else is given its answer. An answer is kept when it is
@@ -245,6 +246,7 @@ def _scope(dialog: Dialog, generator: TextGenerator, said_before: str) -> dict[s
         "generator": getattr(generator, "fingerprint", type(generator).__name__),
         "template": hashlib.sha256(b"\0".join(texts)).hexdigest(),
         "said_before": said_before,
+        "known": dialog.known().variables(),
         "settings": {
             field.name: getattr(settings, field.name)
             for field in fields(settings)

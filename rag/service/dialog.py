@@ -11,6 +11,7 @@ from rag.errors import ConfigError, ProviderError
 from rag.memory.freshness import State, check_turns
 from rag.memory.window import turn_tokens, window
 from rag.prompt.compose import compose
+from rag.prompt.known import Known
 from rag.prompt.templates import load_template, render_condense
 from rag.retrieval.confidence import judge
 from rag.retrieval.context import Exchange, Place
@@ -81,6 +82,10 @@ class Dialog:
     def past(self) -> list[DialogTurn]:
         """The turns so far, each with what became of its sources in the repositories as they are now."""
         return check_turns(self.turns(), self._now())
+
+    def known(self) -> Known:
+        """What every prompt is told, whatever was said: preferences and facts, as they are now."""
+        return known_of(self.engine, None, self.repositories, self._now(), [], [])
 
     def _now(self) -> dict[str, State | str]:
         """The repositories as they are now, by location, or why one cannot be told."""

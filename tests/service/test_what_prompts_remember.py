@@ -187,3 +187,17 @@ def test_an_agent_answers_from_the_cache_else_from_history_and_preferences(engin
     assert model.asked[2] == [{"role": "user", "content": "What is RAG?"}]
     assert memory.get_user_stats("bob") == {"conversations": 2, "preferences": 1}
     assert memory.get_stats()["semantic_hits"] == 1
+
+
+def test_what_every_prompt_is_told_tells_answers_given_before_apart(dialog, sample_repo):
+    engine = dialog.engine
+    conversation = long_past(dialog, 0)
+    add_fact(engine, "Letters are sealed.", turn=engine.turns.turns(conversation.id)[0], source=None)
+    seen = [dialog.known().variables()]
+    Preferences(engine.turns).save("", "language", "fr")
+    seen.append(dialog.known().variables())
+    write(sample_repo, SIGN.replace("close", "open"))
+    dialog.repositories = (engine.repository(str(sample_repo)),)
+    seen.append(dialog.known().variables())
+    assert seen[0] != seen[1] != seen[2]
+    assert dialog.known().variables() == seen[2]

@@ -1,0 +1,227 @@
+"""`rag facts` and `rag prefer`: what is known of a repository, and what the user prefers."""
+
+from __future__ import annotations
+
+import json as json_
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rag.cli import options
+from rag.cli.chosen import Of, chosen
+from rag.cli.freshness import AsOf
+from rag.cli.terminal import (
+    NOTHING_FOUND,
+    errors_as_exit_codes,
+    opened_engine,
+    out,
+    out_json,
+    say,
+    settings_from,
+)
+from rag.errors import ConfigError
+from rag.quoting import visible
+from rag.types import Source
+
+if TYPE_CHECKING:
+    from rag.memory.facts import Fact
+    from rag.service import Engine
+
+_SHOWN_OF_AN_ID = 8
+
+app = typer.Typer(help="Keep facts about a repository, and say which still hold.", no_args_is_help=False)
+
+Repository = Annotated[
+    str | None, typer.Option("--repo", "-r", metavar="SOURCE", help="Only this repository's; else all.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def _default(context: typer.Context) -> None:
+    """Keep facts about a repository, and say which still hold."""
+    if context.invoked_subcommand is None:
+        list_facts()
+
+
+@app.command("list")
+def list_facts(repo: Repository = None, json: options.Json = False, memory: options.Memory = None) -> None:
+    """List the facts, oldest first.
+
+    rag facts list --repo .
+    """
+    from rag.memory.facts import fact_record
+    from rag.service.facts import facts_of
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        facts = facts_of(engine).list(_location(repo))
+        if json:
+            out_json([fact_record(fact) for fact in facts])
+            return
+        for fact in facts:
+            _print(fact)
+        if not facts:
+            say(
+                'rag: no facts yet; keep one with `rag facts add "…"`, or let a model name some when it'
+                " consolidates: `rag turns consolidate`"
+            )
+
+
+@app.command()
+def add(
+    text: Annotated[str, typer.Argument(help="What is so, in a sentence.")],
+    turn: Annotated[
+        str | None, typer.Option("--turn", metavar="TURN", help="The turn that states it: its number or id.")
+    ] = None,
+    conversation: Of = None,
+    repo: Annotated[
+        str | None,
+        typer.Option("--repo", "-r", metavar="SOURCE", help="What it is about, where no turn states it."),
+    ] = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Keep a fact. With a turn it rests on the lines that the turn cites, and holds as long as they do.
+
+    rag facts add "Sessions end after one hour" --turn 2
+
+    rag facts add "Releases are cut on Fridays" --repo .
+    """
+    from rag.memory.facts import fact_record
+    from rag.service.facts import add_fact
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        stated = chosen(engine, turn, conversation)[0] if turn is not None else None
+        fact = add_fact(engine, text, turn=stated, source=_source(repo))
+        if json:
+            out_json(fact_record(fact))
+        else:
+            _print(fact)
+
+
+@app.command()
+def forget(
+    fact: Annotated[str, typer.Argument(help="The fact's id, or how it begins.")],
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Forget a fact.
+
+    rag facts forget 3f2c
+    """
+    from rag.memory.facts import fact_record
+    from rag.service.facts import forget_fact
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        gone = forget_fact(engine, fact)
+        if json:
+            out_json(fact_record(gone))
+        else:
+            out(f"forgot: {gone.text}")
+
+
+@app.command()
+def check(
+    repo: Repository = None,
+    as_of: AsOf = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Say which facts still hold: what became of the lines they rest on, the worst of them.
+
+    rag facts check
+
+    rag facts check --repo . --as-of v2.0
+    """
+    from rag.memory.facts import fact_record
+    from rag.service.facts import check_facts, facts_of
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        facts = facts_of(engine).list(_location(repo))
+        if not facts:
+            say("rag: there are no facts to check")
+            raise typer.Exit(NOTHING_FOUND)
+        found = check_facts(engine, facts, _sources(engine, facts), as_of=as_of)
+        if json:
+            out_json([fact_record(fact) for fact in found])
+            return
+        for fact in found:
+            _print(fact)
+
+
+def prefer(
+    key: Annotated[str | None, typer.Argument(help="What about; all when left out.")] = None,
+    value: Annotated[
+        str | None, typer.Argument(help="What is preferred: JSON, or else text.", metavar="VALUE")
+    ] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Prefer nothing any more.")] = False,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Show or change what you prefer; a model is told. `language` is the one that answers are in.
+
+    rag prefer language zh-CN
+
+    rag prefer style "short, with an example"
+
+    rag prefer style --forget
+    """
+    from rag.memory.preferences import Preferences
+    from rag.service.recall import USER
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        kept = Preferences(engine.turns, namespace=engine.settings.namespace)
+        if forget and (key is None or value is not None):
+            raise ConfigError("say which one to forget, without a value: `rag prefer KEY --forget`")
+        if key is not None and forget:
+            if not kept.delete(USER, key):
+                say(f"rag: nothing is preferred about {visible(key)}")
+                raise typer.Exit(NOTHING_FOUND)
+        elif key is not None and value is not None:
+            kept.save(USER, key, _value(value))
+        every = kept.get_all(USER)
+        shown = every if key is None or forget else {key: every[key]} if key in every else {}
+        if json:
+            out_json(shown)
+            return
+        for name, preferred in shown.items():
+            told = preferred if isinstance(preferred, str) else json_.dumps(preferred, ensure_ascii=False)
+            out(f"{visible(name)}: {visible(told)}")
+        if not shown and not forget:
+            say("rag: nothing is preferred yet; for instance `rag prefer language zh-CN`")
+
+
+def _value(text: str) -> Any:
+    try:
+        return json_.loads(text, parse_constant=str)
+    except ValueError:
+        return text
+
+
+def _source(repo: str | None) -> Source | None:
+    from rag.service.engine import locate
+
+    return None if repo is None else locate(repo)
+
+
+def _location(repo: str | None) -> str | None:
+    source = _source(repo)
+    return None if source is None else source.location
+
+
+def _sources(engine: Engine, facts: list[Fact]) -> list[Source]:
+    """The repositories that facts are about, as the conversations about them name them."""
+    known = {
+        source.location: source
+        for conversation in engine.turns.conversations(namespace=engine.settings.namespace)
+        for source in conversation.sources
+    }
+    return [known.get(place, Source(place)) for place in dict.fromkeys(fact.location for fact in facts)]
+
+
+def _print(fact: Fact) -> None:
+    state = f"  [{fact.freshness.state}]" if fact.freshness else ""
+    out(f"{fact.id[:_SHOWN_OF_AN_ID]}  {visible(fact.text)}{state}")
+    places = dict.fromkeys(citation.place for citation in fact.citations)
+    about = Source(fact.location).name
+    reason = f" ({visible(fact.freshness.reason)})" if fact.freshness and fact.freshness.reason else ""
+    out(f"          {visible(about)}{': ' if places else ''}{visible(', '.join(places))}{reason}")

@@ -1,0 +1,144 @@
+"""`rag turns search` and `consolidate`: words in what was said, and a conversation in short."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rag.cli import options
+from rag.cli.chosen import named, number, title
+from rag.cli.terminal import (
+    NOTHING_FOUND,
+    counted,
+    errors_as_exit_codes,
+    opened_engine,
+    out,
+    out_json,
+    say,
+    settings_from,
+)
+from rag.errors import NotFound
+from rag.quoting import one_line
+from rag.types import DialogTurn, Message
+
+if TYPE_CHECKING:
+    from rag.memory.search import Recalled
+    from rag.service import Engine
+
+_SHOWN_CHARS = 200
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(help="Words, or names as they are written in code.")],
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="NAME", help="Only this one; else all.")
+    ] = None,
+    limit: Annotated[int, typer.Option("-k", min=1, help="How many at most.")] = 10,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Find what was said, best first: names are split into their words, Chinese needs no spaces.
+
+    rag turns search user name
+
+    rag turns search 北京 --conversation login
+    """
+    from rag.memory.search import search_text
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        namespace = engine.settings.namespace
+        within = engine.find_conversation(conversation).id if conversation else None
+        query = " ".join(words)
+        found = search_text(engine.turns, query, namespace=namespace, conversation=within, k=limit)
+        shown = _read(engine, found)
+        if json:
+            out_json([_json(one, item) for one, item in shown])
+        for one, item in [] if json else shown:
+            _print(engine, one, item)
+        if not shown:
+            say(f"rag: nothing that was said holds {query!r}")
+            raise typer.Exit(NOTHING_FOUND)
+
+
+def consolidate(
+    conversation: Annotated[
+        str | None, typer.Argument(help="A conversation: its name or id; the last when left out.")
+    ] = None,
+    keep_recent: Annotated[
+        int, typer.Option("--keep-recent", min=0, help="Leave the newest turns for later.")
+    ] = 0,
+    model: options.Model = None,
+    base_url: options.BaseUrl = None,
+    client: options.Client = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Bring the conversation's summary up to date; the turns stay as they are.
+
+    A model writes it and names facts (see `rag facts`); without one it is a digest. What is in the summary
+    already is not taken again.
+
+    rag turns consolidate
+
+    rag turns consolidate login --keep-recent 10
+    """
+    from rag.memory.facts import fact_record
+    from rag.service.facts import consolidate_conversation
+
+    settings = settings_from(model=model, base_url=base_url, client=client, memory=memory)
+    with errors_as_exit_codes(), opened_engine(settings) as engine:
+        of = named(engine, conversation)
+        done = consolidate_conversation(engine, of, keep_recent=keep_recent)
+        if json:
+            facts = [fact_record(fact) for fact in done.facts]
+            out_json({"conversation": of.id, "summary": done.summary, "turns": done.turns, "facts": facts})
+            return
+        out(done.summary)
+        say(f"rag: {counted(done.turns, 'new turn')} of {title(of)}, {counted(len(done.facts), 'new fact')}")
+
+
+def _read(engine: Engine, found: list[Recalled]) -> list[tuple[Recalled, DialogTurn | Message]]:
+    """What was found, as it is stored; what was deleted in between is left out."""
+    namespace = engine.settings.namespace
+    messages: dict[str, dict[str, Message]] = {}
+    read: list[tuple[Recalled, DialogTurn | Message]] = []
+    for one in found:
+        try:
+            if one.kind == "turn":
+                read.append((one, engine.turns.turn(one.id, namespace=namespace)))
+                continue
+            if one.conversation not in messages:
+                kept = engine.turns.messages(one.conversation, namespace=namespace)
+                messages[one.conversation] = {message.id: message for message in kept}
+        except NotFound:
+            continue
+        if one.id in messages[one.conversation]:
+            read.append((one, messages[one.conversation][one.id]))
+    return read
+
+
+def _json(one: Recalled, item: DialogTurn | Message) -> dict[str, Any]:
+    from rag.records import message_record, turn_record
+
+    record = turn_record(item) if isinstance(item, DialogTurn) else message_record(item)
+    return {"score": one.score, "kind": one.kind, **record}
+
+
+def _print(engine: Engine, one: Recalled, item: DialogTurn | Message) -> None:
+    try:
+        of = title(engine.turns.conversation(one.conversation, namespace=engine.settings.namespace))
+    except NotFound:  # it was said in a conversation that is gone; a fork shows it
+        of = one.conversation
+    if isinstance(item, DialogTurn):
+        out(f"{of} {number(item)}. {one_line(item.question)}")
+        out(f"   {_cut(item.answer)}")
+    else:
+        from rag.records import searchable
+
+        out(f"{of} ({item.role}) {_cut(searchable(item))}")
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARS else line[:_SHOWN_CHARS].rsplit(" ", 1)[0] + " […]"

@@ -1,0 +1,88 @@
+"""`rag turns search`, `consolidate`, `show --prompt`, `rag facts`, `rag prefer`, as a person types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command import rag
+from conftest import git
+
+QUESTION = "How is a token signed?"
+CODE = '''def sign_the_token(token, pepper):
+    """Sign a token with the pepper of the house."""
+    mixture = stir(token, pepper)
+    return seal(mixture, with_wax=True)
+'''
+
+
+@pytest.fixture
+def asked(sample_repo: Path) -> Path:
+    """The sample repository, of which one question was asked in the conversation `signing`."""
+    write(sample_repo, CODE)
+    assert rag("ask", sample_repo, QUESTION, "--conversation", "signing").code == 0
+    return sample_repo
+
+
+def write(root: Path, text: str) -> None:
+    (root / "signing.py").write_text(text)
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "next")
+
+
+def test_words_find_what_was_said(asked):
+    rag("ask", asked, "What is in 北京?", "--conversation", "places", "--no-gate")
+    found = rag("turns", "search", "tokenSigned")
+    assert found.out.startswith(f"signing 1. {QUESTION}\n")
+    assert [one["question"] for one in rag("turns", "search", "北京", "--json").json] == ["What is in 北京?"]
+    assert rag("turns", "search", "token", "--conversation", "places", "-k", "1").code in (0, 1)
+    nothing = rag("turns", "search", "zeppelin")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert rag("turns", "search", "token", "--conversation", "nowhere").code == 2
+
+
+def test_a_conversation_is_consolidated_once(asked):
+    first = rag("turns", "consolidate", "signing")
+    assert first.out.startswith(f"1. {QUESTION} — ")
+    assert "1 new turn of signing" in first.err
+    again = rag("turns", "consolidate", "--json").json
+    assert again["turns"] == 0
+    assert again["summary"] == first.out.rstrip("\n")
+
+
+def test_what_the_model_was_shown_is_shown_again(asked):
+    shown = rag("turns", "show", "1", "--prompt")
+    assert shown.out.startswith("<START_OF_SYSTEM_PROMPT>")
+    assert f"Question: {QUESTION}" in shown.out
+    (record,) = rag("turns", "show", "1", "--prompt", "--json").json
+    assert record["prompt"].rstrip() == shown.out.rstrip()
+
+
+def test_a_fact_holds_as_long_as_its_lines(asked):
+    assert rag("facts").code == 0
+    added = rag("facts", "add", "Tokens are signed with pepper", "--turn", "1", "--json").json
+    assert added["citations"]
+    assert rag("facts", "check", "--json").json[0]["freshness"]["state"] == "fresh"
+    assert "Tokens are signed with pepper" in rag("facts", "list", "--repo", asked).out
+    write(asked, CODE.replace("True", "False"))
+    checked = rag("facts", "check")
+    assert f"{added['id'][:8]}  Tokens are signed with pepper  [changed]" in checked.out
+    assert rag("facts", "add", "It ships on Fridays", "--repo", asked).code == 0
+    assert rag("facts", "add", "Of nothing").code == 2
+    assert rag("facts", "forget", added["id"][:6]).out == "forgot: Tokens are signed with pepper\n"
+    assert rag("facts", "forget", added["id"]).code == 2
+    assert [fact["text"] for fact in rag("facts", "list", "--json").json] == ["It ships on Fridays"]
+
+
+def test_what_is_preferred_is_told(asked):
+    assert rag("prefer", "language", "zh-CN").out == "language: zh-CN\n"
+    rag("prefer", "examples", "true")
+    assert rag("prefer", "--json").json == {"examples": True, "language": "zh-CN"}
+    rag("ask", asked, "What is sealed with wax?", "--conversation", "wax")
+    shown = rag("turns", "show", "1", "--prompt", "--conversation", "wax").out
+    assert 'Answer in the language with the code "zh-CN"' in shown
+    assert "- examples: true" in shown
+    assert rag("prefer", "examples", "--forget").code == 0
+    assert rag("prefer", "examples", "--forget").code == 1
+    assert rag("prefer", "--forget").code == 2
+    assert rag("prefer", "examples").out == ""

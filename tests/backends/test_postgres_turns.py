@@ -7,6 +7,7 @@ from itertools import count
 
 import psycopg
 import pytest
+from answers_given import AnswersContract
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 from remembering import RememberingContract
@@ -19,7 +20,7 @@ from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.turn_machine import MemoryStoreMachine
 
 
-class TestPostgresTurnStore(MemoryStoreContract, RememberingContract):
+class TestPostgresTurnStore(MemoryStoreContract, RememberingContract, AnswersContract):
     @pytest.fixture
     def store(self, schema: str, postgres: LocalPostgres, clock: SteppedClock) -> Iterator[MemoryStore]:
         store = PostgresTurnStore(postgres.url(), schema=schema, clock=clock)

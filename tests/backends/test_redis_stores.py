@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import pytest
+from answers_given import AnswersContract
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule
 from remembering import RememberingContract
@@ -47,7 +48,7 @@ def _servers() -> Iterator[None]:
     Servers.single = Servers.cluster = None
 
 
-class TestRedisTurnStore(MemoryStoreContract, RememberingContract):
+class TestRedisTurnStore(MemoryStoreContract, RememberingContract, AnswersContract):
     @pytest.fixture
     def store(self, clock: SteppedClock) -> Iterator[MemoryStore]:
         store = RedisTurnStore(Servers.single_url(), clock=clock)
@@ -61,7 +62,7 @@ class TestRedisTurnStore(MemoryStoreContract, RememberingContract):
         store.close()
 
 
-class TestRedisClusterTurnStore(MemoryStoreContract, RememberingContract):
+class TestRedisClusterTurnStore(MemoryStoreContract, RememberingContract, AnswersContract):
     @pytest.fixture
     def store(self, clock: SteppedClock) -> Iterator[MemoryStore]:
         store = RedisTurnStore(Servers.cluster_url(), clock=clock)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers_given import AnswersContract
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule
 from remembering import RememberingContract
@@ -45,7 +46,7 @@ from rag.testing.turn_machine import MemoryStoreMachine
 from rag.types import DialogTurn, Filters, Source
 
 
-class TestMemoryTurnStore(MemoryStoreContract, RememberingContract):
+class TestMemoryTurnStore(MemoryStoreContract, RememberingContract, AnswersContract):
     @pytest.fixture
     def store(self, clock: SteppedClock) -> MemoryStore:
         return MemoryTurnStore(clock=clock)
@@ -55,7 +56,7 @@ class TestMemoryTurnStore(MemoryStoreContract, RememberingContract):
         return MemoryTurnStore(clock=clock)
 
 
-class TestSqliteTurnStore(MemoryStoreContract, RememberingContract):
+class TestSqliteTurnStore(MemoryStoreContract, RememberingContract, AnswersContract):
     @pytest.fixture
     def store(self, tmp_path: Path, clock: SteppedClock) -> Iterator[MemoryStore]:
         store = SqliteTurnStore(tmp_path / "turns.db", clock=clock)

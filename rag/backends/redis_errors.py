@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rag.errors import StoreCorrupt, StoreError, StoreUnreachable, StoreUnwritable
 
 _UNWRITABLE = {
@@ -22,6 +24,30 @@ _UNREACHABLE = {
     "WRONGPASS": "it refuses the user or the password",
     "DENIED": "it runs in protected mode",
 }
+
+
+def turned_away(result: Any) -> tuple[str, tuple[str, int]]:
+    """How a node turned a call away that may be carried out elsewhere or later, and where to ask.
+
+    MOVED, ASK, NOSCRIPT, CLUSTERDOWN, TRYAGAIN; "" when it did not. Older versions of the library have no
+    class for some of them.
+    """
+    import redis.exceptions as known
+
+    if not isinstance(result, known.ResponseError):
+        return "", ("", 0)
+    kinds = {
+        known.MovedError: "MOVED",
+        known.AskError: "ASK",  # after MOVED, which is one of them
+        known.NoScriptError: "NOSCRIPT",
+        known.ClusterDownError: "CLUSTERDOWN",
+        known.TryAgainError: "TRYAGAIN",
+    }
+    told = str(result).split()
+    word = told[0] if told and told[0] in kinds.values() else ""
+    word = word or next((name for kind, name in kinds.items() if isinstance(result, kind)), "")
+    host, _, port = told[-1].rpartition(":") if word == "ASK" else ("", "", "0")
+    return word, (host, int(port))
 
 
 def translated(error: Exception, path: str, password: str | None) -> StoreError:

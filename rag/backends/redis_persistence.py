@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ from rag.backends.redis_places import RedisPlaces
 from rag.errors import StoreError
 from rag.ports import Persistence, PersistenceKind
 
+_PATIENCE_S = 600.0
 _SNAPSHOTS = "3600 1 300 100 60 10000"  # the server's own default
 _SETTINGS: dict[PersistenceKind, tuple[str, bool, str]] = {
     "none": ("", False, "everysec"),
@@ -35,6 +37,8 @@ class RedisPersistence(RedisPlaces):
         for node in self._server.nodes():
             for name, value in given.items():
                 self._server.command("CONFIG", "SET", name, value, node=node)
+            if log:
+                self._await_log(node)
             try:
                 self._server.command("CONFIG", "REWRITE", node=node)
             except StoreError:
@@ -45,6 +49,23 @@ class RedisPersistence(RedisPlaces):
         """Write a snapshot on every node, see `PersistentStore`."""
         for node in self._server.nodes():
             self._server.command(*(("BGSAVE", "SCHEDULE") if background else ("SAVE",)), node=node)
+
+    def _await_log(self, node: tuple[str, int]) -> None:
+        """Until a log that was begun has all that the server held before; a crash would lose that."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            told = self._server.command("INFO", "persistence", node=node)
+            if not int(told["aof_rewrite_in_progress"]) and not int(told.get("aof_rewrite_scheduled", 0)):
+                break
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"{_named(node)} has been writing its first log for {_PATIENCE_S:g} s; see its log"
+                )
+            time.sleep(0.02)
+        if told["aof_last_bgrewrite_status"] != "ok":
+            raise StoreError(
+                f"{_named(node)} could not write its first log; free room on its disk, see its log"
+            )
 
     def _persistence(self, node: tuple[str, int]) -> Persistence:
         def setting(name: str) -> str:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from rag.backends.redis_errors import too_few_replicas, translated
+from rag.backends.redis_errors import too_few_replicas, translated, turned_away
 from rag.errors import BackendMissing, SettingsError
 
 SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
@@ -234,21 +234,23 @@ class RedisServer:
         except known.ClusterDownError as error:
             results[left[0]] = error
             return self._later(left)
-        again: list[int] = []
+        again: dict[int, str] = {}
         for node, mine in nodes.items():
             for n, result in zip(mine, self._on_node(node, [calls[n] for n in mine], writes), strict=True):
-                if isinstance(result, known.NoScriptError):
-                    self._client(node).script_load(calls[n][0].source)
-                elif isinstance(result, known.AskError) and not isinstance(result, known.MovedError):
-                    result = self._asked((result.host, result.port), calls[n])
                 results[n] = result
-                if isinstance(result, (known.NoScriptError, known.MovedError, *_later())):
-                    again.append(n)
+                word, asked = turned_away(result)
+                if word == "ASK":
+                    results[n] = result = self._asked(asked, calls[n])
+                    word, _ = turned_away(result)
+                if word == "NOSCRIPT":
+                    self._client(node).script_load(calls[n][0].source)
+                if word:
+                    again[n] = word
                 elif isinstance(result, Exception):
                     raise result
-        if any(isinstance(results[n], known.MovedError) for n in again):
+        if "MOVED" in again.values():
             self._slots = []
-        return self._later(again) if any(isinstance(results[n], _later()) for n in again) else again
+        return sorted(again) if {*again.values()} <= {"MOVED", "NOSCRIPT"} else self._later(sorted(again))
 
     def _later(self, again: list[int]) -> list[int]:
         """The same, in a moment, when the cluster may have made up its mind."""
@@ -348,13 +350,6 @@ def _place(told: Sequence[Any], by: tuple[str, int]) -> tuple[str, int]:
     """Host and port of a node as a node told; without a host it is where that one is."""
     host = told[0].decode() if isinstance(told[0], bytes) else told[0]
     return (host or by[0], int(told[1]))
-
-
-def _later() -> tuple[type[Exception], ...]:
-    """With what a cluster turns away that is not settled yet."""
-    import redis.exceptions as known
-
-    return (known.ClusterDownError, known.TryAgainError)
 
 
 def _evalsha(script: Script, tag: str, args: Args) -> list[str | bytes | int]:

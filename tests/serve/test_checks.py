@@ -1,0 +1,112 @@
+"""`rag doctor --server`: what a server lacks is named before it is started."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+
+import pytest
+from command import rag
+from live_server import SAMPLE
+
+from rag.serve import checks
+from rag.serve.keys import add_key
+
+
+@pytest.fixture(autouse=True)
+def free_port(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def look(free_port):
+    """The findings about a server, by what was looked at."""
+
+    def look(*more):
+        done = rag("doctor", "--quick", "--json", "--server", "--port", free_port, *more)
+        found = {finding["what"]: finding for finding in done.json}
+        bad = any(finding["state"] == "bad" for finding in done.json)
+        assert done.code == (2 if bad else 0)
+        return found
+
+    return look
+
+
+def test_a_server_that_would_start_has_nothing_to_mend(look):
+    found = look("--repo", f"sample={SAMPLE}")
+    names = ("server packages", "served to", "limits", "repository sample", "port", "memory")
+    assert {name: found[name]["state"] for name in names} == dict.fromkeys(names, "ok")
+    assert found["keys"]["state"] == "off"
+    assert "this machine alone" in found["served to"]["said"]
+
+
+def test_it_is_not_looked_at_unless_asked():
+    assert "port" not in {finding["what"] for finding in rag("doctor", "--quick", "--json").json}
+    assert rag("doctor", "--quick", "--port", "9").code == 2
+
+
+def test_a_port_that_is_taken_is_named(look):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = look("--port", port)["port"]
+    assert (found["state"], found["said"]) == ("bad", f"127.0.0.1:{port} is taken by another program")
+
+
+def test_listening_to_strangers_without_a_key_is_named(look, tmp_path):
+    found = look("--host", "0.0.0.0")["served to"]
+    assert (found["state"], found["mend"]) == ("bad", "rag serve --add-key NAME")
+    key = add_key(tmp_path / "rag-home" / "keys.toml", "ci")
+    found = look("--host", "0.0.0.0")
+    assert found["served to"]["state"] == "ok"
+    assert found["keys"]["said"] == "ci"
+    assert key not in str(found)
+
+
+def test_keys_that_others_can_write_or_nobody_can_read_are_named(look, tmp_path):
+    file = tmp_path / "rag-home" / "keys.toml"
+    add_key(file, "ci")
+    file.chmod(0o666)
+    assert look()["keys"]["mend"] == f"chmod 600 {file}"
+    file.write_text("rubbish = [")
+    assert look()["keys"]["state"] == "bad"
+
+
+def test_a_settings_file_is_read_as_the_server_reads_it(look, tmp_path):
+    file = tmp_path / "server.toml"
+    file.write_text(f'version = 1\nrate = "often"\n[repositories]\nhere = "{SAMPLE}"\n')
+    found = look("--config", file)
+    assert found["server settings"]["said"] == str(file)
+    assert found["limits"]["state"] == "bad"
+    assert found["repository here"]["state"] == "ok"
+    file.write_text('version = 1\n[repositories]\ngone = "./gone"\n')
+    assert f"{tmp_path}/gone" in look("--config", file)["server settings"]["said"]
+    file.write_text("version = 99\n")
+    found = look("--config", file)
+    assert found["server settings"]["state"] == "bad"
+    assert "version 99" in found["server settings"]["said"]
+
+
+def test_a_missing_package_is_named_with_what_brings_it(monkeypatch):
+    monkeypatch.setattr(checks, "find_spec", lambda name: None if name in ("uvicorn", "mcp") else object())
+    packages, mcp = checks._packages()
+    assert (packages.said, packages.mend) == ("missing: uvicorn", "pip install 'rag-turns[server]'")
+    assert mcp.state == "off"
+
+
+def test_a_url_is_asked_whether_it_answers(free_port, tmp_path):
+    bare = tmp_path / "bare.git"
+    tree = tmp_path / "tree"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q", "--bare", bare], check=True)
+    subprocess.run([*git, "clone", "-q", bare, tree], check=True, capture_output=True)
+    (tree / "a.py").write_text("a = 1\n")
+    subprocess.run([*git, "add", "."], check=True, cwd=tree)
+    subprocess.run([*git, "commit", "-q", "-m", "a"], check=True, cwd=tree)
+    subprocess.run([*git, "push", "-q", "origin", "HEAD"], check=True, cwd=tree, capture_output=True)
+    repos = ("--repo", f"there=file://{bare}", "--repo", f"gone=file://{tmp_path}/gone")
+    done = rag("doctor", "--json", "--server", "--port", free_port, *repos)
+    found = {finding["what"]: finding for finding in done.json}
+    assert found["repository there"]["state"] == "ok"
+    assert found["repository gone"]["state"] == "bad"

@@ -286,12 +286,27 @@ class Store:
 
     def file_text(self, path: str) -> tuple[str, str] | None:
         """The text of a file as it was indexed, and its blob id; None when no such file is."""
+        found = self._find_file(path)
+        if found is None:
+            return None
+        segment, file = found
+        blob = segment.columns["file_blob"][file].tobytes().hex()
+        return segment.text(file).decode("utf-8", "replace"), blob
+
+    def file_language(self, path: str) -> str:
+        """The language of a file; "" when no such file is indexed."""
+        found = self._find_file(path)
+        if found is None:
+            return ""
+        segment, file = found
+        return str(segment.header["languages"][int(segment.columns["file_language"][file])])
+
+    def _find_file(self, path: str) -> tuple[Segment, int] | None:
         for number, segment in reversed(list(enumerate(self.segments))):
             if path in segment.paths:
                 file = segment.paths.index(path)
                 if number or not self.dead_files[file]:
-                    blob = segment.columns["file_blob"][file].tobytes().hex()
-                    return segment.text(file).decode("utf-8", "replace"), blob
+                    return segment, file
         return None
 
     def known_files(self) -> dict[str, tuple[int, int, str]]:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 
-from rag.errors import NotFound, RagError
+from rag.errors import RagError
 from rag.evaluation.metrics import Span
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import judge
@@ -26,6 +26,7 @@ from rag.serve.links import citation_url, viewer_link
 from rag.serve.service import Service
 from rag.serve.streams import EventStream, event, until_gone
 from rag.service import Dialog, Repository
+from rag.service.lines import read_lines
 from rag.types import Answer, Citation, Hit
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
@@ -85,7 +86,7 @@ def _repositories(service: Service) -> APIRouter:
     ) -> models.SourceLines:
         """Lines of a file as they are in the index: both ends belong; nothing outside it is opened."""
         repository = await library.repository(name)
-        return await to_thread(read_lines, repository, path, start, end)
+        return await to_thread(source_lines, repository, path, start, end)
 
     @router.get("/repositories/{name:path}")
     async def repository(name: Named) -> models.RepositoryState:
@@ -214,35 +215,23 @@ def _name(service: Service, location: str, otherwise: str) -> str:
     return next((s.name for s in shelves if s.source.location == location), otherwise)
 
 
-def read_lines(repository: Repository, path: str, start: int, end: int | None) -> models.SourceLines:
-    """Lines of a file, from the index. An `end` beyond the file is its end.
+def source_lines(repository: Repository, path: str, start: int, end: int | None) -> models.SourceLines:
+    """Lines of a file, from the index. An `end` beyond the file is its end, one before the start the start.
 
     Raises:
         NotFound: the index has no such file, or the file no such line.
     """
-    store = repository.store
-    for number, segment in reversed(list(enumerate(store.segments))):
-        if path not in segment.paths:
-            continue
-        file = segment.paths.index(path)
-        if number == 0 and store.dead_files[file]:
-            break
-        text = segment.text(file).decode("utf-8", "replace")
-        lines = text.splitlines(keepends=True)
-        if start > max(len(lines), 1):
-            raise NotFound(f"the file has {len(lines):,} lines, so there is no line {start:,}")
-        last = max(start, min(end or len(lines), len(lines)))
-        return models.SourceLines(
-            path=models.shown(path),
-            start=start,
-            end=last,
-            lines=len(lines),
-            language=str(segment.header["languages"][int(segment.columns["file_language"][file])]),
-            text="".join(lines[start - 1 : last]),
-            commit=store.commit,
-            dirty=store.dirty,
-        )
-    raise NotFound("the index of this repository has no such file")
+    found = read_lines(repository, path, start, None if end is None else max(start, end))
+    return models.SourceLines(
+        path=models.shown(found.path),
+        start=found.start,
+        end=max(found.start, found.end),
+        lines=found.total,
+        language=repository.store.file_language(path),
+        text=found.text,
+        commit=found.commit,
+        dirty=found.dirty,
+    )
 
 
 def _scores(repository: Repository, asked: models.Judged, k: int) -> models.EvalScores:

@@ -37,7 +37,7 @@ _LARGE_SHARE = 0.3
 _KEPT = 8
 _BLOCK_ROWS = 8192
 _SEED = 7
-_EDGE_PERCENT = 98.0
+_SPREAD = 1.2
 
 
 class ChunkMap(BaseModel):
@@ -149,8 +149,10 @@ def plane_of(store: Store) -> Plane:
     # The sign of a direction is arbitrary: its largest number is made positive, so that maps stay.
     plane = plane * np.sign(plane[np.abs(plane).argmax(axis=0), range(2)])
     points = np.concatenate([_projected(rows, plane) for rows in store.vectors]) - centre @ plane
-    edge = np.percentile(np.abs(points[live]), _EDGE_PERCENT, axis=0)
-    points = np.clip(points / np.where(edge > 0, edge, 1), -1, 1)
+    # The few that lie far out come nearer, in their direction, so that the many are not crowded into a spot.
+    spread = points[live].std(axis=0)
+    points = points / np.where(spread > 0, _SPREAD * spread, 1)
+    points = points / np.sqrt(1 + (points**2).sum(axis=1, keepdims=True))
     total = float(variance.sum())
     explained = float(variance[-2:].sum()) / total if total > 0 else 0.0
     return Plane(points.astype(np.float32), explained, rows)

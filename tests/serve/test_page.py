@@ -162,6 +162,7 @@ def crooked(tmp_path_factory) -> Path:
     root = Path(sample_copy(home).location)
     (root / "out").symlink_to(home / "secret")
     (root / "folder").symlink_to(home)
+    (root / "odd.py").write_text("a = 1\x0c\nb = 'two\u2028lines'\nc = 3\n")
     return root
 
 
@@ -175,6 +176,13 @@ def test_the_viewer_opens_nothing_outside_the_repository(serve, crooked):
         assert page.status == 200
         for body in (reply.body, page.body):
             assert b"secret beside" not in body and b"root:" not in body
+
+
+def test_lines_are_counted_as_editors_count_them(serve, crooked):
+    served = serve(repositories=(("crooked", Source(str(crooked))),)).ready()
+    found = served.get("/api/repositories/crooked/source?path=odd.py&start=3&end=9").json
+    assert (found["text"], found["lines"], found["end"], found["language"]) == ("c = 3\n", 3, 3, "python")
+    assert served.get("/api/repositories/crooked/source?path=odd.py&start=4").status == 404
 
 
 def test_the_page_echoes_nothing_of_its_address(served):

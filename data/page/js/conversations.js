@@ -7,7 +7,7 @@ import { confirmed, typedText } from "./dialogs.js";
 import { ago, byId, h, icon, iconButton, note, plural } from "./dom.js";
 import { openMenu } from "./menus.js";
 import { closePanel } from "./panel.js";
-import { selectRepository } from "./repositories.js";
+import { bringUpToDate, selectRepository } from "./repositories.js";
 import { on, state, tell } from "./state.js";
 
 const PAUSE_MS = 200;
@@ -143,6 +143,8 @@ async function check(isTold) {
       turn.check = found.get(turn.id);
       tell("turn", turn);
     }
+    // The files were compared as they are; what is shown of them comes from the index.
+    if (turns.some((turn) => turn.check && turn.check.state !== "fresh")) await bringUpToDate(state.repository);
     tell("checked");
     if (isTold) note("Compared with the code as it is now");
   } catch (error) {

@@ -9,6 +9,9 @@ let frame = null;
 let ready = null;
 let last = 0;
 const waiting = new Map();
+/** Pictures by their text and theme: a turn is drawn again whenever something is known about it. */
+const pictures = new Map();
+const MOST_PICTURES = 60;
 
 function start() {
   frame = h("iframe", { src: FRAME, sandbox: "allow-scripts", class: "unseen", tabindex: "-1", "aria-hidden": "true", title: "Draws diagrams" });
@@ -52,15 +55,25 @@ export function isDark() {
 
 /** Draw a diagram in the place of its block; the block stays below it, and alone when it cannot be drawn. */
 export async function drawDiagram(text, block) {
-  const { svg, error } = await drawn(text);
-  if (!svg) {
-    block.prepend(h("p", { class: "diagram-error" }, `This diagram cannot be drawn: ${error.split("\n")[0]}`));
-    return;
+  const key = `${isDark()}\0${text}`;
+  if (!pictures.has(key)) {
+    const { svg, error } = await drawn(text);
+    if (!svg) {
+      block.prepend(h("p", { class: "diagram-error" }, `This diagram cannot be drawn: ${error.split("\n")[0]}`));
+      return;
+    }
+    pictures.set(key, URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })));
+    forgetOldest();
   }
-  const address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
-  const picture = h("img", { src: address, alt: `Diagram. Its source: ${text.slice(0, 300)}` });
-  picture.addEventListener("load", () => URL.revokeObjectURL(address));
+  const picture = h("img", { src: pictures.get(key), alt: `Diagram. Its source: ${text.slice(0, 300)}` });
   const shell = h("figure", { class: "diagram" }, h("div", { class: "diagram-box", tabindex: "0", role: "group", "aria-label": "Diagram" }, picture));
   block.replaceWith(shell);
   shell.append(h("details", {}, h("summary", {}, "Source of the diagram"), block));
+}
+
+function forgetOldest() {
+  if (pictures.size <= MOST_PICTURES) return;
+  const [key, address] = pictures.entries().next().value;
+  URL.revokeObjectURL(address);
+  pictures.delete(key);
 }

@@ -87,6 +87,9 @@ export function ago(moment) {
   return date.toLocaleDateString();
 }
 
+/** Seconds in words: "4.9 ms", "120 ms", "2.0 s". */
+export const took = (s) => (s >= 1 ? `${s.toFixed(1)} s` : `${(s * 1000).toFixed(s < 0.01 ? 1 : 0)} ms`);
+
 export const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
 /** `path:3-9`, or `path:3` for one line. */

@@ -142,6 +142,12 @@ async function index(name) {
   watch(name);
 }
 
+/** Have the index as the files are now; back when it is. */
+export async function bringUpToDate(name) {
+  replace(await api.index(name));
+  await watch(name);
+}
+
 async function other() {
   const name = await typedText("Another ref or URL", {
     label: "Name", verb: "Index it", about: "A repository at a branch, tag or commit, as NAME@REF, or the URL of a host that this server allows.",

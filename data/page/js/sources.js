@@ -3,12 +3,13 @@
 import { api } from "./api.js";
 import { h } from "./dom.js";
 import { highlighted } from "./highlight.js";
-import { selectedTurn, servedName } from "./state.js";
+import { on, present, selectedTurn, servedName } from "./state.js";
 import { openCited } from "./thread.js";
 
 const PREVIEW_LINES = 7;
 const MOST_PREVIEWS = 12;
 const known = new Map();
+on("indexed", () => known.clear());
 
 export function drawSources(body) {
   const turn = selectedTurn();
@@ -33,30 +34,30 @@ function list(title, citations, turn) {
 
 function card(cited, turn, preview) {
   const check = turn.check?.checks.find((one) => one.n === cited.n);
-  const slash = cited.path.lastIndexOf("/") + 1;
+  const now = present(cited, check);
+  const slash = now.path.lastIndexOf("/") + 1;
   const code = h("pre", { class: "preview", "aria-hidden": "true" });
   const element = h("button", { type: "button", class: `source ${check?.state ?? ""}`, onclick: () => openCited(turn, cited) },
     h("span", { class: "source-head" },
       h("span", { class: "unseen" }, "Open source "),
       h("b", { class: "source-n" }, String(cited.n)),
-      h("span", { class: "source-path" }, h("span", { class: "folder" }, cited.path.slice(0, slash)), h("span", {}, cited.path.slice(slash)), h("span", { class: "lines" }, `:${cited.start}–${cited.end}`))),
+      h("span", { class: "source-path" }, h("span", { class: "folder" }, now.path.slice(0, slash)), h("span", {}, now.path.slice(slash)), h("span", { class: "lines" }, `:${now.start}–${now.end}`))),
     h("span", { class: "source-about" },
       cited.symbol && h("code", {}, cited.symbol),
       cited.commit && h("span", { class: "fine" }, `at ${cited.commit.slice(0, 7)}${cited.dirty ? " + changes" : ""}`),
       check && check.state !== "fresh" && h("span", { class: `state ${check.state}` }, check.state)),
     code);
-  if (preview) fill(code, cited, check);
+  if (preview && check?.state !== "gone") fill(code, now);
+  else code.remove();
   return element;
 }
 
-async function fill(code, cited, check) {
-  const now = check?.path && check.start ? check : cited;
+async function fill(code, cited) {
   const name = servedName(cited.repository);
-  const end = Math.min(now.end, now.start + PREVIEW_LINES - 1);
-  // The blob is part of the name: another version of the file is asked for anew.
-  const key = [name, now.path, now.start, end, cited.blob, check?.state].join("\0");
+  const end = Math.min(cited.end, cited.start + PREVIEW_LINES - 1);
+  const key = [name, cited.path, cited.start, end].join("\0");
   try {
-    if (!known.has(key)) known.set(key, api.source(name, now.path, now.start, end));
+    if (!known.has(key)) known.set(key, api.source(name, cited.path, cited.start, end));
     const { text, language } = await known.get(key);
     code.replaceChildren(highlighted(dedented(text), language));
   } catch {

@@ -25,6 +25,9 @@ export const selectedTurn = () => state.turns[state.selected] ?? null;
 /** The repository that is asked, as the server last told; null when it is not known. */
 export const currentRepository = () => state.repositories.find((one) => one.name === state.repository) ?? null;
 
+/** Where cited lines stand now: elsewhere if they have moved or changed, else where they were cited. */
+export const present = (cited, check) => (check?.path && check.start ? { ...cited, path: check.path, start: check.start, end: check.end } : cited);
+
 /** The name under which a citation's repository is served: citations carry the source's own name. */
 export function servedName(repository) {
   const own = (one) => one.location.replace(/\/+$/, "").split(/[/:]/).pop().replace(/\.git$/, "");

@@ -3,10 +3,10 @@
 import { api } from "./api.js";
 import { ask } from "./asking.js";
 import { confirmed } from "./dialogs.js";
-import { ago, byId, h, icon, iconButton, note, place, plural } from "./dom.js";
+import { ago, byId, h, icon, iconButton, note, place, plural, took } from "./dom.js";
 import { copyText, showMarkdown } from "./markdown.js";
 import { openPanel } from "./panel.js";
-import { currentRepository, on, selectedTurn, servedName, state, tell } from "./state.js";
+import { currentRepository, on, present, selectedTurn, servedName, state, tell } from "./state.js";
 import { openFile } from "./viewer.js";
 import { forkAt } from "./conversations.js";
 
@@ -52,8 +52,11 @@ function empty() {
 function drawTurn(turn) {
   const old = byId(`turn-${turn.key}`);
   const fresh = drawn(turn);
-  if (old) old.replaceWith(fresh);
-  else {
+  if (old) {
+    const focused = old.contains(document.activeElement);
+    old.replaceWith(fresh);
+    if (focused) fresh.focus({ preventScroll: true });
+  } else {
     if (state.turns.length === 1) byId("thread").replaceChildren();
     byId("thread").append(fresh);
   }
@@ -92,22 +95,22 @@ function citation(turn, n) {
 /** Open what is cited: where its lines stand now, if they have moved. */
 export function openCited(turn, cited) {
   const check = turn.check?.checks.find((one) => one.n === cited.n);
-  const now = check?.path && check.start ? check : cited;
+  const now = present(cited, check);
   openFile({ repository: servedName(cited.repository), path: now.path, start: now.start, end: now.end, check, cited });
 }
 
 const WORDS = {
-  fresh: ["Still true", "Every line this rests on is as it was."],
-  moved: ["Still true, moved", "The lines stand elsewhere now, unchanged."],
-  changed: ["May be out of date", "Lines this rests on have changed."],
-  gone: ["May be out of date", "Lines this rests on are gone."],
+  fresh: ["Still true", "Every line this rests on is as it was"],
+  moved: ["Still true, moved", "The lines stand elsewhere now, unchanged"],
+  changed: ["May be out of date", "Lines this rests on have changed"],
+  gone: ["May be out of date", "Lines this rests on are gone"],
   unknown: ["Cannot be checked", ""],
 };
 
 function badge(turn) {
   const { state: kind, reason, stale } = turn.check;
   const [word, what] = WORDS[kind];
-  const told = kind === "unknown" ? reason : [what, reason && `(${reason})`].filter(Boolean).join(" ");
+  const told = [what, reason].filter(Boolean).join(": ");
   return h("div", { class: `badge ${kind}` },
     h("span", { class: "badge-word" }, h("i", { class: "dot", "aria-hidden": "true" }), word),
     h("span", { class: "badge-why" }, told),
@@ -141,15 +144,16 @@ function ending(turn) {
 
 function chip(turn, cited) {
   const check = turn.check?.checks.find((one) => one.n === cited.n);
-  const name = cited.path.split("/").pop();
-  return h("button", { type: "button", class: `chip ${check?.state ?? ""}`, title: place(cited), "aria-label": `Open source ${cited.n}, ${place(cited)}`, onclick: (event) => { event.stopPropagation(); select(turn); openCited(turn, cited); } },
-    h("b", {}, String(cited.n)), h("span", {}, `${name}:${cited.start}`));
+  const now = present(cited, check);
+  const name = now.path.split("/").pop();
+  return h("button", { type: "button", class: `chip ${check?.state ?? ""}`, title: place(now),  onclick: (event) => { event.stopPropagation(); select(turn); openCited(turn, cited); } },
+    h("b", {}, String(cited.n)), h("span", {}, `${name}:${now.start}`));
 }
 
 function facts(turn) {
-  const took = Object.values(turn.seconds ?? {}).reduce((a, b) => a + b, 0);
+  const seconds = Object.values(turn.seconds ?? {}).reduce((a, b) => a + b, 0);
   const model = turn.model === "extractive" ? "quoted, no model" : turn.model;
-  return [model, took > 0 && `${took < 1 ? `${Math.round(took * 1000)} ms` : `${took.toFixed(1)} s`}`, ago(turn.answered)].filter(Boolean).join(" · ");
+  return [model, seconds > 0 && took(seconds), ago(turn.answered)].filter(Boolean).join(" · ");
 }
 
 async function removeTurn(turn) {

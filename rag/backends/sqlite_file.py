@@ -89,6 +89,7 @@ class SqliteFile:
         self._busy_timeout_s = busy_timeout_s
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self._is_one = False
         self._closed = False
         with _OPENING:
             _guard_forks()
@@ -108,6 +109,20 @@ class SqliteFile:
         with self._transaction("BEGIN") as connection:
             yield connection
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """One transaction for all that this thread reads and writes within it.
+
+        What fails inside and is caught there is undone alone; when it leaves the block, everything is.
+        """
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            before, self._is_one = self._is_one, True
+            try:
+                yield
+            finally:
+                self._is_one = before
+            self._check_open(connection)
+
     def close(self) -> None:
         """Close the connection of this process. Closing twice is fine; using it afterwards is not."""
         with self._lock:
@@ -124,6 +139,11 @@ class SqliteFile:
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         with self._lock, self._translated():
             connection = self._connected()
+            if self._is_one:
+                self._check_open(connection)
+                with _part(connection):
+                    yield connection
+                return
             connection.execute(begin)
             try:
                 yield connection
@@ -132,6 +152,10 @@ class SqliteFile:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+    def _check_open(self, connection: sqlite3.Connection) -> None:
+        if not connection.in_transaction:
+            raise StoreUnwritable(path=str(self.path), why="SQLite undid what was being written with this")
 
     def _connected(self) -> sqlite3.Connection:
         if self._closed:
@@ -240,6 +264,20 @@ class SqliteFile:
         if self._connection is not None:
             _inherited.append(self._connection)
             self._connection = None
+
+
+@contextmanager
+def _part(connection: sqlite3.Connection) -> Iterator[None]:
+    """A part of a transaction, undone alone when it fails."""
+    connection.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # SQLite itself ends it when, for example, the disk is full
+            connection.execute("ROLLBACK TO part")
+            connection.execute("RELEASE part")
+        raise
+    connection.execute("RELEASE part")
 
 
 def _decode(raw: bytes) -> str:

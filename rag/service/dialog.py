@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from rag.corpus.acquire import committed
 from rag.errors import ConfigError, ProviderError
 from rag.memory.freshness import State, check_turns
 from rag.memory.window import turn_tokens, window
+from rag.ports import Grouping
 from rag.prompt.compose import compose
 from rag.prompt.known import Known
 from rag.prompt.templates import load_template, render_condense
@@ -216,9 +218,11 @@ class Dialog:
 
     def _stored(self, turn: DialogTurn, conversation: Conversation, prompt: Prompt) -> DialogTurn:
         """The turn as it was stored; what it cites is kept, so that it can be compared later."""
-        stored = self.engine.turns.append(turn, conversation=conversation.id, namespace=turn.namespace)
-        keep_prompt(self.engine, stored, prompt, ttl_s=conversation.ttl_s)
-        keep_cited(self.engine, self.repositories, stored.citations)
+        store = self.engine.turns
+        with store.together() if isinstance(store, Grouping) else nullcontext():
+            stored = store.append(turn, conversation=conversation.id, namespace=turn.namespace)
+            keep_prompt(self.engine, stored, prompt, ttl_s=conversation.ttl_s)
+            keep_cited(self.engine, self.repositories, stored.citations)
         return stored
 
     def _at_commit(self, citations: Sequence[Citation]) -> tuple[Citation, ...]:

@@ -31,6 +31,7 @@ from rag.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite_sql import insert
 from rag.backends.sqlite_turns import SqliteTurnStore
 from rag.errors import (
+    NotFound,
     SettingsError,
     StoreBusy,
     StoreCorrupt,
@@ -322,6 +323,37 @@ def test_a_writer_that_never_ends_is_reported(path: Path, store: SqliteTurnStore
     other.create_conversation()
     assert store.conversations() == other.conversations()
     other.close()
+
+
+def test_calls_made_together_are_kept_together_or_not_at_all(path: Path, store: SqliteTurnStore) -> None:
+    here = store.create_conversation()
+    other = SqliteTurnStore(path)
+    with store.together():
+        turn = store.append(said("kept"), conversation=here.id)
+        with pytest.raises(NotFound):
+            store.append(said("nowhere"), conversation="nowhere")
+        store.put_records({"a": b"1"}, shelf="s")
+        assert store.turns(here.id) == [turn]
+        assert other.turns(here.id) == []
+    assert other.turns(here.id) == [turn]
+    assert other.records(["a"], shelf="s") == {"a": b"1"}
+    with pytest.raises(KeyError), store.together():
+        store.append(said("undone"), conversation=here.id)
+        raise KeyError
+    assert other.turns(here.id) == [turn]
+    assert store.append(said("next"), conversation=here.id).order == 1
+    other.close()
+
+
+def test_what_sqlite_undid_is_never_taken_for_kept(store: SqliteTurnStore) -> None:
+    here = store.create_conversation()
+    with pytest.raises(StoreUnwritable, match="SQLite undid"), store.together():
+        store.append(said("lost"), conversation=here.id)
+        store._file._connected().execute("ROLLBACK")  # as SQLite does by itself when the disk is full
+        with pytest.raises(StoreUnwritable):
+            store.put_records({"a": b"1"}, shelf="s")
+    assert store.turns(here.id) == []
+    assert store.count_records(shelf="s") == 0
 
 
 # ---------------------------------------------------------------- SQLite: other processes

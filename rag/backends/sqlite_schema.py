@@ -198,5 +198,10 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "DROP TABLE citation",
         "DROP TABLE turn",
     ),
+    (
+        # With the id, what a search finds is told from the index alone.
+        "DROP INDEX item_place",
+        "CREATE UNIQUE INDEX item_place ON item (origin, kind, number, length, id)",
+    ),
 )
 """Each entry brings the schema one version on. Add entries; never change one that was released."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from rag.backends.sqlite_items import View, count_items
 from rag.backends.sqlite_sql import Value, execute
 from rag.ports import Holder, Matches
 
 _MOST_RANGES = 100
+_AT = "i.origin = {0}.origin AND i.kind = {0}.kind AND i.number = {0}.number"
+"""An item by its place: all that is told of it here stands in that index."""
 
 
 def match_terms(
@@ -26,13 +29,13 @@ def match_terms(
         items = turns + messages
     scope, values = ("1", ()) if view is None else _scope(db, view)
     place = f"p.space = ? AND p.term = ? AND {scope}"
-    holders, counts, places = [], dict[int, dict[int, int]](), dict[int, int]()
+    holders, counts, places = [], dict[int, dict[int, int]](), dict[int, list[int]]()
     for number, term in enumerate(terms):
         rows, holding = _newest(db, place, (space, term, *values), limit, across=view is None)
         holders.append(holding)
-        for item, count, order in rows:
+        for item, count, *at in rows:
             counts.setdefault(item, {})[number] = count
-            places[item] = order
+            places[item] = at
     _keep_found(db, places)
     _complete(db, terms, [n for n, holding in enumerate(holders) if holding > limit], counts, space)
     return Matches(items, length, tuple(holders), _holders(db, counts, len(terms)))
@@ -40,21 +43,23 @@ def match_terms(
 
 def _newest(
     db: sqlite3.Connection, place: str, values: tuple[Value, ...], limit: int, *, across: bool
-) -> tuple[list[tuple[int, int, int]], int]:
-    """The newest holders of a term with their counts and orders, and how many hold it.
+) -> tuple[list[sqlite3.Row], int]:
+    """The newest holders of a term with their counts and places, and how many hold it.
 
     Within a conversation orders are unique; across several, ids decide between the same orders.
     """
-    found = "SELECT p.item, p.count, p.number FROM posting p"
+    found = "SELECT p.item, p.count, p.origin, p.kind, p.number FROM posting p"
     if across:
-        newest = f"{found} JOIN item i ON i.key = p.item WHERE {place} ORDER BY p.number DESC, i.id LIMIT ?"
+        newest = (
+            f"{found} JOIN item i ON {_AT.format('p')} WHERE {place} ORDER BY p.number DESC, i.id LIMIT ?"
+        )
     else:
         newest = f"{found} WHERE {place} ORDER BY p.number DESC LIMIT ?"
     rows = execute(db, newest, *values, limit).fetchall()
     if len(rows) < limit:
-        return [tuple(row) for row in rows], len(rows)
+        return rows, len(rows)
     holding = execute(db, f"SELECT count(*) FROM posting p WHERE {place}", *values).fetchone()[0]
-    return [tuple(row) for row in rows], int(holding)
+    return rows, int(holding)
 
 
 def _scope(db: sqlite3.Connection, view: View) -> tuple[str, tuple[Value, ...]]:
@@ -74,10 +79,13 @@ def _scope(db: sqlite3.Connection, view: View) -> tuple[str, tuple[Value, ...]]:
     return f"EXISTS (SELECT 1 FROM temp.shown s WHERE {within})", ()
 
 
-def _keep_found(db: sqlite3.Connection, places: Mapping[int, int]) -> None:
-    db.execute("CREATE TEMP TABLE IF NOT EXISTS found (item INTEGER PRIMARY KEY, number INTEGER)")
+def _keep_found(db: sqlite3.Connection, places: Mapping[int, Sequence[int]]) -> None:
+    db.execute(
+        "CREATE TEMP TABLE IF NOT EXISTS found "
+        "(item INTEGER PRIMARY KEY, origin INTEGER, kind INTEGER, number INTEGER)"
+    )
     db.execute("DELETE FROM temp.found")
-    db.executemany("INSERT INTO temp.found VALUES (?, ?)", places.items())
+    db.executemany("INSERT INTO temp.found VALUES (?, ?, ?, ?)", [(item, *at) for item, at in places.items()])
 
 
 def _complete(
@@ -98,16 +106,22 @@ def _complete(
 
 
 def _holders(db: sqlite3.Connection, counts: dict[int, dict[int, int]], terms: int) -> tuple[Holder, ...]:
+    # Thousands of rows: their text comes as bytes, so that no function of ours is called for each.
     rows = db.execute(
-        "SELECT i.key, i.id, i.kind, o.id AS conversation, i.number, i.length FROM temp.found f "
-        "CROSS JOIN item i ON i.key = f.item JOIN origin o ON o.key = i.origin ORDER BY o.id, i.number"
-    )
+        "SELECT f.item, CAST(i.id AS BLOB), i.kind, i.origin, i.number, i.length "
+        f"FROM temp.found f CROSS JOIN item i ON {_AT.format('f')}"
+    ).fetchall()
+    origins = {
+        origin: execute(db, "SELECT id FROM origin WHERE key = ?", origin).fetchone()[0]
+        for origin in {row[3] for row in rows}
+    }
     found = []
-    for key, item_id, kind, conversation, number, length in rows:
+    for key, item_id, kind, origin, number, length in rows:
         held = [0] * terms
         for term, count in counts[key].items():
             held[term] = count
-        found.append(
-            Holder(item_id, "message" if kind else "turn", conversation, number, length, tuple(held))
-        )
+        name = item_id.decode("utf-8", "surrogatepass")
+        said_in = origins[origin]
+        found.append(Holder(name, "message" if kind else "turn", said_in, number, length, tuple(held)))
+    found.sort(key=itemgetter(2, 3))
     return tuple(found)

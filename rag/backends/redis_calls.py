@@ -2,7 +2,8 @@
 
 What they build on, and what is kept, is in `redis_scripts`. The script is given the name of the call and the
 moment of the store's clock, in microseconds, then what the call takes; what has expired by then is removed
-before anything is read. It returns a word ("ok", "gone", "taken" or "nothing") and what was asked for.
+before anything is read. It returns a word ("ok", "gone", "taken", "nothing" or "foreign") and what was asked
+for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ local function taken(name, id)
 end
 local function begun(id, v)
   if v.n ~= '' then call('HSET', N, v.n, id) end
+  mark_format()
   watch('ZADD', id, v)
   written(id, v)
   lifetime()
@@ -361,6 +363,7 @@ function ops.restore(names, given, conversations)
   local there = ops.there(names)
   if there[1] ~= 'ok' then return there end
   local at, total = 6, 0
+  mark_format()
   for _, item in ipairs(cjson.decode(given)) do
     local bodies = {}
     for n = 1, item[3][4] do bodies[n] = ARGV[at + n] end
@@ -382,6 +385,8 @@ function ops.restore(names, given, conversations)
   return {'ok', total}
 end
 
+local format = call('HGET', M, 'format')
+if format and format ~= FORMAT then return {'foreign', format} end
 purge()
 settle()
 local reply = ops[op](unpack(ARGV, 3, math.min(#ARGV, 9)))

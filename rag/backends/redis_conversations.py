@@ -12,10 +12,11 @@ from typing import Any
 from rag.backends import turn_errors as check
 from rag.backends.redis_calls import SOURCE
 from rag.backends.redis_places import RedisPlaces
-from rag.backends.redis_scripts import KEYS
+from rag.backends.redis_scripts import FORMAT, KEYS
 from rag.backends.redis_server import Script, coded
 from rag.backends.redis_values import duration, head, kept_of, micros
 from rag.backends.turn_items import Kept
+from rag.errors import StoreTooNew
 from rag.types import Conversation, Source
 
 SCRIPT = Script.of(SOURCE, KEYS)
@@ -96,6 +97,9 @@ class RedisConversations(RedisPlaces):
         """Run a call in a namespace; the word it answers with, and what it tells."""
         args = (call, micros(self._clock()), *args)
         word, told = self._server.run(SCRIPT, self._tag(namespace), args, writes=writes)
+        if word == b"foreign":
+            where, mend = str(self._server.address), "or choose another prefix= in the address"
+            raise StoreTooNew(path=where, found=int(told), supported=FORMAT, mend=mend)
         return word.decode(), told
 
     def _of(self, conversation: str, namespace: str, call: str, *args: Any, writes: bool = False) -> Any:

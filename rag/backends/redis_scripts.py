@@ -7,7 +7,7 @@ of a namespace share a tag: it lives whole on one node, and namespaces spread ov
     N  hash   name → conversation
     L  zset   conversations by when they were last written to: a number that only grows
     E  zset   conversations by when they expire
-    M  hash   that number, and the terms said in all and in each conversation
+    M  hash   that number, the version of this format, and the terms said in all and in each conversation
     I  hash   item (kind and id) → the JSON text of its present version
     X  hash   item → where it was said, order, length, version, marks
     W  hash   item → its terms with their counts, and what it cites, as JSON
@@ -27,6 +27,8 @@ from __future__ import annotations
 from rag.backends.redis_postings import POSTINGS
 
 KEYS = tuple("CNLEMIXWSPTODVY")
+FORMAT = 1
+"""The version of all this. A namespace of another is left alone."""
 
 _CONVERSATIONS = r"""
 local C, N, L, E, M, I, X, W, S, P, T, O, D, V, Y = unpack(KEYS)
@@ -126,6 +128,7 @@ local function viewers(origin)
   end
   return found
 end
+local function mark_format() call('HSETNX', M, 'format', FORMAT) end
 local function written(id, v)
   v.u = now
   call('ZADD', L, call('HINCRBY', M, 'written', 1), id)
@@ -229,4 +232,4 @@ local function purge()
 end
 """
 
-KEPT = _CONVERSATIONS + POSTINGS + _ITEMS
+KEPT = f"local FORMAT = '{FORMAT}'" + _CONVERSATIONS + POSTINGS + _ITEMS

@@ -2,7 +2,8 @@
 
 Every call on a namespace is one script: atomic, in one round trip, and on one node of a cluster. Appending
 trims to `keep_last` and begins the time to live anew in the same script. A namespace lives whole on one node;
-namespaces, and the shelves of records, spread over the nodes. Conversations are removed by the store's clock,
+namespaces, and the shelves of records, spread over the nodes. A server runs one script at a time: `extend` by
+some hundreds of turns serves others in between. Conversations are removed by the store's clock,
 at the first call after their time; a namespace of which nothing is left for ever also by the server's own.
 
 What an acknowledged turn survives is up to the server:

@@ -37,6 +37,7 @@ from rag.errors import (
     SettingsError,
     StoreCorrupt,
     StoreError,
+    StoreTooNew,
     StoreUnreachable,
     StoreUnwritable,
 )
@@ -301,6 +302,17 @@ def test_the_keys_of_another_program_are_named(server: ValkeyServer, open_store:
     server.command("SET", "{theirs:}:L", "a string")
     with pytest.raises(StoreCorrupt, match="another prefix"):
         store.conversations()
+
+
+def test_a_format_of_a_newer_version_is_left_alone(server: ValkeyServer, open_store: Opened) -> None:
+    store = open_store(f"{server.url}?prefix=newer")
+    here = store.create_conversation()
+    server.command("HSET", "{newer:}:M", "format", "2")
+    for call in (store.conversations, store.create_conversation, lambda: told(store, here.id, "lost")):
+        with pytest.raises(StoreTooNew, match=r"format 2.*upgrade rag, or choose another prefix"):
+            call()
+    server.command("HSET", "{newer:}:M", "format", "1")
+    assert store.conversations() == [here]
 
 
 def test_every_error_of_the_client_library_is_one_of_ours() -> None:

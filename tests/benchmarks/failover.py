@@ -15,7 +15,7 @@ from rag.testing.said import said
 from rag.testing.valkey_server import ValkeyCluster, ValkeyServer, valkey_is_here
 from tests.benchmarks.bench import Bench, NotMeasured, show
 
-KILLS, WRITERS = 10, 8
+KILLS, WRITERS = 6, 8
 WRITING_S, PATIENCE_S = 1.5, 60.0
 
 

@@ -3,7 +3,7 @@
 Two things may have changed, and both are looked at:
 
     what was shown for it     the bytes of every file that was shown, used or not, are read from disk; where
-                              one differs, the entry goes
+                              one differs (or the index is not of these bytes), the entry goes
     what would be shown now   where the index is the very same, it is the same; else the question is prepared,
                               and the entry serves only if nothing new stands among the first sources, or
                               before one that the answer refers to
@@ -131,10 +131,10 @@ class LookUp:
         self._found = self._cache.find(self._asked, scope=self._scope)
         if self._found is None:
             return self._told("miss")
-        files = _files_of(self._found.citations, self._dialog.repositories)
-        if files is None or not self._is_kept(self._found):
+        texts = _texts_of(self._found.citations, self._dialog.repositories)
+        if texts is None or not self._is_kept(self._found):
             return self._told("stale")
-        self._waiting = self._again(self._found, files)
+        self._waiting = self._again(self._found, texts)
         return self._told("hit") if self._found.index == self._index else None
 
     def still(self, prepared: Prepared) -> Given | None:
@@ -198,11 +198,14 @@ class LookUp:
         except NotFound:
             return False
 
-    def _again(self, entry: CachedAnswer, files: Mapping[tuple[str, str], bytes]) -> Given:
+    def _again(self, entry: CachedAnswer, texts: Mapping[tuple[str, str], str]) -> Given:
         """The answer as it is given now: at the present commits, and at no cost."""
-        checkouts = {r.source.location: r.checkout for r in self._dialog.repositories}
-        sources = tuple(replace(c, commit=checkouts[c.location].commit) for c in entry.citations)
-        hits = tuple(_hit(c, files[c.location, c.path]) for c in sources)
+        opened = {repository.source.location: repository for repository in self._dialog.repositories}
+        sources = tuple(replace(c, commit=opened[c.location].checkout.commit) for c in entry.citations)
+        hits = tuple(
+            _hit(c, texts[c.location, c.path], opened[c.location].store.file_language(c.path))
+            for c in sources
+        )
         numbered = tuple(NumberedSource(c.n, hit) for c, hit in zip(sources, hits, strict=True))
         follows = bool(self._scope["said_before"])
         searched = str(entry.metadata["standalone_question"]) if follows else self._asked
@@ -269,36 +272,37 @@ def _said_before(turns: Sequence[DialogTurn]) -> str:
     return hashlib.sha256(json.dumps(said).encode()).hexdigest() if said else ""
 
 
-def _files_of(
+def _texts_of(
     citations: Sequence[Citation], repositories: Sequence[Repository]
-) -> dict[tuple[str, str], bytes] | None:
-    """The bytes of every cited file, read now; None when one is not as it was cited."""
-    roots = {repository.source.location: repository.checkout.root for repository in repositories}
-    files: dict[tuple[str, str], bytes] = {}
+) -> dict[tuple[str, str], str] | None:
+    """The text of every cited file; None when one is not as it was cited, on the disk or in the index."""
+    opened = {repository.source.location: repository for repository in repositories}
+    texts: dict[tuple[str, str], str] = {}
     for citation in citations:
-        place = (citation.location, citation.path)
-        if place not in files:
-            content = file_bytes(roots[citation.location], citation.path)
-            if content is None:
-                return None
-            files[place] = content
-        if blob_id(files[place]) != citation.blob:
+        place, repository = (citation.location, citation.path), opened[citation.location]
+        if place in texts:
+            continue
+        content = file_bytes(repository.checkout.root, citation.path)
+        indexed = repository.store.file_text(citation.path)
+        if content is None or indexed is None or not blob_id(content) == indexed[1] == citation.blob:
             return None
-    return files
+        texts[place] = indexed[0]
+    return texts
 
 
-def _hit(citation: Citation, content: bytes) -> Hit:
-    lines = content.decode("utf-8", "replace").splitlines()[citation.start - 1 : citation.end]
+def _hit(citation: Citation, text: str, language: str) -> Hit:
+    lines = text.split("\n")[citation.start - 1 : citation.end]
     scope, _, symbol = citation.symbol.rpartition(".")
     return Hit(
         repo=citation.repo,
         path=citation.path,
         start=citation.start,
         end=citation.end,
-        text="\n".join(lines),
+        text="\n".join(lines) + "\n",
         score=citation.score,
         symbol=symbol,
         scope=scope,
+        language=language,
         blob=citation.blob,
         commit=citation.commit,
         dirty=citation.dirty,

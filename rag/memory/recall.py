@@ -3,13 +3,12 @@
 Two legs propose turns and score them:
 
 - words: BM25 over the terms of `rag.analysis`, with the irregular forms of English words counted as one word
-  (go, went, gone). The store finds who holds them;
+  (go, went, gone), in the turn and its window (`rag.memory.windows`). The store finds who holds them; a
+  neighbour that holds none of the words can be found.
 - meaning: the cosine of an embedder's vectors, for the turns that `TurnVectors` has read.
 
-A turn is scored by itself and in its window: what its neighbours in the conversation say counts a share for
-it (`AROUND`), since an answer seldom repeats the words of its question; so a neighbour that holds none of the
-words can be found. A turn that ends by asking says less than the one that answers it. The numbers were
-chosen on LoCoMo's conversations 1 to 5 (`python -m tests.benchmarks --only locomo` measures on the others).
+A turn that ends by asking says less than the one that answers it, a turn of few words less than a longer one.
+The numbers were chosen on LoCoMo's conversations 1 to 5 (`python -m tests.benchmarks --only locomo`).
 
 What is returned has been read from the store anew: a turn that was edited is scored as it is now, one that
 was deleted is not found.
@@ -17,53 +16,29 @@ was deleted is not found.
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
-import numpy as np
-import numpy.typing as npt
-
-from rag.analysis import terms
 from rag.errors import NotFound
 from rag.memory.vectors import TurnVectors
 from rag.memory.window import turn_tokens, window
-from rag.ports import Embedder, Holder, Matches, TokenCounter, TurnStore, Vectors
-from rag.records import searchable
-from rag.resources import shipped
+from rag.memory.windows import AROUND, Place, Windows, Words
+from rag.ports import Embedder, Holder, TokenCounter, TurnStore, Vectors
+from rag.records import searchable, term_counts
 from rag.types import DialogTurn
 
-K1 = 0.9
-B = 0.4
-AROUND = {1: 0.5, -1: 0.3, 2: 0.3, -2: 0.1}
-"""What a turn counts for one that comes so many places after it; below 0, before it."""
 ASKING = 0.8
 """What a turn is worth that ends with a question mark."""
+FEW_WORDS = 5
+"""A turn of so many words is worth half of what a long one is."""
 MEANING = 0.1
 """What the nearest vector is worth beside the best match of words."""
-COVERAGE = 0.4
-"""How much of the score of words depends on how many of them the window holds."""
-COMPANY = 0.4
-"""What the three best scores of a conversation, on average, are worth to each of its turns."""
 LIMIT = 300
 """So many of the newest holders of a word are looked at."""
-CANDIDATES = 60
+CANDIDATES = 40
 """So many turns are read to be scored in full."""
-
-_CONTRACTED = re.compile(r"(?:n['’]t|['’](?:s|ll|ve|re|d|m))\b")
-_ORDERS = 1 << 40
-"""More than a conversation has."""
 _COMPARED = 20
 """So many of them are compared with the query by meaning: more would take as long as all the rest."""
-_KEPT = 4 * CANDIDATES
-"""So many places are told apart once they are scored."""
-
-Numbers = npt.NDArray[np.float64]
-_Place = tuple[str, int]
-"""A conversation and an order in it."""
-_Scores = dict[_Place, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,33 +79,25 @@ def recall_turns(
     Raises:
         NotFound: there is no such conversation.
     """
-    words = _Words(query)
+    words = Words(query)
     if not words.terms:
         return []
     matches = store.matching(words.terms, namespace=namespace, conversation=conversation, limit=LIMIT)
-    places = {(conversation or one.conversation, one.order): one for one in matches.found}
-    by_words, covered = _in_windows(list(places), *words.scores(matches), before) if places else ({}, {})
+    held = {(conversation or one.conversation, one.order): one for one in matches.found}
+    windows = Windows(list(held), *words.scores(matches))
+    wanted = dict.fromkeys(windows.best(CANDIDATES, before))
     asked = embedder.embed([query], role="query")[0] if embedder else None
-    near: _Scores = {}
+    near: dict[Place, float] = {}
     if vectors is not None and conversation is not None and asked is not None:
-        near = {(conversation, order): cosine for order, cosine in vectors.nearest(asked, CANDIDATES)}
-    mixed = _mixer(by_words, _spread(near))
-    wanted = [
-        place
-        for place in by_words.keys() | near.keys()
-        if place[1] >= 0 and (before is None or place[1] < before)
-    ]
-    wanted.sort(key=lambda place: (-mixed(place), -place[1], place[0]))
-    turns = _read(store, wanted[:CANDIDATES], places, namespace)
+        found = vectors.nearest(asked, CANDIDATES)
+        near = {(conversation, order): cosine for order, cosine in found if before is None or order < before}
+        wanted |= dict.fromkeys(list(near)[:_COMPARED])
+    turns = _read(store, wanted, held, namespace)
     if embedder is not None and asked is not None:
         near |= _cosines(embedder, asked, turns)
-        mixed = _mixer(by_words, _spread(near))
-    found = [
-        RecalledTurn(turn, round(mixed(place) * _worth(turn), 6), round(covered.get(place, 0.0), 6))
-        for place, turn in turns.items()
-    ]
-    found.sort(key=lambda one: (-one.score, -(one.turn.order or 0), one.turn.id))
-    return found[:k]
+    recalled = _scored(turns, held, windows, near)
+    recalled.sort(key=lambda one: (-one.score, -(one.turn.order or 0), one.turn.id))
+    return recalled[:k]
 
 
 def that_fit(found: Sequence[RecalledTurn], *, budget_tokens: int, counter: TokenCounter) -> list[DialogTurn]:
@@ -147,119 +114,51 @@ def that_fit(found: Sequence[RecalledTurn], *, budget_tokens: int, counter: Toke
     return sorted(chosen, key=lambda turn: turn.order or 0)
 
 
-class _Words:
-    """The words of a query; `terms` are all that are sought, where forms of one word stand for each other."""
-
-    def __init__(self, query: str) -> None:
-        forms = _forms()
-        asked = terms(_CONTRACTED.sub("", query))
-        self._words = list(dict.fromkeys(forms.get(term, (term,)) for term in asked))
-        self.terms = list(dict.fromkeys(term for word in self._words for term in word))
-
-    def scores(self, matches: Matches) -> tuple[Numbers, Numbers]:
-        """The rarity of each word, shape (words,), and what it gives to each item found, (words, found)."""
-        mean = (matches.length / matches.items if matches.items else 0) or 1.0
-        counts = np.asarray([one.counts for one in matches.found], np.float64).reshape(-1, len(self.terms)).T
-        damping = K1 * (1 - B + B * np.asarray([one.length for one in matches.found], np.float64) / mean)
-        number = {term: n for n, term in enumerate(self.terms)}
-        rarity = np.zeros(len(self._words))
-        given = np.zeros((len(self._words), len(matches.found)))
-        for n, word in enumerate(self._words):
-            forms = [number[term] for term in word]
-            holding = min(sum(matches.holders[form] for form in forms), matches.items)
-            rarity[n] = math.log(1 + (matches.items - holding + 0.5) / (holding + 0.5))
-            count = counts[forms].sum(axis=0)
-            given[n] = rarity[n] * count * (K1 + 1) / (count + damping)
-        return rarity, given
+def _scored(
+    turns: Mapping[Place, DialogTurn],
+    held: Mapping[Place, Holder],
+    windows: Windows,
+    near: Mapping[Place, float],
+) -> list[RecalledTurn]:
+    """Both legs in one score, each beside its best, for what the turns are worth."""
+    asking = {place for place, turn in turns.items() if _asks(turn)}
+    by_words = windows.scores(list(turns), asking)
+    by_meaning = _spread(near)
+    most = max((score for score, _ in by_words.values()), default=0.0) or 1.0
+    nearest = max(by_meaning.values(), default=0.0) or 1.0
+    recalled = []
+    for place, turn in turns.items():
+        score, covered = by_words.get(place, (0.0, 0.0))
+        mixed = score / most + MEANING * by_meaning.get(place, 0.0) / nearest
+        length = held[place].length if place in held else sum(term_counts(turn).values())
+        worth = (ASKING if place in asking else 1.0) * length / (length + FEW_WORDS)
+        recalled.append(RecalledTurn(turn, round(mixed * worth, 6), round(covered, 6)))
+    return recalled
 
 
-@cache
-def _forms() -> Mapping[str, tuple[str, ...]]:
-    """The terms of all forms of a word, by each of them."""
-    found = {}
-    for line in shipped("data/irregular.txt").read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            word = tuple(dict.fromkeys(terms(line)))
-            found.update(dict.fromkeys(word, word))
-    return found
-
-
-def _in_windows(
-    found: list[_Place], rarity: Numbers, given: Numbers, before: int | None
-) -> tuple[_Scores, _Scores]:
-    """The best scores of what was found, and of what stands around it, in its window; and what that covers.
-
-    A window that holds more of the words is worth more than one that holds few of them often (`COVERAGE`), a
-    turn more where others of its conversation match too (`COMPANY`).
-    """
-    names = {name: n for n, name in enumerate(dict.fromkeys(name for name, _ in found))}
-    keys = np.asarray([names[name] * _ORDERS + order + len(AROUND) for name, order in found], np.int64)
-    shares = {0: 1.0, **AROUND}
-    places = np.unique(np.concatenate([keys + distance for distance in shares]))
-    total = np.zeros((len(rarity), len(places)))
-    held = np.zeros_like(total)
-    for distance, share in shares.items():
-        at = np.searchsorted(places, keys + distance)
-        total[:, at] += share * given
-        held[:, at] = np.maximum(held[:, at], np.minimum(2 * share, 1) * (given > 0))
-    covered = rarity @ held / rarity.sum()
-    score = total.sum(axis=0) * (1 - COVERAGE + COVERAGE * covered)
-    of, order = np.divmod(places, _ORDERS)
-    order -= len(AROUND)
-    if len(names) > 1:
-        score += COMPANY * _best_three(of, score)[of]
-    sought = np.flatnonzero((order >= 0) & (order < (_ORDERS if before is None else before)))
-    best = sought[np.lexsort((-order[sought], -score[sought]))[:_KEPT]]
-    listed = list(names)
-    kept = [(listed[n], place) for n, place in zip(of[best].tolist(), order[best].tolist(), strict=True)]
-    return (
-        dict(zip(kept, score[best].tolist(), strict=True)),
-        dict(zip(kept, covered[best].tolist(), strict=True)),
-    )
-
-
-def _best_three(of: npt.NDArray[np.int64], score: Numbers) -> Numbers:
-    """The mean of the three best scores in each conversation."""
-    ranked = np.lexsort((-score, of))
-    sizes = np.bincount(of)
-    place = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.bincount(of[ranked], weights=np.where(place < 3, score[ranked], 0.0)) / 3
-
-
-def _spread(scores: Mapping[_Place, float]) -> _Scores:
-    """Scores in their windows: what stands around a turn counts a share for it."""
-    spread = dict(scores)
-    for (conversation, order), score in scores.items():
+def _spread(near: Mapping[Place, float]) -> dict[Place, float]:
+    """Cosines in their windows: what stands around a turn counts a share for it."""
+    spread = dict(near)
+    for (conversation, order), cosine in near.items():
         for distance, share in AROUND.items():
             place = (conversation, order + distance)
-            spread[place] = spread.get(place, 0.0) + share * score
+            spread[place] = spread.get(place, 0.0) + share * cosine
     return spread
 
 
-def _mixer(by_words: _Scores, near: _Scores) -> Callable[[_Place], float]:
-    """Both legs in one score, each beside its best."""
-    most = max(by_words.values(), default=0.0) or 1.0
-    nearest = max(near.values(), default=0.0) or 1.0
-
-    def mixed(place: _Place) -> float:
-        return by_words.get(place, 0.0) / most + MEANING * near.get(place, 0.0) / nearest
-
-    return mixed
-
-
 def _read(
-    store: TurnStore, wanted: Iterable[_Place], places: Mapping[_Place, Holder], namespace: str
-) -> dict[_Place, DialogTurn]:
+    store: TurnStore, wanted: Iterable[Place], held: Mapping[Place, Holder], namespace: str
+) -> dict[Place, DialogTurn]:
     """The turns of these places, as they are now; where there is none, none."""
     turns = {}
     for place in wanted:
-        held = places.get(place)
-        if held is not None and held.kind == "message":
+        known = held.get(place)
+        if known is not None and known.kind == "message":
             continue
         conversation, order = place
         try:
-            if held is not None:
-                turns[place] = store.turn(held.id, namespace=namespace)
+            if known is not None:
+                turns[place] = store.turn(known.id, namespace=namespace)
                 continue
             for turn in store.turns(conversation, namespace=namespace, after=order - 1, before=order + 1):
                 turns[place] = turn
@@ -268,7 +167,7 @@ def _read(
     return turns
 
 
-def _cosines(embedder: Embedder, asked: Vectors, turns: Mapping[_Place, DialogTurn]) -> _Scores:
+def _cosines(embedder: Embedder, asked: Vectors, turns: Mapping[Place, DialogTurn]) -> dict[Place, float]:
     if not turns:
         return {}
     first = list(turns)[:_COMPARED]
@@ -276,5 +175,5 @@ def _cosines(embedder: Embedder, asked: Vectors, turns: Mapping[_Place, DialogTu
     return {place: max(float(cosine), 0.0) for place, cosine in zip(first, vectors @ asked, strict=True)}
 
 
-def _worth(turn: DialogTurn) -> float:
-    return ASKING if (turn.answer or turn.question).rstrip().endswith(("?", "？")) else 1.0
+def _asks(turn: DialogTurn) -> bool:
+    return (turn.answer or turn.question).rstrip().endswith(("?", "？"))

@@ -82,7 +82,8 @@ def _server(sources: Path, home: Path) -> Iterator[tuple[int, int]]:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "rag", "serve", "--repo", f"django={sources}", "--port", str(port)]
     with (home / "log").open("wb") as log:
-        running = subprocess.Popen(command, env={**os.environ, "RAG_HOME": str(home / "home")}, stderr=log)
+        environment = {**os.environ, "RAG_HOME": str(home / "home"), "RAG_CACHE": "off"}
+        running = subprocess.Popen(command, env=environment, stderr=log)
     try:
         while not _is_ready(port):
             if running.poll() is not None:

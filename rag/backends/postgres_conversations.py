@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 from rag.backends import turn_errors as check
 from rag.backends.postgres_items import (
@@ -37,6 +37,10 @@ _VIEWS = f"""
 """
 _BY_ID = "WHERE n.slot = %b AND mine.slot = %b"
 _BY_NAME = "WHERE n.slot = %b AND c.name = %b AND c.name <> ''"
+_HAS_EXPIRED = """
+    (EXISTS (SELECT 1 FROM conversation WHERE expires <= %s::timestamptz)
+        OR EXISTS (SELECT 1 FROM record WHERE expires <= %s::timestamptz))
+"""
 _COUNTS = {"turn_count": 0, "message_count": 0}
 
 
@@ -196,6 +200,16 @@ class PostgresConversations:
                 return self._server.write(work, unless=_expired(now))
             except Refused:
                 self._server.write(lambda db: _purge(db, now))  # noqa: B023
+
+    def _ask(self, query: LiteralString, values: Sequence[Any]) -> list[Any]:
+        """The rows that one query reads, in which nothing has expired; none of them begins with None."""
+        asked = f"SELECT {_HAS_EXPIRED}, found.* FROM (SELECT 1) AS one LEFT JOIN ({query}) AS found ON true"
+        while True:
+            now = moment(self._clock())
+            rows = self._server.ask(asked, [now, now, *values])
+            if not rows[0][0]:
+                return [row[1:] for row in rows if row[1] is not None]
+            self._server.write(lambda db: _purge(db, now))  # noqa: B023
 
 
 def moment(time: datetime) -> str:

@@ -83,6 +83,12 @@ _REMOVE = """
     SELECT count(*) FROM gone
 """
 
+FIND_ITEM = f"""
+    SELECT {_COLUMNS} FROM item i
+    WHERE i.space = (SELECT key FROM space WHERE slot = %b) AND i.kind = %s AND i.id = %b
+"""
+"""The item of a namespace's slot, a kind, and an id's slot."""
+
 Range = tuple[int, int, int, int]
 """A kind, an origin by its key, and the first and last order in it, both included."""
 

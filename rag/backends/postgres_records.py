@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any, LiteralString
 
 from rag.backends.postgres_items import columns, made_space_key, space_key
 from rag.backends.postgres_server import Db, Result, Work
@@ -20,6 +21,7 @@ _PUT = """
     ON CONFLICT (space, shelf, key) DO UPDATE SET value = excluded.value, expires = excluded.expires
 """
 _PLACE = "WHERE space = %s AND shelf = %b"
+_PLACED = "WHERE space = (SELECT key FROM space WHERE slot = %b) AND shelf = %b"
 
 _There = tuple[bytes, datetime | None] | None
 
@@ -29,7 +31,7 @@ class PostgresRecords:
 
     _clock: Clock
 
-    def _read(self, work: Work[Result]) -> Result:
+    def _ask(self, query: LiteralString, values: Sequence[Any]) -> list[Any]:
         raise NotImplementedError
 
     def _write(self, work: Work[Result]) -> Result:
@@ -48,33 +50,21 @@ class PostgresRecords:
     def records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> dict[str, bytes]:
         """The records that are there, in the order asked."""
         sought = [slot(key) for key in keys]
-        found = f"SELECT key, value FROM record {_PLACE} AND key = ANY(%b::bytea[])"
-
-        def work(db: Db) -> dict[bytes, bytes]:
-            return dict(db.execute(found, [space_key(db, namespace), slot(shelf), sought]).fetchall())
-
-        values = self._read(work)
+        found = f"SELECT key, value FROM record {_PLACED} AND key = ANY(%b::bytea[])"
+        values = dict(self._ask(found, [slot(namespace), slot(shelf), sought]))
         return {key: values[where] for key, where in zip(keys, sought, strict=True) if where in values}
 
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
         """All records whose key begins with `prefix`, ascending by key (by code points)."""
-        found = f"SELECT key_name, value FROM record {_PLACE} AND key BETWEEN %b AND %b"
-        bounds = slots_of_prefix(prefix)
-
-        def work(db: Db) -> list[tuple[str, bytes]]:
-            return db.execute(found, [space_key(db, namespace), slot(shelf), *bounds]).fetchall()
-
-        named = ((json.loads(name), value) for name, value in self._read(work))
+        found = f"SELECT key_name, value FROM record {_PLACED} AND key BETWEEN %b AND %b"
+        rows = self._ask(found, [slot(namespace), slot(shelf), *slots_of_prefix(prefix)])
+        named = ((json.loads(name), value) for name, value in rows)
         return sorted((key, value) for key, value in named if key.startswith(prefix))
 
     def count_records(self, *, shelf: str, namespace: str = "") -> int:
         """How many there are."""
-
-        def work(db: Db) -> int:
-            counted = f"SELECT count(*) FROM record {_PLACE}"
-            return _number(db, counted, [space_key(db, namespace), slot(shelf)])
-
-        return self._read(work)
+        counted = f"SELECT count(*) FROM record {_PLACED}"
+        return int(self._ask(counted, [slot(namespace), slot(shelf)])[0][0])
 
     def swap_record(
         self, key: str, old: bytes | None, new: bytes | None, *, shelf: str, namespace: str = ""

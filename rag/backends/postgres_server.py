@@ -19,9 +19,9 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 from urllib.parse import quote
 
 import psycopg
@@ -104,6 +104,16 @@ class PostgresServer:
 
         return self._run(pipelined, f"{_WRITE}; SELECT {unless}")
 
+    def ask(self, query: LiteralString, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The rows that one query reads, in one round trip. Raises StoreError, as `read`."""
+        try:
+            with self._turn():
+                db, rows = self._first(lambda db: db.execute(query, values).fetchall())
+                self._give_back(db)
+                return rows
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
     def close(self) -> None:
         """Close the connections that are kept; one that is lent is closed when it comes back."""
         with self._lock:
@@ -119,7 +129,7 @@ class PostgresServer:
         while True:
             attempt += 1
             try:
-                with self._lent(begin) as db:
+                with self._begun(begin) as db:
                     result = work(db)
                     if not _is_idle(db):
                         db.execute("COMMIT")
@@ -131,39 +141,52 @@ class PostgresServer:
                 raise self._translated(error) from error
 
     @contextmanager
-    def _lent(self, begin: str) -> Iterator[Db]:
-        """A connection on which a transaction has begun, for one call."""
+    def _begun(self, begin: str) -> Iterator[Db]:
+        """A connection after these statements, of which the last told a truth that must not be."""
+
+        def refused(db: Db) -> bool:
+            cursor = db.execute(begin, prepare=False)
+            cursor.nextset()
+            row = cursor.fetchone()
+            return bool(row and row[0])
+
+        with self._turn():
+            db, no = self._first(refused)
+            try:
+                if no:
+                    raise Refused
+                yield db
+            finally:
+                self._give_back(db)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The right to one of the connections."""
         if self._closed:
             raise ValueError(f"the store {self.path} is closed")
         slots = self._slots
         if not slots.acquire(timeout=self.busy_timeout_s):
             raise StoreBusy(path=self.path, waited_s=self.busy_timeout_s, doing="using all connections to")
         try:
-            db, refused = self._begun(begin)
-            try:
-                if refused:
-                    raise Refused
-                yield db
-            finally:
-                self._give_back(db)
+            yield
         finally:
             slots.release()
 
-    def _begun(self, begin: str) -> tuple[Db, bool]:
-        """A connection after the statements, the last of which tells a truth. Kept ones may have died."""
+    def _first(self, work: Work[Result]) -> tuple[Db, Result]:
+        """A connection, after the first work on it, which changes nothing: kept ones may have died."""
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
             db = kept or self._connected()
             try:
-                cursor = db.execute(begin, prepare=False)
-                cursor.nextset()
-                row = cursor.fetchone()
-                return db, bool(row and row[0])
+                return db, work(db)
             except psycopg.OperationalError:
                 db.close()
                 if kept is None:
                     raise
+            except BaseException:
+                db.close()
+                raise
 
     def _give_back(self, db: Db) -> None:
         if not db.closed and not _is_idle(db):

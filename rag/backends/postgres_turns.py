@@ -24,6 +24,7 @@ from rag.backends.postgres_conversations import (
     views_of,
 )
 from rag.backends.postgres_items import (
+    FIND_ITEM,
     KINDS,
     Row,
     View,
@@ -46,6 +47,7 @@ from rag.backends.postgres_items import (
 from rag.backends.postgres_records import PostgresRecords, put_all, record_lines
 from rag.backends.postgres_search import citing_ids, match_terms
 from rag.backends.postgres_server import Db
+from rag.backends.postgres_text import slot
 from rag.backends.turn_dump import Restored, conversation_line, item_line, restored
 from rag.backends.turn_items import Item, Kept, Kind
 from rag.ports import Marks, Matches
@@ -103,7 +105,9 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
 
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
         """Return one turn. Raises NotFound."""
-        return turn_from_record(self._read(lambda db: _turn(db, turn_id, namespace)).record())
+        for row in self._ask(FIND_ITEM, [slot(namespace), KINDS["turn"], slot(turn_id)]):
+            return turn_from_record(Row._make(row).record())
+        raise check.no_turn(turn_id)
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Store a new version of the turn of this id, see `TurnStore`."""

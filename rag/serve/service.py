@@ -172,7 +172,9 @@ class Service:
             with self.telemetry.question(
                 model=generator.model, conversation=conversation, repositories=names
             ) as asking:
-                answering = aconverse(dialog, question, generator, prepare=self.preparing.prepare)
+                # "Regenerate" in a chat asks the very same: an answer is given again only where that is set.
+                cache, prepare = bool(dialog.engine.settings.cache), self.preparing.prepare
+                answering = aconverse(dialog, question, generator, cache=cache, prepare=prepare)
                 async with aclosing(answering) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, Answer):

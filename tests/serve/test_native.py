@@ -115,6 +115,16 @@ def test_turns_are_searched_marked_and_forked(in_memory):
     assert renamed.json["name"] == "third"
 
 
+def test_an_answer_is_given_again_where_the_server_is_told_to(served, serve):
+    caching = serve(engine={"cache": True}).ready()
+    first = ask(caching).json
+    again = ask(caching, "Show me where a short code gets made").json
+    assert again["answer"] == first["answer"]
+    assert (again["notes"][0].split(",")[0], first["notes"]) == ("answered just now", [])
+    assert again["turn"] != first["turn"]
+    assert [ask(served).json["notes"] for _ in range(2)] == [[], []]
+
+
 def test_questions_with_answers_measure_retrieval(served):
     hit = served.post("/api/search", {"question": QUESTION, "repositories": ["sample"]}).json["hits"][0]
     asked = [

@@ -26,7 +26,7 @@ class RedisConversations(RedisPlaces):
     """What the Redis store does with whole conversations.
 
     Args:
-        url: where the server is, see `redis_server`.
+        url: where the server is, see `redis_address`.
         clock: dates conversations, and says what has expired.
 
     Raises:

@@ -29,11 +29,13 @@ _UNREACHABLE = {
 def turned_away(result: Any) -> tuple[str, tuple[str, int]]:
     """How a node turned a call away that may be carried out elsewhere or later, and where to ask.
 
-    MOVED, ASK, NOSCRIPT, CLUSTERDOWN, TRYAGAIN; "" when it did not. Older versions of the library have no
-    class for some of them.
+    MOVED, ASK, NOSCRIPT, CLUSTERDOWN, TRYAGAIN, GONE (it is not there); "" when it did not. Older versions of
+    the library have no class for some of them.
     """
     import redis.exceptions as known
 
+    if isinstance(result, known.ConnectionError):
+        return "GONE", ("", 0)
     if not isinstance(result, known.ResponseError):
         return "", ("", 0)
     kinds = {
@@ -48,6 +50,11 @@ def turned_away(result: Any) -> tuple[str, tuple[str, int]]:
     word = word or next((name for kind, name in kinds.items() if isinstance(result, kind)), "")
     host, _, port = told[-1].rpartition(":") if word == "ASK" else ("", "", "0")
     return word, (host, int(port))
+
+
+def is_not_there(error: Exception) -> bool:
+    """Whether no connection could be made, so that certainly nothing was sent."""
+    return "connecting to" in str(error)
 
 
 def translated(error: Exception, path: str, password: str | None) -> StoreError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import unquote_to_bytes
 
-from rag.backends.redis_server import RedisServer, Script, decoded, key_part, read_url
+from rag.backends.redis_address import read_url
+from rag.backends.redis_server import RedisServer, Script, decoded, key_part
 from rag.ports import Clock
 from rag.types import now_utc
 

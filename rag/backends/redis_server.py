@@ -1,17 +1,9 @@
 """Redis or Valkey, one server or a cluster, spoken to through scripts that each touch one hash tag.
 
-    redis://[user:password@]host[:6379][/db]           one server; rediss:// over TLS; valkey:// is the same
-    unix://[user:password@]/path/to/socket[?db=N]      one server, by its socket
-    redis+cluster://[user:password@]host[:6379]        a cluster, by any of its nodes; or redis://…?cluster=1
-
-Parameters, behind a `?`: `prefix` of all keys ("rag"), `timeout_s` of connecting and of each answer (10),
-`connections` at most to a server (50), `wait`, how many replicas must have what was written before a call
-returns (0), each call waiting `wait_s` for them at most (5), and `ca`, a file of certificates to trust.
-
-What a cluster turned away since keys are being moved, or a node is being replaced, is tried again for
-`timeout_s`. Nothing is sent twice when a connection breaks: whether the call was carried out cannot be known,
-and it may not be one that can be repeated (appending is: a turn whose id is stored is not stored again). A
-connection that the server has closed meanwhile is noticed before it is used.
+What a cluster turned away since keys are being moved, or could not be sent since a node is gone that will be
+replaced, is tried again for `timeout_s`. Nothing is sent twice when a connection breaks: whether the call was
+carried out cannot be known, and it may not be one that can be repeated (appending is: a turn whose id is
+stored is not stored again). A connection that the server has closed meanwhile is noticed before it is used.
 """
 
 from __future__ import annotations
@@ -22,24 +14,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+from urllib.parse import quote
 
-from rag.backends.redis_errors import too_few_replicas, translated, turned_away
-from rag.errors import BackendMissing, SettingsError
+from rag.backends.redis_address import Address
+from rag.backends.redis_errors import is_not_there, too_few_replicas, translated, turned_away
+from rag.errors import BackendMissing
 
-SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
 _A_MOMENT_S = 0.02
-_LIMITS: dict[str, tuple[type, float]] = {
-    "timeout_s": (float, 0.001),
-    "connections": (int, 1),
-    "wait": (int, 0),
-    "wait_s": (float, 0.001),
-    "db": (int, 0),
-    "cluster": (int, 0),
-}
-
 Args = Sequence[str | bytes | int]
 
 
@@ -54,92 +36,6 @@ class Script(NamedTuple):
     def of(cls, source: str, keys: tuple[str, ...]) -> Script:
         """The script with its hash."""
         return cls(source, keys, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where the server is and how it is spoken to; `str` of it has no secret."""
-
-    scheme: str
-    host: str
-    port: int
-    db: int = 0
-    cluster: bool = False
-    user: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-    prefix: str = "rag"
-    timeout_s: float = 10.0
-    connections: int = 50
-    wait: int = 0
-    wait_s: float = 5.0
-    ca: str = ""
-
-    def __str__(self) -> str:
-        if self.scheme == "unix":
-            return f"unix://{self.host}" + (f"?db={self.db}" if self.db else "")
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        cluster = "+cluster" if self.cluster else ""
-        return f"{self.scheme}{cluster}://{host}:{self.port}" + (f"/{self.db}" if self.db else "")
-
-
-def read_url(url: str) -> Address:
-    """What a URL says.
-
-    Raises:
-        SettingsError: it is no such URL; the message has neither user nor password.
-    """
-    try:
-        return _read(urlsplit(url))
-    except ValueError as error:
-        raise SettingsError(
-            f"the address of the Redis memory cannot be used: {error}; it is redis://HOST:6379/0, "
-            "redis+cluster://HOST:6379 or unix:///PATH"
-        ) from None  # what was parsed may hold the password
-
-
-def _read(parts: SplitResult) -> Address:
-    scheme, _, kind = parts.scheme.partition("+")
-    if scheme not in SCHEMES or kind not in ("", "cluster"):
-        raise ValueError(f"its scheme is none of {', '.join(SCHEMES)}, with or without +cluster")
-    given: dict[str, Any] = {
-        name: _parameter(name, text) for name, text in parse_qsl(parts.query, keep_blank_values=True)
-    }
-    given["cluster"] = bool(kind or given.get("cluster"))
-    host = unquote(parts.path) if scheme == "unix" else parts.hostname
-    if not host:
-        raise ValueError("it names no socket" if scheme == "unix" else "it names no host")
-    if scheme != "unix" and parts.path.strip("/"):
-        if not parts.path.strip("/").isdecimal():
-            raise ValueError("behind the host stands the number of a database")
-        given["db"] = int(parts.path.strip("/"))
-    if given["cluster"] and (given.get("db") or scheme == "unix"):
-        raise ValueError("a cluster has hosts and ports, and no database but 0")
-    try:
-        port = parts.port or 6379
-    except ValueError:
-        raise ValueError("its port is no number up to 65535") from None
-    for name, text in (("user", parts.username), ("password", parts.password)):
-        given[name] = unquote(text) if text else None
-    return Address(scheme, host, port, **given)
-
-
-def _parameter(name: str, text: str) -> Any:
-    if name == "prefix":
-        if not text or set(text) & set("{}*?[]"):
-            raise ValueError("prefix= is a word without braces, brackets or wildcards")
-        return text
-    if name == "ca":
-        return text
-    if name not in _LIMITS:
-        raise ValueError(f"{name!r} is no parameter; they are prefix, ca, {', '.join(_LIMITS)}")
-    kind, least = _LIMITS[name]
-    try:
-        number = kind(text)
-    except ValueError:
-        number = -1
-    if not least <= number < 1e9:
-        raise ValueError(f"{name}= is a number of at least {least:g}, not {text!r}")
-    return number
 
 
 def coded(text: str) -> bytes:
@@ -236,7 +132,7 @@ class RedisServer:
             return self._later(left)
         again: dict[int, str] = {}
         for node, mine in nodes.items():
-            for n, result in zip(mine, self._on_node(node, [calls[n] for n in mine], writes), strict=True):
+            for n, result in zip(mine, self._sent(node, [calls[n] for n in mine], writes), strict=True):
                 results[n] = result
                 word, asked = turned_away(result)
                 if word == "ASK":
@@ -257,6 +153,19 @@ class RedisServer:
         self._slots = []
         time.sleep(_A_MOMENT_S)
         return again
+
+    def _sent(
+        self, node: tuple[str, int], calls: Sequence[tuple[Script, str, Args]], writes: bool
+    ) -> list[Any]:
+        """The results of calls on a node; that it is gone, where the cluster will replace it."""
+        import redis.exceptions as known
+
+        try:
+            return self._on_node(node, calls, writes)
+        except known.ConnectionError as error:
+            if not (self.address.cluster and is_not_there(error)):
+                raise
+            return [error] * len(calls)
 
     def _on_node(
         self, node: tuple[str, int], calls: Sequence[tuple[Script, str, Args]], writes: bool
@@ -313,11 +222,12 @@ class RedisServer:
             except (known.ConnectionError, known.TimeoutError) as error:
                 problem = error
                 continue
-            slots, self._seen = [("", 0)] * 16384, {}
+            slots, seen = [("", 0)] * 16384, dict[tuple[str, int], None]()
             for low, high, *serving in ranges:  # the one that takes writes first
                 places = [_place(each, node) for each in serving]
                 slots[low : high + 1] = [places[0]] * (high + 1 - low)
-                self._seen.update(dict.fromkeys(places))
+                seen.update(dict.fromkeys(places))
+            self._seen = seen or self._seen
             if ("", 0) in slots:
                 raise known.ClusterDownError("CLUSTERDOWN not all slots are served")
             self._slots = slots
@@ -366,7 +276,8 @@ def _connected(address: Address, node: tuple[str, int]) -> Any:
     if address.scheme == "unix":
         where = {"path": address.host, "connection_class": library.UnixDomainSocketConnection}
     elif address.scheme in ("rediss", "valkeys"):
-        where |= {"connection_class": library.SSLConnection, "ssl_ca_certs": address.ca or None}
+        secure = {"ssl_ca_certs": address.ca or None, "ssl_check_hostname": True}
+        where |= {"connection_class": library.SSLConnection, **secure}
     pool = library.BlockingConnectionPool(
         db=address.db,
         username=address.user,

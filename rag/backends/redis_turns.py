@@ -1,4 +1,4 @@
-"""Turns, messages and records on a Redis or Valkey, one server or a cluster; `redis_server` reads the URL.
+"""Turns, messages and records on a Redis or Valkey, one server or a cluster; `redis_address` reads the URL.
 
 Every call on a namespace is one script: atomic, in one round trip, and on one node of a cluster. Appending
 trims to `keep_last` and begins the time to live anew in the same script. A namespace lives whole on one node;

@@ -1,0 +1,116 @@
+"""Where a Redis or Valkey is, as a URL says it.
+
+    redis://[user:password@]host[:6379][/db]           one server; rediss:// over TLS; valkey:// is the same
+    unix://[user:password@]/path/to/socket[?db=N]      one server, by its socket
+    redis+cluster://[user:password@]host[:6379]        a cluster, by any of its nodes; or redis://…?cluster=1
+
+Parameters, behind a `?`: `prefix` of all keys ("rag"), `timeout_s` of connecting and of each answer (10),
+`connections` at most to a server (50), `wait`, how many replicas must have what was written before a call
+returns (0), each call waiting `wait_s` for them at most (5), and `ca`, a file of certificates to trust.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from rag.errors import SettingsError
+
+SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
+_LIMITS: dict[str, tuple[type, float]] = {
+    "timeout_s": (float, 0.001),
+    "connections": (int, 1),
+    "wait": (int, 0),
+    "wait_s": (float, 0.001),
+    "db": (int, 0),
+    "cluster": (int, 0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the server is and how it is spoken to; `str` of it has no secret."""
+
+    scheme: str
+    host: str
+    port: int
+    db: int = 0
+    cluster: bool = False
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    prefix: str = "rag"
+    timeout_s: float = 10.0
+    connections: int = 50
+    wait: int = 0
+    wait_s: float = 5.0
+    ca: str = ""
+
+    def __str__(self) -> str:
+        if self.scheme == "unix":
+            return f"unix://{self.host}" + (f"?db={self.db}" if self.db else "")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        cluster = "+cluster" if self.cluster else ""
+        return f"{self.scheme}{cluster}://{host}:{self.port}" + (f"/{self.db}" if self.db else "")
+
+
+def read_url(url: str) -> Address:
+    """What a URL says.
+
+    Raises:
+        SettingsError: it is no such URL; the message has neither user nor password.
+    """
+    try:
+        return _read(urlsplit(url))
+    except ValueError as error:
+        raise SettingsError(
+            f"the address of the Redis memory cannot be used: {error}; it is redis://HOST:6379/0, "
+            "redis+cluster://HOST:6379 or unix:///PATH"
+        ) from None  # what was parsed may hold the password
+
+
+def _read(parts: SplitResult) -> Address:
+    scheme, _, kind = parts.scheme.partition("+")
+    if scheme not in SCHEMES or kind not in ("", "cluster"):
+        raise ValueError(f"its scheme is none of {', '.join(SCHEMES)}, with or without +cluster")
+    given: dict[str, Any] = {
+        name: _parameter(name, text) for name, text in parse_qsl(parts.query, keep_blank_values=True)
+    }
+    given["cluster"] = bool(kind or given.get("cluster"))
+    host = unquote(parts.path) if scheme == "unix" else parts.hostname
+    if not host:
+        raise ValueError("it names no socket" if scheme == "unix" else "it names no host")
+    if scheme != "unix" and parts.path.strip("/"):
+        if not parts.path.strip("/").isdecimal():
+            raise ValueError("behind the host stands the number of a database")
+        given["db"] = int(parts.path.strip("/"))
+    if given["cluster"] and (given.get("db") or scheme == "unix"):
+        raise ValueError("a cluster has hosts and ports, and no database but 0")
+    try:
+        port = parts.port or 6379
+    except ValueError:
+        raise ValueError("its port is no number up to 65535") from None
+    if given.get("wait") and given.get("wait_s", 5.0) >= given.get("timeout_s", 10.0):
+        raise ValueError("wait_s= has to be less than timeout_s=")
+    for name, text in (("user", parts.username), ("password", parts.password)):
+        given[name] = unquote(text) if text else None
+    return Address(scheme, host, port, **given)
+
+
+def _parameter(name: str, text: str) -> Any:
+    if name == "prefix":
+        if not text or set(text) & set("{}*?[]"):
+            raise ValueError("prefix= is a word without braces, brackets or wildcards")
+        return text
+    if name == "ca":
+        return text
+    if name not in _LIMITS:
+        raise ValueError(f"{name!r} is no parameter; they are prefix, ca, {', '.join(_LIMITS)}")
+    kind, least = _LIMITS[name]
+    try:
+        number = kind(text)
+    except ValueError:
+        number = -1
+    if not least <= number < 1e9:
+        raise ValueError(f"{name}= is a number of at least {least:g}, not {text!r}")
+    return number

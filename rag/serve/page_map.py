@@ -153,6 +153,7 @@ def plane_of(store: Store) -> Plane:
     spread = points[live].std(axis=0)
     points = points / np.where(spread > 0, _SPREAD * spread, 1)
     points = points / np.sqrt(1 + (points**2).sum(axis=1, keepdims=True))
+    points = points / max(float(np.linalg.norm(points[live], axis=1).max()), 1e-9)
     total = float(variance.sum())
     explained = float(variance[-2:].sum()) / total if total > 0 else 0.0
     return Plane(points.astype(np.float32), explained, rows)

@@ -11,7 +11,7 @@ export function setKey(key) {
 }
 
 /** An answer of the server that is an error. `status` is 0 when nothing answered. */
-export class Refused extends Error {
+class Refused extends Error {
   constructor(message, status, code = "") {
     super(message);
     this.status = status;
@@ -34,7 +34,7 @@ async function send(method, path, { body, signal } = {}) {
   if (response.ok) return response;
   const told = await response.json().catch(() => null);
   const error = new Refused(told?.error?.message ?? `The server answered ${response.status}.`, response.status, told?.error?.code);
-  if (response.status === 401) tell("key-wanted", error.message);
+  if (response.status === 401) tell("key-wanted");
   throw error;
 }
 
@@ -66,7 +66,8 @@ export const api = {
 /** Server-sent events as [name, data], as they come. */
 async function* events(method, path, options) {
   const response = await send(method, path, options);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
   let held = "";
   let whole = false;
   try {
@@ -74,7 +75,7 @@ async function* events(method, path, options) {
       const { value, done } = await reader.read();
       whole = done;
       if (done) return;
-      const blocks = (held + value).split("\n\n");
+      const blocks = (held + decoder.decode(value, { stream: true })).split("\n\n");
       held = blocks.pop();
       for (const block of blocks) yield parsed(block);
     }

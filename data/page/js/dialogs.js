@@ -1,10 +1,10 @@
 // Questions to the reader: a dialog each, gone when it is answered.
 
-import { setKey } from "./api.js";
+import { hasKey, setKey } from "./api.js";
 import { h, iconButton } from "./dom.js";
 
-function open(title, content, buttons, { wide = false } = {}) {
-  const dialog = h("dialog", { class: wide ? "wide" : null, "aria-labelledby": "dialog-title" },
+function open(title, content, buttons) {
+  const dialog = h("dialog", { "aria-labelledby": "dialog-title" },
     h("div", { class: "dialog-head" }, h("h2", { id: "dialog-title" }, title), iconButton("close", "Close", () => dialog.close())),
     ...content, buttons.length ? h("div", { class: "dialog-buttons" }, buttons) : "");
   dialog.addEventListener("close", () => dialog.remove());
@@ -46,10 +46,10 @@ export function typedText(title, { label, value = "", verb = "Save", type = "tex
 let asking = null;
 
 /** Ask for a key, once at a time; true when one was given. */
-export function askForKey(why) {
+export function askForKey() {
   asking ??= typedText("A key is needed", {
     label: "Key", type: "password", verb: "Use this key",
-    about: `${why[0].toUpperCase()}${why.slice(1)}. It is kept in this tab until you close it, and sent to this server only.`,
+    about: `${hasKey() ? "That key is not known to this server." : "This server asks for a key."} It is kept in this tab until you close it, and sent nowhere else.`,
   }).then((key) => {
     asking = null;
     if (key) setKey(key);
@@ -58,7 +58,7 @@ export function askForKey(why) {
   return asking;
 }
 
-export const KEYS = [
+const KEYS = [
   ["/", "Write a question"],
   ["Enter", "Ask"],
   ["Esc", "Stop the answer, or close what is open"],

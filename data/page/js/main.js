@@ -1,10 +1,9 @@
 // The page begins here.
 
-import { askForKey } from "./dialogs.js";
 import { startComposer, focusQuestion } from "./composer.js";
 import { begin, fromAddress, load, showSide, startConversations } from "./conversations.js";
 import { byId, h, iconButton, note } from "./dom.js";
-import { showKeys } from "./dialogs.js";
+import { askForKey, showKeys } from "./dialogs.js";
 import { startKeys } from "./keys.js";
 import { startPanel, togglePanel } from "./panel.js";
 import { loadRepositories, selectRepository, startRepositories } from "./repositories.js";
@@ -80,6 +79,6 @@ startComposer();
 startPanel();
 startKeys();
 on("leave", begin);
-on("key-wanted", async (why) => { if (await askForKey(why)) fill(); });
+on("key-wanted", async () => { if (await askForKey()) fill(); });
 on("conversation", () => { document.title = state.conversation?.title ? `${state.conversation.title} · rag` : "rag"; });
 fill();

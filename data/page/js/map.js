@@ -120,7 +120,7 @@ class Drawing {
       pen.fill();
     });
     pen.globalAlpha = 1;
-    for (const [n, number] of this.numbers) this.drawLit(pen, n, number, colours[map.group[map.file[n]]], ink, ground);
+    for (const [n, number] of [...this.numbers].sort((a, b) => b[1] - a[1])) this.drawLit(pen, n, number, colours[map.group[map.file[n]]], ink, ground);
     if (this.hovered >= 0) {
       pen.strokeStyle = ink;
       pen.lineWidth = 1.5;

@@ -80,7 +80,8 @@ function draw() {
 
 const light = (one) => (one.job.running ? "busy" : one.state);
 
-function summary(one) {
+/** What there is to say of a repository, in a few words. */
+export function summary(one) {
   if (one.job.running) return progress(one);
   if (one.state === "failed") return "could not be indexed";
   if (one.state === "cancelled") return "indexing was cancelled";

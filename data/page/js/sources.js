@@ -67,7 +67,7 @@ async function fill(code, cited) {
 }
 
 /** Lines without the blanks that all of them begin with. */
-export function dedented(text) {
+function dedented(text) {
   const lines = text.replace(/\s+$/, "").split("\n");
   const margin = Math.min(...lines.filter((line) => line.trim()).map((line) => /^[ \t]*/.exec(line)[0].length));
   return lines.map((line) => line.slice(Number.isFinite(margin) ? margin : 0)).join("\n");

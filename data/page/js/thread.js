@@ -7,6 +7,7 @@ import { ago, byId, h, icon, iconButton, note, place, plural, took } from "./dom
 import { copyText, showMarkdown } from "./markdown.js";
 import { openPanel } from "./panel.js";
 import { currentRepository, on, present, selectedTurn, servedName, state, tell } from "./state.js";
+import { summary } from "./repositories.js";
 import { openFile } from "./viewer.js";
 import { forkAt } from "./conversations.js";
 
@@ -39,7 +40,8 @@ function drawAll() {
 function empty() {
   const repository = currentRepository();
   const name = repository?.name ?? "a repository";
-  const about = repository?.files ? `${plural(repository.files, "file")}, ${plural(repository.chunks ?? 0, "chunk")} indexed` : "";
+  const ready = repository?.state === "ready";
+  const about = ready ? `${plural(repository.files ?? 0, "file")}, ${plural(repository.chunks ?? 0, "chunk")} indexed` : repository ? `${summary(repository)}: it can be asked as soon as it is indexed` : "";
   return h("section", { class: "empty", "aria-label": "Begin" },
     h("div", { class: "empty-mark" }, icon("talk")),
     h("h2", {}, "Ask ", h("em", {}, name), " anything"),

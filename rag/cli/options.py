@@ -69,7 +69,7 @@ Memory = Annotated[
     str | None,
     typer.Option(
         "--memory",
-        help="Where turns are kept: sqlite:///PATH, redis://HOST or memory:.",
+        help="Where turns are kept: sqlite:///PATH, postgresql://HOST/DB, redis://HOST or memory:.",
         rich_help_panel=_CONVERSATION,
     ),
 ]

@@ -39,6 +39,8 @@ def begins_line(text: str) -> bool:
 
 def opened_fence(line: str) -> Fence | None:
     """The fence that this line opens, None when it opens none. Right for whole lines only."""
+    if "```" not in line and "~~~" not in line:
+        return None
     match = _FENCE.match(line)
     if match is None or (match[1][0] == "`" and "`" in match[2]):
         return None

@@ -17,7 +17,7 @@ from rag.memory.digest import newest_that_fit, turn_lines
 from rag.memory.facts import Fact, Facts
 from rag.memory.messages import SUMMARIES
 from rag.memory.window import turn_tokens
-from rag.ports import MemoryStore, TokenCounter
+from rag.ports import MemoryStore, RecordStore, TokenCounter
 from rag.types import Conversation, DialogTurn
 
 WATERMARKS = "summary-upto"
@@ -93,6 +93,19 @@ def watermark(store: MemoryStore, conversation: Conversation) -> int:
         return -1
     found = store.records([conversation.id], shelf=WATERMARKS, namespace=conversation.namespace)
     return int(found.get(conversation.id, b"-1"))
+
+
+def forget_summary(store: RecordStore, conversation: str, order: int | None, *, namespace: str = "") -> bool:
+    """Forget a conversation's summary, if turns of this order or later are in it; None: in any case.
+
+    False where there is nothing to forget. A summary that was not consolidated stays, but for None.
+    """
+    if order is not None:
+        found = store.records([conversation], shelf=WATERMARKS, namespace=namespace)
+        if int(found.get(conversation, b"-1")) < order:
+            return False
+    store.delete_records([conversation], shelf=WATERMARKS, namespace=namespace)
+    return store.delete_records([conversation], shelf=SUMMARIES, namespace=namespace) > 0
 
 
 def read_reply(reply: str) -> tuple[str, list[tuple[int, str]]]:

@@ -33,11 +33,11 @@ FEW_WORDS = 5
 """A turn of so many words is worth half of what a long one is."""
 MEANING = 0.1
 """What the nearest vector is worth beside the best match of words."""
-LIMIT = 300
+LIMIT = 150
 """So many of the newest holders of a word are looked at."""
 CANDIDATES = 40
 """So many turns are read to be scored in full."""
-_COMPARED = 20
+_COMPARED = 12
 """So many of them are compared with the query by meaning: more would take as long as all the rest."""
 
 

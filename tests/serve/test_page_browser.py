@@ -23,8 +23,13 @@ from playwright.sync_api import (
 
 from rag.testing.provider_server import ProviderServer
 from rag.types import Source
+from rag.wiki import wiki_contents, wiki_structure
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+]  # as root in a container, which is where it often runs
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; `apt-get install chromium`")
 
 AXE = (Path(__file__).parent / "vendor" / "axe-core-4.14.1.min.js").read_text(encoding="utf-8")
@@ -39,7 +44,7 @@ Open = Callable[..., Page]
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
 
@@ -431,6 +436,19 @@ def test_a_diagram_that_cannot_be_drawn_is_shown_as_text(written, provider, visi
     turn = ask(visit(written), "Draw it")
     expect(turn.locator(".diagram-error")).to_be_visible()
     expect(turn.locator("pre")).to_contain_text("this is no diagram")
+
+
+def test_every_diagram_of_a_wiki_is_one_that_mermaid_draws(served, visit):
+    contents = wiki_contents(wiki_structure(served.service.library.shelf("sample").repository))
+    diagrams = re.findall(r"```mermaid\n(.*?)\n```", contents, re.DOTALL)
+    assert len(diagrams) > 3
+    page = visit(served)
+    main = page.locator("script[type=module]").get_attribute("src") or ""
+    page.goto(served.url + main.replace("js/main.js", "diagram.html"))
+    for number, text in enumerate(diagrams):
+        render = "async ([id, text]) => (await mermaid.render(id, text)).svg"
+        drawn = page.evaluate(render, [f"wiki{number}", text])
+        assert drawn.startswith("<svg"), text
 
 
 # ---------------------------------------------------------------- for everybody

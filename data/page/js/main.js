@@ -4,6 +4,7 @@ import { startComposer, focusQuestion } from "./composer.js";
 import { begin, fromAddress, load, showSide, startConversations } from "./conversations.js";
 import { byId, h, iconButton, note } from "./dom.js";
 import { askForKey, showKeys } from "./dialogs.js";
+import { keep } from "./kept.js";
 import { startKeys } from "./keys.js";
 import { startPanel, togglePanel } from "./panel.js";
 import { loadRepositories, selectRepository, startRepositories } from "./repositories.js";
@@ -23,7 +24,7 @@ function themeButton() {
       const next = NEXT[now];
       if (next === "auto") delete root.dataset.theme;
       else root.dataset.theme = next;
-      localStorage.setItem("rag.theme", next);
+      keep("theme", next);
       const fresh = drawn();
       event.currentTarget.replaceWith(fresh);
       fresh.focus();

@@ -3,9 +3,9 @@
 import { api } from "./api.js";
 import { typedText } from "./dialogs.js";
 import { byId, h, icon, iconButton, note, plural } from "./dom.js";
+import { keep, kept } from "./kept.js";
 import { currentRepository, on, state, tell } from "./state.js";
 
-const CHOSEN = "rag.repository";
 const AGAIN_MS = 3000;
 const watched = new Set();
 let picker;
@@ -29,7 +29,7 @@ export function startRepositories() {
 
 export async function loadRepositories() {
   state.repositories = await api.repositories();
-  const wanted = state.repository ?? localStorage.getItem(CHOSEN);
+  const wanted = state.repository ?? kept("repository");
   const there = state.repositories.some((one) => one.name === wanted);
   state.repository = there ? wanted : (state.repositories[0]?.name ?? null);
   state.repositories.filter((one) => one.job.running).forEach((one) => watch(one.name));
@@ -40,7 +40,7 @@ export async function loadRepositories() {
 export function selectRepository(name) {
   if (state.repository === name) return;
   state.repository = name;
-  localStorage.setItem(CHOSEN, name);
+  keep("repository", name);
   tell("repositories");
 }
 

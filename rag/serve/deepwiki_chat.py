@@ -177,6 +177,11 @@ class _AskDialog(PrefixDialog):
         )
         self._rules, self._own = rules, own
 
+    @property
+    def is_plain(self) -> bool:
+        """As every conversation by prefix, where no file is left out and none comes first."""
+        return super().is_plain and not self._rules and not self._own
+
     def _found(
         self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
     ) -> tuple[Found, Confidence | None]:

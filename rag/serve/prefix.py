@@ -192,6 +192,11 @@ class PrefixDialog(Dialog):
 
     # ------------------------------------------------------------ what Dialog asks
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it goes on at the end of a conversation, with nothing that only the client knows."""
+        return self._at is None and not self._carried
+
     def turns(self) -> list[DialogTurn]:
         """The turns that the client has heard, oldest first."""
         return [*self._inherited(), *self._carried][-_REMEMBERED_TURNS:]

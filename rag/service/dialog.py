@@ -73,6 +73,12 @@ class Dialog:
     def _begin_stored(self, sources: Sequence[Source]) -> Conversation:
         return self.engine.begin_conversation(self.name, sources)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether engine, repositories and conversation are all there is to it, so that another process can
+        prepare a question as this one would. Only a dialog that says so is one beside this class itself."""
+        return type(self) is Dialog
+
     def turns(self) -> list[DialogTurn]:
         """The turns so far, oldest first."""
         if self.conversation is None:

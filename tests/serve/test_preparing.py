@@ -13,10 +13,12 @@ from live_server import Served
 
 from rag.answer.extract import ExtractiveGenerator
 from rag.errors import ConfigError
+from rag.serve.prefix import PrefixDialog, Prefixes
 from rag.serve.preparing import Preparing
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
-from rag.types import Prepared, Source
+from rag.types import Answer, Prepared, Source
+from rag.wiki.prose import PageDialog
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
 QUESTIONS = ("How are sessions signed?", "How is a password checked?", "Where are clicks counted?")
@@ -105,6 +107,43 @@ def test_a_child_that_dies_or_is_waited_for_no_more_costs_no_answer(engine: Engi
         prepared = await asyncio.gather(*(preparing.prepare(one, question, None) for question in QUESTIONS))
         assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in QUESTIONS]
         await started(preparing, one)
+
+    running(work)
+
+
+def test_what_only_the_dialog_knows_is_in_the_prompt_wherever_it_is_prepared(
+    engine: Engine, root: Path
+) -> None:
+    repository, prefixes = engine.repository(Source(str(root))), Prefixes()
+
+    def prefix(*history: tuple[str, str]) -> PrefixDialog:
+        return PrefixDialog(engine, [repository], names=["snip"], history=history, prefixes=prefixes)
+
+    def asked(question: str, *history: tuple[str, str]) -> tuple[str, str]:
+        *_, answer = converse(prefix(*history), question, ExtractiveGenerator())
+        assert isinstance(answer, Answer)
+        return question, answer.text
+
+    first = asked(QUESTIONS[0])
+    asked(QUESTIONS[2], first)
+    gone_back = prefix(first)  # the client has not heard of the second question
+    begun_elsewhere = prefix(("What is a harbour?", "Where ships lie."))
+    one_file_first = PageDialog(
+        engine, repository, name="", about=QUESTIONS[2], own=[], left_out=lambda path: "store" in path
+    )
+
+    async def work(preparing: Preparing) -> None:
+        await started(preparing, dialog(engine, root))
+        before = preparing.done_by_children
+        for one in (gone_back, begun_elsewhere, one_file_first):
+            prepared = await asyncio.gather(
+                *(preparing.prepare(one, "And who calls it?", None) for _ in "ab")
+            )
+            assert [said(each) for each in prepared] == [said(one.prepare("And who calls it?"))] * 2
+        assert preparing.done_by_children == before
+        firsts = await asyncio.gather(*(preparing.prepare(prefix(), QUESTIONS[1], None) for _ in "abc"))
+        assert [said(each) for each in firsts] == [said(prefix().prepare(QUESTIONS[1]))] * 3
+        assert preparing.done_by_children > before
 
     running(work)
 

@@ -225,4 +225,6 @@ def _when(turn: DialogTurn) -> str:
 
 def _history(turn: DialogTurn) -> str:
     version = f" · version {turn.version}" if turn.version > 1 else ""
-    return version + (f" · marked {', '.join(map(visible, turn.marks))}" if turn.marks else "")
+    cached = (turn.metadata or {}).get("cached")
+    again = f" · given again from turn {visible(str(cached))}" if cached else ""
+    return version + again + (f" · marked {', '.join(map(visible, turn.marks))}" if turn.marks else "")

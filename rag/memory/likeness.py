@@ -58,6 +58,7 @@ _TOKEN = re.compile(
     r"|(?P<sign>[-!<>=:*&|.+/]{2,}|[^\s\w,;:.?!()'\"\[\]-])"
 )
 _SHORT = re.compile("[^aeiou]*[aeiouy][^aeiouwxy]")
+_CAPITAL = re.compile(r"(?<=[^\s,.:;!?] )[A-Z][a-z]+(?![\w'])")
 _SENTENCES = re.compile(r"[.?!]\s+\w|\n\s*\w")
 
 
@@ -86,12 +87,18 @@ def meaning(question: str, subjects: Collection[str] = ()) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """The words in lower case; names and quotes as they are written, behind a mark."""
+    """The words in lower case; names and quotes as they are written, behind a mark.
+
+    A capital letter within a sentence makes a name: `Get` and `get` may both be defined.
+    """
     found: list[str] = []
+    titled = len(_CAPITAL.findall(text)) > len(text.split()) / 2
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
         said = match[kind]
-        if kind == "word":
+        if kind == "word" and not titled and _CAPITAL.match(text, match.start()):
+            found.append("`" + said)
+        elif kind == "word":
             found += _spelt(said.lower())
         elif kind in ("span", "name"):
             found.append("`" + said.strip().removesuffix("()").replace(" ", "\u00a0"))

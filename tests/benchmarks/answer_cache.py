@@ -134,7 +134,7 @@ def answer_cache(bench: Bench) -> None:
 def threshold(found: npt.NDArray[np.float64], pairs: list[Pair]) -> float:
     """The least likeness from which PRECISION is kept on these pairs, and no more negatives than 1 in 100."""
     same = np.array([pair.same for pair in pairs])
-    for least in np.unique(found[same])[::1]:
+    for least in np.unique(found[same]):
         served = found >= least
         wrong = np.count_nonzero(served & ~same)
         if wrong <= (1 - PRECISION) * np.count_nonzero(served) and wrong <= (1 - PRECISION) * (~same).sum():
@@ -171,11 +171,8 @@ def _show_times() -> None:
         sqlite = SqliteTurnStore(Path(folder) / "turns.db")
         rows = [[name, *_times(store)] for name, store in (("memory", MemoryTurnStore()), ("sqlite", sqlite))]
         sqlite.close()
-    show(
-        f"A look-up among {ENTRIES:,} entries, in ms",
-        ["store", "hit p50", "hit p95", "miss p50", "miss p95", "put p50"],
-        rows,
-    )
+    columns = ["store", "hit p50", "hit p95", "miss p50", "miss p95", "hit, counted p50", "put p50"]
+    show(f"A look-up among {ENTRIES:,} entries, in ms", columns, rows)
 
 
 def _times(store: RecordStore) -> list[str]:
@@ -183,10 +180,11 @@ def _times(store: RecordStore) -> list[str]:
     scope = {"repositories": ["/repositories/api"], "model": "m"}
     text = "The token is checked in `authenticate` [1]. " * 20
     puts = _timed(lambda n: cache.put(f"Where is token {n} checked?", text, scope=scope), ENTRIES)
-    hits = _timed(lambda n: cache.get(f"where do we check token {n * 7}", scope=scope), LOOKUPS)
-    misses = _timed(lambda n: cache.get(f"where do we delete token {n * 7}", scope=scope), LOOKUPS)
-    assert cache.stats().hits == cache.stats().misses == LOOKUPS
-    figures = [(hits, 50), (hits, 95), (misses, 50), (misses, 95), (puts, 50)]
+    hits = _timed(lambda n: cache.find(f"where do we check token {n * 7}", scope=scope), LOOKUPS)
+    misses = _timed(lambda n: cache.find(f"where do we delete token {n * 7}", scope=scope), LOOKUPS)
+    counted = _timed(lambda n: cache.get(f"where do we check token {n * 3}", scope=scope), LOOKUPS)
+    assert cache.stats().hit_rate == 1.0
+    figures = [(hits, 50), (hits, 95), (misses, 50), (misses, 95), (counted, 50), (puts, 50)]
     return [f"{np.percentile(times, q) * 1000:.2f}" for times, q in figures]
 
 

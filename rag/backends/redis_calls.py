@@ -293,9 +293,10 @@ function ops.match(where, given, limit)
     local holding
     totals[n], holding, blocks[n] = holders(v, term, limit, here)
     for _, item in ipairs(cut(holding, limit)) do
-      local key = item.field .. item.kind .. num(item.order)
-      if not known[key] then
-        known[key] = true
+      local here_ = known[item.spot] or {}
+      known[item.spot] = here_
+      if not here_[item.head] then
+        here_[item.head] = true
         found[#found + 1] = item
       end
     end
@@ -304,8 +305,8 @@ function ops.match(where, given, limit)
     item.id = item.id or id_at(item.origin, item.kind, item.order)
     local row = {}
     for k = 1, #terms do
-      local block = blocks[k][item.field]
-      local times = block and counts_in(block)[item.low .. item.kind]
+      local block = blocks[k][item.spot]
+      local times = block and times_in(block, item.head)
       if times then row[#row + 1] = k - 1; row[#row + 1] = times end
     end
     found[n] = {item.kind, item.id, item.origin, item.order, place(item.kind, item.id)[3], row}

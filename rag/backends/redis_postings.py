@@ -106,7 +106,7 @@ local function settle()  -- writes what was changed
   pending = {added = {}, gone = {}}
 end
 
--- reading: blocks are {number, block, origin, first, last, value}, the newest first
+-- reading: blocks are {number, block, origin, first, last, what their fields begin with}, the newest first
 
 local function blocks_shown(v)
   local found, floor = {}, math.min(v.ft, v.fm)
@@ -116,7 +116,7 @@ local function blocks_shown(v)
     local known = first <= last and call('HGET', O, 'i' .. origin)
     if known then
       for block = math.floor(last / 256), math.floor(first / 256), -1 do
-        found[#found + 1] = {tonumber(known), block, origin, first, last}
+        found[#found + 1] = {tonumber(known), block, origin, first, last, known .. ':' .. num(block) .. ':'}
       end
     end
   end
@@ -130,7 +130,8 @@ local function blocks_listed(term)
   for n, value in ipairs(many('HMGET', T, fields)) do
     for at = 1, value and #value or 0, 5 do
       local number = (n - 1) * 256 + value:byte(at)
-      found[#found + 1] = {number, struct.unpack('>I4', value:sub(at + 1, at + 4)), nil, 0, END}
+      local block = struct.unpack('>I4', value:sub(at + 1, at + 4))
+      found[#found + 1] = {number, block, false, 0, END, num(number) .. ':' .. num(block) .. ':'}
       names[#found] = 'n' .. num(number)
     end
   end
@@ -147,12 +148,18 @@ local function counts_in(block)  -- by order within the block and kind
   end
   return block.counts
 end
+local function times_in(block, head)  -- of one item; nil when it does not hold the term
+  if block.counts then return block.counts[head] end
+  local at = block.value:find(head, 1, true)
+  while at and (at - 1) % 6 ~= 0 do at = block.value:find(head, at + 1, true) end
+  return at and (struct.unpack('>I4', block.value:sub(at + 2, at + 5)))
+end
 local function held(block, v)  -- the holders in a block that are shown
-  local found, spot = {}, num(block[1]) .. ':' .. num(block[2]) .. ':'
+  local found, floor = {}, {t = v and v.ft or 0, m = v and v.fm or 0}
   for head in pairs(counts_in(block)) do
     local order, kind = block[2] * 256 + head:byte(1), head:sub(2)
-    if block[4] <= order and order <= block[5] and not (v and order < v['f' .. kind]) then
-      found[#found + 1] = {origin = block[3], kind = kind, order = order, low = head:sub(1, 1), field = spot}
+    if block[4] <= order and order <= block[5] and order >= floor[kind] then
+      found[#found + 1] = {origin = block[3], kind = kind, order = order, head = head, spot = block[6]}
     end
   end
   return found
@@ -163,13 +170,13 @@ local function is_whole(block, v)
 end
 local function holders(v, term, limit, shown_blocks)  -- how many; enough of the newest; the blocks by place
   local blocks, fields, by_place, total, found = shown_blocks or blocks_listed(term), {}, {}, 0, {}
-  for n, block in ipairs(blocks) do fields[n] = num(block[1]) .. ':' .. num(block[2]) .. ':' .. term end
+  for n, block in ipairs(blocks) do fields[n] = block[6] .. term end
   local values, past = many('HMGET', P, fields), nil
   for n, place_ in ipairs(blocks) do
     if values[n] then
-      local block = {place_[1], place_[2], place_[3], place_[4], place_[5], value = values[n]}
-      local spot = num(block[1]) .. ':' .. num(block[2]) .. ':'
-      by_place[spot] = by_place[spot] or block
+      local block = {unpack(place_)}
+      block.value = values[n]
+      by_place[block[6]] = by_place[block[6]] or block
       local enough = #found >= limit and block[2] < past
       if enough and is_whole(block, v) then
         total = total + #block.value / 6

@@ -142,11 +142,11 @@ class RememberingContract:
         here = store.create_conversation()
         store.extend([said("Q one?", "One. And more."), said("Q two?", "Two.")], conversation=here.id)
         done = consolidate(store, here, store.turns(here.id), counter=_Words())
-        assert (done.turns, done.summary) == (2, "1. Q one? — One.\n2. Q two? — Two.")
+        assert (done.turns, done.summary) == (2, "- Q one? — One.\n- Q two? — Two.")
         assert consolidate(store, here, store.turns(here.id), counter=_Words()).turns == 0
         store.append(said("Q three?", "Three."), conversation=here.id)
         again = consolidate(store, here, store.turns(here.id), counter=_Words(), summary_tokens=10)
-        assert (again.turns, again.summary) == (1, "2. Q two? — Two.\n3. Q three? — Three.")
+        assert (again.turns, again.summary) == (1, "- Q two? — Two.\n- Q three? — Three.")
         assert len(store.turns(here.id)) == 3
         memory = MessageMemory(store, here)
         assert [one.content for one in memory.get_memory()] == [again.summary]

@@ -33,7 +33,7 @@ def digest(parts: Sequence[str], *, keep: int = 1) -> list[str]:
 
 
 def turn_lines(turns: Sequence[DialogTurn]) -> list[str]:
-    """A line for each turn: its number, its question, what the answer comes to, and the lines it cites."""
+    """A line for each turn: its question, what the answer comes to, and the lines it cites."""
     answers = digest([turn.answer for turn in turns])
     return [_line(turn, answer) for turn, answer in zip(turns, answers, strict=True)]
 
@@ -53,8 +53,7 @@ def newest_that_fit(lines: Sequence[str], *, budget_tokens: int, counter: TokenC
 def _line(turn: DialogTurn, answer: str) -> str:
     cited = dict.fromkeys(citation.place for citation in turn.citations if citation.used)
     places = f" ({', '.join(list(cited)[:3])})" if cited else ""
-    number = "" if turn.order is None else f"{turn.order + 1}. "
-    return f"{number}{_cut(' '.join(turn.question.split()))} — {_cut(answer)}{places}"
+    return f"- {_cut(' '.join(turn.question.split()))} — {_cut(answer)}{places}"
 
 
 def _sentences(part: str) -> list[str]:

@@ -43,7 +43,7 @@ def test_words_find_what_was_said(asked):
 
 def test_a_conversation_is_consolidated_once(asked):
     first = rag("turns", "consolidate", "signing")
-    assert first.out.startswith(f"1. {QUESTION} — ")
+    assert first.out.startswith(f"- {QUESTION} — ")
     assert "1 new turn of signing" in first.err
     again = rag("turns", "consolidate", "--json").json
     assert again["turns"] == 0

@@ -109,7 +109,7 @@ def test_the_summary_is_told_once_not_all_turns_are_shown(dialog):
     assert consolidate_conversation(dialog.engine, conversation, keep_recent=10).turns == 0
     prompt = dialog.prepare("What else?").prompt
     assert "This conversation so far, in short:\n\n" in prompt.text
-    assert "51. What of the bread number 49?" in prompt.text
+    assert "- What of the bread number 49?" in prompt.text
 
 
 def test_a_summary_goes_with_a_turn_that_is_in_it(dialog):

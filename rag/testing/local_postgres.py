@@ -51,18 +51,13 @@ class LocalPostgres:
         self.folder = Path(tempfile.mkdtemp(prefix="rag-pg-"))
         if self._as_user:
             os.chown(self.folder, self._as_user["user"], self._as_user["group"])
-        self._programs = programs = _programs() or self._copied()
-        how = ["-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(
-            [programs / "initdb", *how, "--no-instructions"],
-            cwd=self.folder,
-            check=True,
-            capture_output=True,
-            **self._as_user,
-        )
-        access = self.folder / "data" / "pg_hba.conf"
-        access.write_text("local all locked scram-sha-256\nlocal all all trust\n")
-        self.start()
+        try:
+            self._programs = _programs() or self._copied()
+            self._initialise()
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -114,6 +109,18 @@ class LocalPostgres:
                 yield self.url(name)
             finally:
                 db.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    def _initialise(self) -> None:
+        how = ["-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        subprocess.run(
+            [self._programs / "initdb", *how, "--no-instructions"],
+            cwd=self.folder,
+            check=True,
+            capture_output=True,
+            **self._as_user,
+        )
+        access = self.folder / "data" / "pg_hba.conf"
+        access.write_text("local all locked scram-sha-256\nlocal all all trust\n")
 
     def _copied(self) -> Path:
         """The wheel's programs where the user that runs them can reach them."""

@@ -15,10 +15,12 @@ from conftest import git
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rag import RAG
 from rag.service import Dialog, Engine, aconverse, converse
 from rag.service.answers import answers_of
 from rag.service.kept import delete_turn
 from rag.settings import Settings
+from rag.testing.provider_server import ProviderServer
 from rag.types import Answer, Filters, Prepared, Source, Usage, blob_id
 
 QUESTION = "Where is a session token signed?"
@@ -360,6 +362,24 @@ def test_a_person_asks_again_changes_the_code_and_gets_a_fresh_answer(shop):
     assert rag("cache", "clear", "--json").json == {"cleared": 1}
     assert rag("cache", "clear").out == "cleared 0 cached answers\n"
     assert rag("cache", "list").code == 0
+
+
+def test_a_model_is_asked_once_by_the_command_line_and_by_the_component(shop, monkeypatch):
+    text = "It is signed in `sign_token` [1]."
+    with ProviderServer(answers=[text, QUESTION, text]) as server:
+        monkeypatch.setenv("RAG_BASE_URL", server.base_url)
+        monkeypatch.setenv("RAG_MODEL", "fake-model")
+        first = rag("ask", shop, QUESTION, "--json").json
+        assert (first["cached"], len(server.chats)) == (None, 1)
+        again = rag("ask", shop, SAME)
+        assert (again.out.split("\n")[0], len(server.chats)) == (text, 1)
+        component = RAG()
+        component.prepare_retriever(str(shop))
+        assert component(SAME).cached == first["turn"]
+        assert asyncio.run(component.acall(QUESTION)).text == first["answer"]
+        assert len(server.chats) == 2  # a follow-up is put on its own by the model
+        assert rag("ask", shop, QUESTION, "--no-cache", "--json").json["cached"] is None
+        assert len(server.chats) == 3
 
 
 def test_opentelemetry_is_told_of_every_look_up(shop):

@@ -21,6 +21,7 @@ from rag.serve.errors import ServeError
 from rag.serve.keys import Caller
 from rag.serve.native import urls_of
 from rag.serve.service import Service
+from rag.service.kept import delete_conversation, delete_turn
 from rag.types import Conversation, DialogTurn
 
 ConversationId = Annotated[str, Path(description="A conversation's id or name.", max_length=200)]
@@ -48,13 +49,13 @@ class _Desk:
 
     def __init__(self, service: Service, caller: Caller) -> None:
         self.service, self.namespace = service, caller.namespace
-        self.store = service.engine_for(caller).turns
-        self._find = service.engine_for(caller).find_conversation
+        self.engine = service.engine_for(caller)
+        self.store = self.engine.turns
         self._names = {str(shelf.source): shelf.name for shelf in service.library.shelves()}
 
     async def conversation(self, name: str) -> Conversation:
         """The conversation of an id or name. Raises NotFound."""
-        return await to_thread(self._find, name)
+        return await to_thread(self.engine.find_conversation, name)
 
     async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Call the store in a thread. Raises NotSupported where it has no such method."""
@@ -159,10 +160,10 @@ def _changes(service: Service) -> APIRouter:
 
     @router.delete("/{conversation}")
     async def delete(caller: CallerOf, conversation: ConversationId) -> models.Deleted:
-        """Delete a conversation with its turns."""
+        """Delete a conversation with its turns, and all that was kept for them."""
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
-        return models.Deleted(turns=await desk.call("delete_conversation", one.id))
+        return models.Deleted(turns=await to_thread(delete_conversation, desk.engine, one))
 
     return router
 
@@ -196,9 +197,9 @@ def _turns(service: Service) -> APIRouter:
 
     @router.delete("/{turn}")
     async def delete(caller: CallerOf, turn: TurnId) -> models.Deleted:
-        """Delete one turn. Orders of the others stay."""
+        """Delete one turn, and all that was kept for it. Orders of the others stay."""
         desk = _Desk(service, caller)
-        if not await desk.call("delete_turn", turn):
+        if not await to_thread(delete_turn, desk.engine, await desk.call("turn", turn)):
             raise NotFound("there is no such turn")
         return models.Deleted(turns=1)
 

@@ -102,6 +102,8 @@ def edit(
 
     rag turns edit 2 --conversation login --answer "It expires after 14 days."
     """
+    from rag.service.kept import edit_turn
+
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         if question is None and answer is None:
             raise ConfigError("say what to change: --question, --answer, or both")
@@ -113,7 +115,7 @@ def edit(
             text = sys.stdin.read() if answer == "-" else answer
             said = replace(turn.assistant_response or AssistantResponse(""), response_str=text)
             turn = replace(turn, assistant_response=said)
-        edited = engine.turns.edit_turn(turn, namespace=engine.settings.namespace)
+        edited = edit_turn(engine, turn)
         if json:
             out_json(turn_record(edited))
         else:

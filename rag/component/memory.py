@@ -14,6 +14,7 @@ from typing import Any
 from rag.adal import adalflow
 from rag.component.conversation import CustomConversation, as_query, as_response
 from rag.errors import NotFound
+from rag.memory.consolidate import forget_summary
 from rag.memory.messages import MessageMemory, Mode
 from rag.memory.state import check_state, missing
 from rag.ports import Marks, MemoryStore
@@ -143,10 +144,16 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return Memory(self.store, forked, self.namespace)
 
     def rewind(self, to: int) -> int:
-        """Take back everything after order `to` (-1: everything); return how many turns went."""
+        """Take back everything after order `to` (-1: everything); return how many turns went.
+
+        A summary that one of them went into goes with them.
+        """
         if self._current.conversation is None:
             return 0
-        return self.store.rewind(self._current.conversation.id, to=to, namespace=self.namespace)
+        here = self._current.conversation.id
+        gone = self.store.rewind(here, to=to, namespace=self.namespace)
+        forget_summary(self.store, here, to + 1, namespace=self.namespace)
+        return gone
 
     def undo(self, turns: int = 1) -> int:
         """Take back the last turns, and what came after them; return how many turns went."""
@@ -156,8 +163,13 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return self.rewind((kept[-turns].order or 0) - 1) if len(kept) >= turns else self.rewind(-1)
 
     def edit(self, turn: DialogTurn) -> DialogTurn:
-        """Store a new version of the turn of this id; the old one stays among its `versions`."""
-        return self.store.edit_turn(turn, namespace=self.namespace)
+        """Store a new version of the turn of this id; the old one stays among its `versions`.
+
+        A summary that it went into goes: the next one is made of what is said now.
+        """
+        edited = self.store.edit_turn(turn, namespace=self.namespace)
+        forget_summary(self.store, edited.conversation_id or "", edited.order or 0, namespace=self.namespace)
+        return edited
 
     def versions(self, turn_id: str) -> list[DialogTurn]:
         """All versions of a turn, the present one last."""

@@ -154,6 +154,19 @@ def delete_turn(engine: Engine, turn: DialogTurn) -> bool:
     return gone
 
 
+def edit_turn(engine: Engine, turn: DialogTurn) -> DialogTurn:
+    """Store a new version of a turn; a summary that it went into goes, as it tells of the old one.
+
+    Raises:
+        NotFound: there is no such turn.
+    """
+    edited = engine.turns.edit_turn(turn, namespace=engine.settings.namespace)
+    forget_summary(
+        engine.turns, edited.conversation_id or "", edited.order or 0, namespace=engine.settings.namespace
+    )
+    return edited
+
+
 def delete_conversation(engine: Engine, conversation: Conversation) -> int:
     """Delete a conversation, and the files that only its turns cited; return how many turns went.
 

@@ -14,7 +14,7 @@ from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine
 from rag.service.agent import ConversationalAgent
 from rag.service.facts import add_fact, check_facts, consolidate_conversation, facts_of, forget_fact
-from rag.service.kept import delete_turn, kept_prompt, rewind
+from rag.service.kept import delete_turn, edit_turn, kept_prompt, rewind
 from rag.settings import Settings
 from rag.testing.said import said
 from rag.types import Answer, Citation, Conversation, DialogTurn, blob_id
@@ -123,6 +123,9 @@ def test_a_summary_goes_with_a_turn_that_is_in_it(dialog):
     done = consolidate_conversation(engine, conversation)
     assert (done.turns, "pepper" in done.summary) == (2, False)
     rewind(engine, conversation, to=1)
+    assert summary_of(engine, conversation) == ""
+    assert consolidate_conversation(engine, conversation).turns == 1
+    edit_turn(engine, turns[1])
     assert summary_of(engine, conversation) == ""
 
 

@@ -47,8 +47,8 @@ def stats(json: options.Json = False, memory: options.Memory = None) -> None:
             return
         out(f"{counted(found.entries, 'cached answer')}; {counted(found.lookups, 'look-up')} so far")
         if found.lookups:
-            missed = counted(found.misses, "miss").replace("misss", "misses")
-            out(f"{counted(found.hits, 'hit')} ({found.hit_rate:.0%}), {missed}, {found.stale:,} stale")
+            hits = f"{counted(found.hits, 'hit')} ({found.hit_rate:.0%})"
+            out(f"{hits}, {found.misses:,} missed, {found.stale:,} stale")
 
 
 @app.command("list")
@@ -92,7 +92,7 @@ def clear(json: options.Json = False, memory: options.Memory = None) -> None:
 
 
 def _entry_json(entry: CachedAnswer) -> dict[str, Any]:
-    """An entry as JSON values; its scope in full, and the repositories in words."""
+    """An entry as JSON values."""
     about = entry.scope.get("repositories", ())
     return {
         "question": entry.question,
@@ -102,5 +102,4 @@ def _entry_json(entry: CachedAnswer) -> dict[str, Any]:
         "turn": entry.turn,
         "repositories": [f"{one[0]}@{one[1]}" if one[1] else one[0] for one in about],
         "citations": [citation.place for citation in entry.citations if citation.used],
-        "scope": dict(entry.scope),
     }

@@ -36,6 +36,7 @@ from rag.memory.answers import AnswerCache, CachedAnswer, CacheStats, Outcome
 from rag.memory.likeness import meaning
 from rag.ports import TextGenerator
 from rag.prompt.templates import load_template
+from rag.resources import shipped
 from rag.retrieval.question import understand
 from rag.service.dialog import Dialog
 from rag.service.engine import Engine, Repository
@@ -120,7 +121,9 @@ class LookUp:
             namespace=dialog.engine.settings.namespace,
             alike=partial(meaning, subjects=names),
         )
-        self._scope = _scope(dialog, generator, "" if self._standalone else _said_before(dialog.past()))
+        said_before = "" if self._standalone else _said_before(dialog.past())
+        self._leans = bool(said_before)
+        self._scope = _scope(dialog, generator, said_before)
         self._index = json.dumps([repository.store.header["id"] for repository in dialog.repositories])
         self._began = time.perf_counter()
         self._waiting: Given | None = None
@@ -207,8 +210,7 @@ class LookUp:
             for c in sources
         )
         numbered = tuple(NumberedSource(c.n, hit) for c, hit in zip(sources, hits, strict=True))
-        follows = bool(self._scope["said_before"])
-        searched = str(entry.metadata["standalone_question"]) if follows else self._asked
+        searched = str(entry.metadata["standalone_question"]) if self._leans else self._asked
         prepared = Prepared(
             question=self._question,
             standalone_question=searched,
@@ -235,19 +237,14 @@ class LookUp:
 
 
 def _scope(dialog: Dialog, generator: TextGenerator, said_before: str) -> dict[str, Any]:
-    """What an answer depends on besides the question and the files."""
+    """What an answer depends on besides the question and the files; all but the first two as one hash.
+
+    What the user prefers or has set is nobody's business who lists the entries.
+    """
     settings = dialog.engine.settings
-    template = load_template(settings.template, settings.home)
-    files = [Path(part.origin) for part in (template, template.system, template.stale) if part is not None]
-    texts = [(settings.template or "").encode(), *(file.read_bytes() for file in files if file.is_file())]
-    return {
-        "repositories": [
-            [r.source.location, r.source.ref, *map(list, asdict(r.source.filters).values())]
-            for r in dialog.repositories
-        ],
-        "model": generator.model,
+    rest = {
         "generator": getattr(generator, "fingerprint", type(generator).__name__),
-        "template": hashlib.sha256(b"\0".join(texts)).hexdigest(),
+        "templates": _templates(settings),
         "said_before": said_before,
         "known": dialog.known().variables(),
         "settings": {
@@ -256,6 +253,27 @@ def _scope(dialog: Dialog, generator: TextGenerator, said_before: str) -> dict[s
             if field.name not in _WITHOUT_EFFECT
         },
     }
+    return {
+        "repositories": [
+            [r.source.location, r.source.ref, *map(list, asdict(r.source.filters).values())]
+            for r in dialog.repositories
+        ],
+        "model": generator.model,
+        "rest": hashlib.sha256(json.dumps(rest, sort_keys=True, default=repr).encode()).hexdigest(),
+    }
+
+
+def _templates(settings: Settings) -> str:
+    """A hash of everything that may be said to a model."""
+    chosen = load_template(settings.template, settings.home)
+    files = [
+        Path(chosen.origin),
+        *(settings.home / "templates").glob("*.j2"),
+        *shipped("templates").glob("*.j2"),
+    ]
+    texts = [(settings.template or "").encode()]
+    texts += [file.read_bytes() for file in sorted(set(files)) if file.is_file()]
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
 
 def _said_before(turns: Sequence[DialogTurn]) -> str:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag import RAG
+from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine, aconverse, converse
 from rag.service.answers import answers_of
 from rag.service.kept import delete_turn
@@ -173,7 +174,11 @@ def test_what_an_answer_depends_on_keeps_answers_apart(engine, shop, tmp_path):
     assert ask(Dialog(engine, [filtered]), QUESTION, writer).cached == ""
     template.write_text("Changed. " + template.read_text())
     assert asked(engine.with_settings(template=str(template)), shop, QUESTION, writer).cached == ""
-    assert writer.asked == times + 2
+    Preferences(engine.turns).save("", "tone", "formal")
+    assert asked(engine, shop, QUESTION, writer).cached == ""
+    Preferences(engine.turns).delete("", "tone")
+    assert asked(engine, shop, QUESTION, writer).cached
+    assert writer.asked == times + 3
 
 
 def test_answers_that_are_no_whole_answer_from_sources_are_not_kept(engine, shop):

@@ -57,10 +57,11 @@ def open_turn_store(settings: Settings) -> MemoryStore:
 
 
 def without_secrets(url: str) -> str:
-    """The URL of a store of turns as it may be shown: without user and password."""
+    """The URL of a store of turns as it may be shown: without user and password, however it is mistyped."""
     if url.startswith("sqlite:"):
         return url
-    return re.sub(r"(?i)(?<=[?&])(\w*password)=[^&]*", r"\1=…", re.sub(r"(?s)//.*@", "//…@", url))
+    without = re.sub(r"(?i)(\w*passw(?:or)?d\s*=\s*)('[^']*'|[^&\s]*)", r"\1…", url)
+    return re.sub(r"(?s)^([\w+.-]*:/*|).*@", r"\1…@", without)
 
 
 def _open_memory(url: str) -> MemoryStore:

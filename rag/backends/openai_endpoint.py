@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import os
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -59,9 +60,8 @@ def checked_url(base_url: str | None) -> str:
             f"the address of {parts.hostname} holds credentials; give the key with RAG_API_KEY"
         )
     if not usable:
-        raise SettingsError(
-            f"the address {base_url!r} cannot be used; it looks like http://localhost:11434/v1"
-        )
+        shown = re.sub(r"(?s).*@", "…@", url)
+        raise SettingsError(f"the address {shown!r} cannot be used; it looks like http://localhost:11434/v1")
     return url
 
 

@@ -105,7 +105,8 @@ def _parameter(name: str, text: str) -> Any:
     if name == "ca":
         return text
     if name not in _LIMITS:
-        raise ValueError(f"{name!r} is no parameter; they are prefix, ca, {', '.join(_LIMITS)}")
+        what = "what follows the `?`" if "@" in name else repr(name)  # a password may hold a `?`
+        raise ValueError(f"{what} is no parameter; they are prefix, ca, {', '.join(_LIMITS)}")
     kind, least = _LIMITS[name]
     try:
         number = kind(text)

@@ -402,9 +402,13 @@ def test_an_address_that_is_none_is_named(address: str) -> None:
         OpenAICompatibleClient(address)
 
 
-def test_credentials_in_an_address_are_refused_without_repeating_them() -> None:
+@pytest.mark.parametrize(
+    "address",
+    ["https://me:hunter2@example.org/v1", "htps://me:hunter2@example.org/v1", "me:hunter2@example.org/v1"],
+)
+def test_credentials_in_an_address_are_refused_without_repeating_them(address: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        OpenAICompatibleClient("https://me:hunter2@example.org/v1")
+        OpenAICompatibleClient(address)
     assert "hunter2" not in str(caught.value)
 
 

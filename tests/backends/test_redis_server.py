@@ -121,6 +121,12 @@ def test_an_address_says_where_the_server_is(url: str, shown: str, cluster: bool
         f"redis+cluster://me:{QUOTED}@h/1",
         f"unix://me:{QUOTED}@",
         f"unix://me:{QUOTED}@/s?cluster=1",
+        f"redis://me:why?{QUOTED}@h",
+        f"redsi:me:{QUOTED}@h",
+        f"me:{QUOTED}@h",
+        f"me:two words {QUOTED}@h",
+        f"host=h password={QUOTED} port=1",
+        f"host=h password='{QUOTED}' port=1",
     ],
 )
 def test_what_is_no_address_is_told_without_its_password(url: str) -> None:

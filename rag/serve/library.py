@@ -69,6 +69,11 @@ class Shelf:
     _task: asyncio.Task[None] | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def is_of_use(self) -> bool:
+        """Whether it can be asked, or may soon."""
+        return self.running or self.repository is not None
+
     def tell(self, stage: str, done: int, total: int) -> None:
         """Progress of the job."""
         self.stage, self.done, self.total = stage, done, total
@@ -266,7 +271,10 @@ class Library:
     # ------------------------------------------------------------ what is not on the list
 
     def _added(self, name: str, source: Source) -> Shelf:
-        if sum(not shelf.is_listed for shelf in self._shelves.values()) >= _MOST_UNLISTED:
+        if self._unlisted() >= _MOST_UNLISTED:
+            # What was only named, or could not be indexed, makes room: nobody is answered from it.
+            self._shelves = {known: s for known, s in self._shelves.items() if s.is_listed or s.is_of_use}
+        if self._unlisted() >= _MOST_UNLISTED:
             raise TooMany(
                 f"{_MOST_UNLISTED} refs and URLs beyond the list are served already; ask for one of those, "
                 "or have the server list more with --repo",
@@ -274,6 +282,9 @@ class Library:
             )
         shelf = self._shelves[name] = Shelf(name, source, is_listed=False)
         return shelf
+
+    def _unlisted(self) -> int:
+        return sum(not shelf.is_listed for shelf in self._shelves.values())
 
     def _allowed_url(self, url: str) -> str:
         """The URL, in the one spelling, if it is allowed.

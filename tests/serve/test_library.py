@@ -116,3 +116,17 @@ def test_a_conversation_about_what_is_not_served_is_not_opened(tmp_path):
     with serving(tmp_path, repositories=()) as second:
         reply = second.post("/api/ask", {"question": "Why?", "conversation": "kept"})
     assert reply.status == 403
+
+
+def test_refs_that_do_not_exist_keep_no_place(serve, sample_repo):
+    served = serve(repositories=(("sample", Source(str(sample_repo.resolve()))),)).ready()
+    for number in range(60):
+        assert served.get(f"/api/repositories/sample@typo-{number}").status == 200
+    asked = {"question": "How are sessions signed?", "repositories": ["sample@main"]}
+    served.wait_until(lambda: served.post("/api/ask", asked).status == 200)
+    for number in range(60):
+        served.get(f"/api/repositories/sample@mistake-{number}")
+    names = [one["name"] for one in served.get("/api/repositories").json]
+    assert names[0] == "sample"
+    assert "sample@main" in names
+    assert len(names) <= 51

@@ -23,14 +23,37 @@ import numpy.typing as npt
 from rag.backends import open_embedder
 from rag.backends.memory_turns import MemoryTurnStore
 from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.corpus.git import run_git
+from rag.corpus.read import file_blob
 from rag.errors import BackendMissing
 from rag.memory.answers import AnswerCache
 from rag.memory.likeness import meaning
 from rag.ports import RecordStore
+from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
-from tests.benchmarks.bench import QUESTIONS, Bench, not_measured, show
+from rag.types import Answer, Prepared, Usage
+from tests.benchmarks.bench import CHECKOUT, QUESTIONS, Bench, not_measured, show
 
 PRECISION = 0.99
+COMMITS = 14
+ASKED = """Where are turns stored in SQLite?
+How is a question put on its own?
+Where is the prompt composed?
+How are vectors quantised?
+Where are citations resolved?
+How does the server limit requests?
+Where is a repository cloned?
+How is a file cut into chunks?
+Where are secrets skipped?
+Where is the wiki structure read?
+How are token counts estimated?
+Who closes the turn store?
+Where are globs of .ragignore matched?
+How is the gate fitted?
+How does `rag turns check` decide?
+Where is the OpenAI protocol served?
+How are synonyms looked up?
+Where is the confidence judged?""".splitlines()
 ENTRIES = 20_000
 LOOKUPS = 500
 
@@ -129,6 +152,7 @@ def answer_cache(bench: Bench) -> None:
     show(f"Served from the cache, at precision ≥ {PRECISION} on dev", columns, rows)
     _show_kinds(dev, final)
     _show_times()
+    _show_history()
 
 
 def threshold(found: npt.NDArray[np.float64], pairs: list[Pair]) -> float:
@@ -186,6 +210,45 @@ def _times(store: RecordStore) -> list[str]:
     assert cache.stats().hit_rate == 1.0
     figures = [(hits, 50), (hits, 95), (misses, 50), (misses, 95), (counted, 50), (puts, 50)]
     return [f"{np.percentile(times, q) * 1000:.2f}" for times, q in figures]
+
+
+class _Pointer:
+    """Writes an answer that refers to its first two sources."""
+
+    model = "pointer"
+    usage: Usage | None = None
+
+    def stream(self, prepared: Prepared) -> Iterator[str]:
+        yield "It is there [1], and there [2]."
+
+
+def _show_history() -> None:
+    """The same questions at every tenth commit of this project: how many answers are given again."""
+    if not (CHECKOUT / ".git").exists():
+        not_measured("the checkout has no history of its own")
+        return
+    with TemporaryDirectory(prefix="rag-bench-") as folder:
+        root = Path(folder) / "checkout"
+        run_git(["clone", "--quiet", str(CHECKOUT), str(root)], cwd=CHECKOUT)
+        commits = run_git(["rev-list", "--reverse", "--first-parent", "HEAD"], cwd=root).decode().split()
+        engine = Engine(Settings(home=Path(folder) / "home", memory="memory:", cache=True))
+        answers = []
+        for commit in commits[-10 * COMMITS :: 10]:
+            run_git(["checkout", "--quiet", commit], cwd=root)
+            repository = engine.repository(str(root))
+            for question in ASKED:
+                *_, answer = converse(Dialog(engine, [repository]), question, _Pointer(), cache=True)
+                assert isinstance(answer, Answer)
+                differs = any(file_blob(root, source.path) != source.blob for source in answer.sources)
+                answers.append((bool(answer.cached), differs))
+        engine.close()
+    again = answers[len(ASKED) :]
+    served = [differs for cached, differs in again if cached]
+    show(
+        f"The same {len(ASKED)} questions at every tenth of the last commits of this project",
+        ["asked again", "served", "served although a file that was shown differs"],
+        [[len(again), f"{len(served)} ({len(served) / max(len(again), 1):.0%})", sum(served)]],
+    )
 
 
 def _timed(do: Callable[[int], object], count: int) -> list[float]:

@@ -193,6 +193,7 @@ class SqliteFile:
             self._migrate(connection)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA cache_size = -32000")  # in KiB: the upper pages of a large file's indexes
 
     def _version(self, connection: sqlite3.Connection) -> int:
         """The version of the schema, 0 for a file that is still empty."""

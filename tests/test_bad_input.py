@@ -244,6 +244,12 @@ def _small_files(limit_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
 
 
+def test_an_export_of_nothing_but_brackets_is_no_export(tmp_path):
+    file = tmp_path / "turns.jsonl"
+    file.write_text("[" * 200_000)
+    refused(rag("turns", "import", file), "nothing was stored")
+
+
 def test_a_full_disk_while_indexing_leaves_the_store_that_was(sample_repo, store):
     before = store.read_bytes()
     for number in range(40):

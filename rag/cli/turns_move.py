@@ -68,7 +68,7 @@ def import_(
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         try:
             new = engine.turns.restore(_lines(source), namespace=engine.settings.namespace)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"cannot read {source}: {error}; nothing was stored") from error
         if json:
             out_json({"conversations": new})

@@ -157,10 +157,14 @@ class AnswerCache:
         return bool(self._store.delete_records([entry.key], shelf=SHELF, namespace=self._namespace))
 
     def entries(self) -> list[CachedAnswer]:
-        """All entries, the newest first."""
+        """All entries that can be read, the newest first."""
         found = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
-        entries = [_entry(key, value) for key, value in found]
-        return sorted(entries, key=lambda entry: (entry.created, entry.key), reverse=True)
+        entries = (_entry(key, value) for key, value in found)
+        return sorted(
+            (one for one in entries if one is not None),
+            key=lambda entry: (entry.created, entry.key),
+            reverse=True,
+        )
 
     def clear(self) -> int:
         """Remove all entries; return how many there were. The counts stay."""
@@ -178,8 +182,12 @@ class AnswerCache:
         return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _entry(key: str, value: bytes) -> CachedAnswer:
-    record = json.loads(zlib.decompress(value))
-    record["created"] = datetime.fromisoformat(record["created"])
-    record["citations"] = tuple(Citation(**citation) for citation in record["citations"])
-    return CachedAnswer(key=key, **record)
+def _entry(key: str, value: bytes) -> CachedAnswer | None:
+    """The entry of a record; None for one of another version of rag, or that is damaged: it is made anew."""
+    try:
+        record = json.loads(zlib.decompress(value))
+        record["created"] = datetime.fromisoformat(record["created"])
+        record["citations"] = tuple(Citation(**citation) for citation in record["citations"])
+        return CachedAnswer(key=key, **record)
+    except (zlib.error, ValueError, LookupError, TypeError):
+        return None

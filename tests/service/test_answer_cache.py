@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag import RAG
+from rag.memory.answers import SHELF
 from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine, aconverse, converse
 from rag.service.answers import answers_of
@@ -219,6 +222,21 @@ def test_an_answer_goes_with_its_turn(engine, shop):
 
 
 # ---------------------------------------------------------------- follow-ups
+
+
+@pytest.mark.parametrize("damage", ["a newer rag", "cut off", "no record"])
+def test_an_entry_that_cannot_be_read_is_made_anew(engine, shop, damage):
+    writer = Writer()
+    asked(engine, shop, QUESTION, writer)
+    ((key, value),) = engine.turns.scan_records(shelf=SHELF)
+    record = json.loads(zlib.decompress(value)) | {"mood": "new"}
+    other = {"a newer rag": zlib.compress(json.dumps(record).encode()), "cut off": value[:9]}
+    engine.turns.put_records({key: other.get(damage, zlib.compress(b"[1]"))}, shelf=SHELF)
+    assert answers_of(engine).entries() == []
+    asked(engine, shop, QUESTION, writer)
+    assert writer.asked == 2
+    assert asked(engine, shop, QUESTION, writer).cached
+    assert answers_of(engine).clear() == 1
 
 
 def test_a_follow_up_is_found_by_its_standalone_question_never_by_its_words(engine, shop):

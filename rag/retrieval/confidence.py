@@ -126,7 +126,7 @@ def _signals(searchers: Sequence[Searcher], found: Found, asked: Sequence[_Word]
         name=max((word.lack for word in asked if word.named), default=0.0),
         paraphrased=1 - math.exp(-paraphrased / 2),
         covered=sum(word.rarity * word.held for word in asked) / rarity if rarity else 1.0,
-        lexical=max((_lexical(searcher, found) for searcher in searchers), default=0.0),
+        lexical=_lexical(searchers, found),
         near=near,
     )
 
@@ -137,13 +137,15 @@ def _probability(given: Signals, weights: Weights) -> float:
     return 1 / (1 + math.exp(-total))
 
 
-def _lexical(searcher: Searcher, found: Found) -> float:
+def _lexical(searchers: Sequence[Searcher], found: Found) -> float:
     """The best chunk's BM25 for the question's own words, as a share of the most that BM25 can give."""
     own = found.sought.question.terms
-    index = searcher.index
-    rarity = Rarity([index])
+    rarity = Rarity([searcher.index for searcher in searchers])
     most = sum(weight * rarity(term) for term, weight in own.items())
-    best = float(bm25(index, own).max(initial=0.0))
+    best = found.lexical
+    if best is None:
+        scores = [bm25(searcher.index, own, rarity) for searcher in searchers]
+        best = max((float(each.max(initial=0.0)) for each in scores), default=0.0)
     return min(best / (most * (K1 + 1)), 1.0) if most else 0.0
 
 

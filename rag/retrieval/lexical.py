@@ -149,6 +149,6 @@ def _top(scores: Scores, k: int) -> Chunks:
     return np.sort(best[scores[best] > 0])
 
 
-def bm25(index: ChunkIndex, terms: Mapping[str, float]) -> Scores:
+def bm25(index: ChunkIndex, terms: Mapping[str, float], rarity: Rarity | None = None) -> Scores:
     """Score every chunk for weighted terms, shape (len(index),); 0 where no term stands."""
-    return Bm25(index, terms).scores(np.arange(len(index)))
+    return Bm25(index, terms, rarity).scores(np.arange(len(index)))

@@ -47,12 +47,13 @@ class Found:
     """Hits, best first, and the question as it was searched.
 
     `near` is the best cosine that any chunk has with the question, None where that was searched with what
-    was carried into it, or is on no known scale.
+    was carried into it, or is on no known scale. `lexical` is the best BM25, None with words carried into it.
     """
 
     hits: tuple[Hit, ...]
     sought: Sought
     near: float | None = None
+    lexical: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,10 @@ def search(
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
     hits = [hit for j in judged for hit in _rank(j, sought, rarity, best_file, best_about, k)]
     hits.sort(key=lambda hit: -hit.score)
-    return Found(tuple(hits[:k]), sought, _nearness(gathered, sought))
+    alone = sought.terms == sought.question.terms
+    return Found(
+        tuple(hits[:k]), sought, _nearness(gathered, sought), lexical=best_lexical if alone else None
+    )
 
 
 def search_in_turn(

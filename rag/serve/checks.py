@@ -60,12 +60,15 @@ def _packages() -> Iterator[Finding]:
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
         yield Finding(
-            "server packages", "bad", f"missing: {', '.join(missing)}", "pip install 'rag-turns[server]'"
+            "server packages",
+            "bad",
+            f"missing: {', '.join(missing)}",
+            "from the checkout: pip install '.[server]'",
         )
     else:
         yield Finding("server packages", "ok", "all there")
     if find_spec("mcp") is None:
-        yield Finding("MCP", "off", "its SDK is not installed", "pip install 'rag-turns[mcp]'")
+        yield Finding("MCP", "off", "its SDK is not installed", "from the checkout: pip install '.[mcp]'")
     else:
         yield Finding("MCP", "ok", "/mcp")
 

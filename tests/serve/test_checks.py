@@ -91,7 +91,10 @@ def test_a_settings_file_is_read_as_the_server_reads_it(look, tmp_path):
 def test_a_missing_package_is_named_with_what_brings_it(monkeypatch):
     monkeypatch.setattr(checks, "find_spec", lambda name: None if name in ("uvicorn", "mcp") else object())
     packages, mcp = checks._packages()
-    assert (packages.said, packages.mend) == ("missing: uvicorn", "pip install 'rag-turns[server]'")
+    assert (packages.said, packages.mend) == (
+        "missing: uvicorn",
+        "from the checkout: pip install '.[server]'",
+    )
     assert mcp.state == "off"
 
 

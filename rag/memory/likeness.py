@@ -51,6 +51,8 @@ _MOST_WORDS = 30
 _TOKEN = re.compile(
     r"`+(?P<span>[^`]+)`+"
     r"|\"(?P<quoted>[^\"]+)\""
+    r"|(?P<mark>(?<!\S)[-,;:.?!()\[\]'\"](?!\S)|'[^\w\s']+')"
+    r"|(?P<option>(?<!\S)--?[A-Za-z][\w-]*)"
     r"|(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)+(?:\(\))?"
     r"|\w*(?:[a-z0-9][A-Z]|_)\w*(?:\(\))?|[A-Za-z]\w*\(\)|(?<!\w)\.[A-Za-z][\w.]*)"
     r"|(?P<number>(?:(?<!\w)[+-])?\d(?:[\w^%]|[.:,](?=\d))*)"
@@ -58,7 +60,9 @@ _TOKEN = re.compile(
     r"|(?P<sign>[-!<>=:*&|.+/]{2,}|[^\s\w,;:.?!()'\"\[\]-])"
 )
 _SHORT = re.compile("[^aeiou]*[aeiouy][^aeiouwxy]")
+_LETTERS = re.compile(r"(?<!^)(?<![\w'])[A-HJ-Z](?![\w'])|(?<![\w'])[A-Z]{2,}(?![\w'])")
 _CAPITAL = re.compile(r"(?<=[^\s,.:;!?] )[A-Z][a-z]+(?![\w'])")
+_GRAMMAR = frozenset(BE | GET | DO | HAVE | MODAL.keys() | DETERMINERS | JOINTS | NEUTRAL | WH | {"not"})
 _SENTENCES = re.compile(r"[.?!]\s+\w|\n\s*\w")
 
 
@@ -89,24 +93,31 @@ def meaning(question: str, subjects: Collection[str] = ()) -> str:
 def _words(text: str) -> list[str]:
     """The words in lower case; names and quotes as they are written, behind a mark.
 
-    A capital letter within a sentence makes a name: `Get` and `get` may both be defined.
+    A capital letter within a sentence makes a name: `Get` and `get` may both be defined. So do capitals
+    alone where the word would mean something else: GET, IF, type T.
     """
     found: list[str] = []
-    titled = len(_CAPITAL.findall(text)) > len(text.split()) / 2
+    titled = text.isupper() or len(_CAPITAL.findall(text)) > len(text.split()) / 2
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
         said = match[kind]
-        if kind == "word" and not titled and _CAPITAL.match(text, match.start()):
+        if kind == "word" and not titled and _is_name(text, match):
             found.append("`" + said)
         elif kind == "word":
             found += _spelt(said.lower())
-        elif kind in ("span", "name"):
+        elif kind in ("span", "name", "option"):
             found.append("`" + said.strip().removesuffix("()").replace(" ", "\u00a0"))
         elif kind == "quoted":
             found.append('"' + said.replace(" ", "\u00a0"))
         else:
             found.append(SAID.get(said.lower(), said.lower()))
     return [word for word in found if word not in DETERMINERS]
+
+
+def _is_name(text: str, word: re.Match[str]) -> bool:
+    if _LETTERS.match(text, word.start()):
+        return len(word[0]) == 1 or word[0].lower() in _GRAMMAR
+    return bool(_CAPITAL.match(text, word.start()))
 
 
 def _spelt(word: str) -> list[str]:
@@ -205,6 +216,8 @@ def _clause(
     modal = [MODAL[auxiliary]] if MODAL.get(auxiliary) else []
     if passive and end and _is_participle(words[end - 1]):
         patient = [word for word in words[: end - 1] if word not in BE | GET]
+        if not patient and auxiliary in BE and words[: end - 1] == ["get"]:
+            patient = ["get"]  # "how is get implemented"
         agent, others = _agent(others)
         return [*agent, *modal, *words[end - 1 :], *patient], others, not agent
     if auxiliary in BE:

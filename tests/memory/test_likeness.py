@@ -33,7 +33,7 @@ ONE_MEANING = [
     ["What does `sign` return?", "What is the return value of `sign`?", "tell me what `sign` returns"],
     ["Why aren't retries limited?", "Why are retries not limited?", "Why do we not limit retries?"],
     ["What does Get return?", "what does `Get` return", "Hi, What does Get return?"],
-    ["Where Is The JSON Body Parsed?", "where is the json body parsed"],
+    ["Where Is The JSON Body Parsed?", "where is the json body parsed", "WHERE IS THE JSON BODY PARSED?"],
     ["How do I add a route?", "how can I add a route"],
     ["What does `Store.open` do?", "explain what Store.open() does"],
     ["What are the limits of a token?", "Tell me what the limits of a token are."],
@@ -58,6 +58,13 @@ APART = [
     "How are tokens checked before they are used?|How are tokens used before they are checked?",
     "How do we add a route?|How do I add a route?|How should a route be added?",
     "北京在哪里?|上海在哪里?",
+    "Where are GET requests handled?|Where are requests handled?|Where are POST requests handled?",
+    "What does NOT do?|What does not do?|What does IF do?",
+    "Where is T defined?|Where is t defined?|Where is A defined?|Where is type defined?",
+    "What does -v do?|What does -V do?|What does v do?|What does --v do?|What does -vv do?",
+    "Where is ; handled?|Where is , handled?|Where is ( handled?|Where is - handled?|Where is it handled?",
+    "Where is '.' kept?|Where is ',' kept?|Where is it kept?",
+    "How is get implemented?|How is it implemented?",
     "Is it safe? Where is it set?|Is it safe? Where is it deleted?",
 ]
 

@@ -5,6 +5,8 @@ write-ahead log do the work. A write begins with BEGIN IMMEDIATE, so it waits fo
 never has to be begun again. `synchronous` is FULL: what a call has returned is on the disk, and survives
 the loss of power as well as of the process.
 
+A file that is deleted or replaced under a running program is noticed at the next call, and opened anew.
+
 After a fork the child must not use its parent's connection, nor close it in the middle of a transaction:
 a hook takes all locks before the fork, so that no transaction is open, and the child opens its own.
 """
@@ -89,6 +91,7 @@ class SqliteFile:
         self._busy_timeout_s = busy_timeout_s
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._is_one = False
         self._closed = False
         with _OPENING:
@@ -160,6 +163,11 @@ class SqliteFile:
     def _connected(self) -> sqlite3.Connection:
         if self._closed:
             raise ValueError(f"the store {self.path} is closed")
+        lost = not self._is_one and self._file != _identity(self.path)
+        if self._connection is not None and lost and not self._connection.in_transaction:
+            # What is written to a file that was deleted or replaced would be acknowledged, and lost.
+            self._connection.close()
+            self._connection = None
         if self._connection is None:
             connection = self._opened()
             try:
@@ -167,7 +175,7 @@ class SqliteFile:
             except BaseException:
                 connection.close()
                 raise
-            self._connection = connection
+            self._connection, self._file = connection, _identity(self.path)
         return self._connection
 
     def _opened(self) -> sqlite3.Connection:
@@ -284,6 +292,15 @@ def _part(connection: sqlite3.Connection) -> Iterator[None]:
 def _decode(raw: bytes) -> str:
     # Names of files may hold bytes that are no text; Python carries them as lone surrogates.
     return raw.decode("utf-8", "surrogatepass")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is at the path; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _make_folder(folder: Path) -> None:

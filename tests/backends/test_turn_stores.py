@@ -15,6 +15,7 @@ import textwrap
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,30 @@ def test_no_citation_outlives_its_turn(path: Path, store: SqliteTurnStore) -> No
         )
     db.close()
     assert rows == ((len({cited.path for cited in kept.citations}),), (1,))
+
+
+def test_nothing_is_acknowledged_into_a_file_that_was_deleted_or_replaced(
+    path: Path, store: SqliteTurnStore
+) -> None:
+    kept = store.create_conversation(name="kept")
+    saved = path.with_name("saved.db")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(saved)) as target:
+        source.backup(target)
+    later = store.create_conversation(name="later")
+    saved.replace(path)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    assert [one.id for one in store.conversations()] == [kept.id]
+    with pytest.raises(NotFound):
+        store.append(full_turn(), conversation=later.id)
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+    with pytest.raises(NotFound):
+        store.append(full_turn(), conversation=kept.id)
+    stored = store.append(full_turn(), conversation=store.create_conversation(name="new").id)
+    other = SqliteTurnStore(path)
+    assert other.turn(stored.id).question == stored.question
+    other.close()
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,15 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from live_server import SAMPLE, Served
 
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
+
+from rag.serve import mcp
 
 TOOLS = {
     "list_available_repos",
@@ -209,3 +212,9 @@ def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.Mon
             assert not failed and asked["sources"]
 
     asyncio.run(run())
+
+
+def test_where_there_are_keys_nobody_is_taken_for_the_user(serve: Callable[..., Served]) -> None:
+    unknown = SimpleNamespace(request_context=SimpleNamespace(request=None))
+    assert mcp._caller(unknown, serve().service).namespace == ""
+    assert mcp._caller(unknown, serve(keys=("secret",)).service).namespace == "public:none"

@@ -235,10 +235,10 @@ async def _result(coming: Awaitable[Reply]) -> CallToolResult:
 
 
 def _caller(ctx: Any, service: Service) -> Caller:
-    """Who sent the request: the gate knows over HTTP; over stdio it is the user."""
+    """Who sent the request: the gate knows over HTTP; over stdio, where there are no keys, it is the user."""
     request = getattr(ctx.request_context, "request", None)
     if request is None:
-        return service.keyring.caller(None) if not len(service.keyring) else Caller()
+        return service.keyring.nobody
     caller: Caller = request.state.caller
     return caller
 

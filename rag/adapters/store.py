@@ -37,7 +37,9 @@ class OpenedStore:
         parts = urlsplit(self._memory)
         if not parts.netloc:
             return self._memory
-        open_to_all = [pair for pair in parse_qsl(parts.query) if pair[0] != "password"]
+        if "@" not in parts.netloc and "@" in self._memory:  # a password with a sign that ends the host
+            return f"{parts.scheme}://{self._memory.rpartition('@')[2]}"
+        open_to_all = [pair for pair in parse_qsl(parts.query) if not pair[0].lower().endswith("password")]
         user = f"{parts.username}@" if parts.username else ""
         host = user + parts.netloc.rpartition("@")[2]
         return parts._replace(netloc=host, query=urlencode(open_to_all)).geturl()

@@ -83,6 +83,9 @@ def test_what_a_model_is_told_begins_as_it_does_with_nothing_to_tell(sample_repo
             "postgresql://ann@host/db?sslmode=require",
         ),
         ("postgresql://ann@host/db", "postgresql://ann@host/db"),
+        ("postgresql://ann@host/db?sslpassword=secret&PASSWORD=secret", "postgresql://ann@host/db"),
+        ("redis://ann:sec/ret@host/1", "redis://host/1"),
+        ("redis://ann:sec#ret@host/1", "redis://host/1"),
     ],
 )
 def test_an_address_has_no_password(url: str, address: str) -> None:

@@ -24,6 +24,7 @@ from rag.errors import (
     SourceNotFound,
     StoreBusy,
     StoreError,
+    StoreUnreachable,
 )
 
 
@@ -132,6 +133,7 @@ _STATUS: tuple[tuple[type[RagError], int, str], ...] = (
     (ConversationMismatch, 409, "conversation_mismatch"),
     (ContextTooSmall, 400, "context_length_exceeded"),
     (StoreBusy, 503, "busy"),
+    (StoreUnreachable, 503, "memory_unreachable"),
     (StoreError, 500, "store_error"),
     (RateLimited, 429, "provider_rate_limited"),
     (AuthenticationFailed, 502, "provider_authentication"),

@@ -115,6 +115,18 @@ def in_memory(serve):
     return serve(engine={"memory": "memory:"}).ready()
 
 
+def test_while_the_memory_is_away_the_client_is_told_to_come_again(serve):
+    pytest.importorskip("redis", reason="the redis extra is not installed")
+    running = serve(engine={"memory": "redis://me:s3cret@127.0.0.1:1"}).ready()
+    for reply in (
+        running.post("/api/ask", {"question": QUESTION, "repositories": ["sample"]}),
+        running.get("/api/conversations"),
+    ):
+        assert (reply.status, reply.json["error"]["code"]) == (503, "memory_unreachable")
+        assert int(reply.headers["retry-after"]) > 0
+        assert b"s3cret" not in reply.body
+
+
 def test_turns_are_searched_marked_and_forked(in_memory):
     first = ask(in_memory, "Which zebra checks a link?").json
     ask(in_memory, QUESTION, conversation=first["conversation"])

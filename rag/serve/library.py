@@ -40,7 +40,9 @@ _MOST_UNLISTED = 50
 """Refs and URLs that requests may add to the list."""
 _SPARING = 20.0
 """Looking for changes takes at most one part in this many of the time."""
-_NOT_PUBLIC = "is_private is_loopback is_link_local is_multicast is_reserved is_unspecified".split()
+_NOT_PUBLIC = (
+    "is_private is_loopback is_link_local is_site_local is_multicast is_reserved is_unspecified".split()
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -329,9 +331,21 @@ async def check_public(url: str) -> None:
     except OSError as error:
         raise SourceError(f"{host} cannot be found ({error.strerror or error})") from error
     for *_, address in found:
-        ip = ipaddress.ip_address(str(address[0]).partition("%")[0])
-        if any(getattr(ip, kind) for kind in _NOT_PUBLIC):
+        if not is_public(str(address[0]).partition("%")[0]):
             raise Forbidden(f"{host} leads to an address that is not public, which is not served")
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public network.
+
+    Not so are shared ones (100.64.0.0/10, where some clouds tell their secrets) and IPv6 ones that hold an
+    address which is not public.
+    """
+    ip = ipaddress.ip_address(address)
+    inner = (ip.ipv4_mapped or ip.sixtofour) if isinstance(ip, ipaddress.IPv6Address) else None
+    if inner is not None:
+        return is_public(str(inner))
+    return ip.is_global and not any(getattr(ip, kind, False) for kind in _NOT_PUBLIC)
 
 
 def _split_ref(name: str) -> tuple[str, str | None]:

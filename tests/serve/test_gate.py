@@ -10,6 +10,7 @@ import pytest
 from rag.errors import SettingsError
 from rag.serve.app import create_app
 from rag.serve.keys import add_key, read_keys
+from rag.serve.library import is_public
 from rag.serve.settings import ServerSettings, check_name
 from rag.settings import Settings
 from rag.types import Source
@@ -394,6 +395,18 @@ def test_an_allowed_host_allows_nothing_else(serve, url):
     reply = running.post("/api/search", {"question": "x", "repositories": [url]})
     assert reply.status == 403
     assert running.service.library.names() == []
+
+
+@pytest.mark.parametrize(
+    ("addresses", "public"),
+    [
+        ("127.0.0.1 10.1.2.3 169.254.169.254 0.0.0.0 224.0.0.1 100.100.100.200 198.18.0.1", False),
+        ("::1 fd00::1 fe80::1 fec0::1 ::ffff:127.0.0.1 2002:7f00:1:: 64:ff9b::7f00:1", False),
+        ("8.8.8.8 2606:4700::1111 ::ffff:8.8.8.8", True),
+    ],
+)
+def test_which_addresses_are_public(addresses, public):
+    assert {is_public(address) for address in addresses.split()} == {public}
 
 
 def test_an_allowed_host_that_leads_inside_is_refused(serve):

@@ -184,12 +184,14 @@ class ContextTooSmall(ConfigError):
 
 
 class ConversationMismatch(ConfigError):
-    """A conversation is asked about a repository it is not about."""
+    """A conversation is asked about a repository it is not about, or another one has its name."""
 
     def __init__(self, *, conversation: str, about: str, asked: str) -> None:
         super().__init__(
-            f"the conversation {conversation!r} is about {about}, not {asked}; leave the repository out to "
-            "go on, or choose another name with --conversation NAME"
+            f"there is a conversation called {conversation!r} already; choose another name"
+            if about == asked
+            else f"the conversation {conversation!r} is about {about}, not {asked}; leave the repository out "
+            "to go on, or choose another name with --conversation NAME"
         )
         self.conversation, self.about, self.asked = conversation, about, asked
 

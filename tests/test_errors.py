@@ -102,3 +102,8 @@ def test_a_service_that_failed_says_which_and_whether_to_try_again():
 def test_an_error_crosses_processes(kind):
     again = pickle.loads(pickle.dumps(kind("what happened")))
     assert (type(again), str(again)) == (kind, "what happened")
+
+
+def test_a_name_that_is_taken_is_no_other_repository() -> None:
+    taken = errors.ConversationMismatch(conversation="login", about="/x", asked="/x")
+    assert str(taken) == "there is a conversation called 'login' already; choose another name"

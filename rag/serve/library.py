@@ -212,6 +212,7 @@ class Library:
         task = shelf._task
         if task is None or task.done():
             return False
+        await asyncio.sleep(0)  # a job that never began could not say that it ended
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task

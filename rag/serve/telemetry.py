@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rag.types import Answer
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NAME = "rag.serve"
 
 log = logging.getLogger(_NAME)
@@ -80,6 +81,8 @@ class Telemetry:
 
     def request(self, *, method: str, route: str, status: int, seconds: float, **more: Any) -> None:
         """An HTTP request has ended."""
+        # Each name that a client makes up would be a series that is never let go.
+        method = method if method in _METHODS else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
         log.info(

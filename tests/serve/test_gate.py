@@ -139,7 +139,7 @@ def test_a_name_bound_to_us_elsewhere_is_refused(served, host, status):
     assert served.get("/health", headers={"Host": host}).status == status
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:1", "null"])
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:1", "null", "http://["])
 def test_a_page_of_another_origin_may_not_call(served, origin):
     reply = served.post("/api/search", QUESTION, headers={"Origin": origin})
     assert reply.status == 403
@@ -287,6 +287,15 @@ def test_when_all_seats_are_taken_the_next_is_told_to_come_again(serve, provider
 
 
 # ---------------------------------------------------------------- what an operator sees
+
+
+def test_methods_that_clients_make_up_are_one_series(serve):
+    running = serve(repositories=())
+    for n in range(3):
+        running.service.telemetry.request(method=f"M{n}", route="unmatched", status=405, seconds=0.1)
+    text = running.get("/metrics").body.decode()
+    assert 'rag_http_requests_total{method="other",route="unmatched",status="405"} 3.0' in text
+    assert 'method="M' not in text
 
 
 def test_metrics_count_without_telling(served):

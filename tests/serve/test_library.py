@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from live_server import sample_copy, serving
 
+from rag.serve.library import Library
+from rag.serve.settings import ServerSettings
+from rag.service import Engine
+from rag.settings import Settings
 from rag.types import Source
 
 QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
@@ -64,6 +69,23 @@ def test_a_job_is_cancelled_and_begun_again(serve, tmp_path):
     assert reply.json["error"]["code"] == "indexing_failed"
     assert running.post("/api/repositories/large/index").json["job"]["running"]
     running.ready()
+
+
+def test_a_job_that_is_cancelled_before_it_began_can_be_begun_again(tmp_path):
+    settings = Settings(home=tmp_path / "home")
+    library = Library(
+        ServerSettings(engine=settings, repositories=(("sample", sample_copy(tmp_path)),)), Engine(settings)
+    )
+
+    async def run():
+        await library.start()
+        shelf = library.shelf("sample")
+        assert await library.cancel(shelf)
+        assert (shelf.running, shelf.state) == (False, "cancelled")
+        assert library.index(shelf)
+        await library.close()
+
+    asyncio.run(run())
 
 
 def test_a_server_that_ends_in_the_middle_of_indexing_begins_again(tmp_path):

@@ -85,13 +85,17 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file that is to be indexed, as the walk saw it."""
+    """A file that is to be indexed, as the walk saw it.
+
+    `changed_ns` is when the system last changed anything of it, which no program can set; 0 is not known.
+    """
 
     path: str
     size_bytes: int
     mtime_ns: int
     language: str
     kind: Kind
+    changed_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

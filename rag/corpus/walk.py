@@ -132,7 +132,8 @@ class _Walker:
             return Skipped(path, skip.UNKNOWN)
         if size > _MAX_NOTEBOOK_BYTES and path.endswith(".ipynb"):
             return Skipped(path, skip.UNKNOWN, f"notebook of {size} bytes")
-        return FileEntry(path, size, status.st_mtime_ns, language, kind)
+        changed_ns = 0 if os.name == "nt" else status.st_ctime_ns  # there it is when the file was made
+        return FileEntry(path, size, status.st_mtime_ns, language, kind, changed_ns)
 
     def _paths(self) -> Iterator[str]:
         if work_tree(self.root) is not None:

@@ -71,7 +71,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a scan found. `touched` files have a new time and the old bytes."""
+    """What a scan found. `touched` files were changed in nothing but times, rights or names."""
 
     changed: tuple[FileEntry, ...]
     removed: tuple[str, ...]
@@ -149,10 +149,11 @@ def scan(store: Store, root: Path, files: Sequence[FileEntry]) -> Changes:
     """Compare the files there with those the store knows.
 
     A file whose size and time are the stored ones is taken as unchanged, unless its time is so near to
-    the last scan that it may have been written just after.
+    the last scan that it may have been written just after, or the system has changed it since: archives
+    and copies bring files of other bytes with the same size and time.
     """
     known = store.known_files()
-    scanned_ns = int(store.header["scanned_ns"])
+    scanned_ns, now_ns = int(store.header["scanned_ns"]), time.time_ns()
     changed, touched = [], {}
     for entry in files:
         old = known.pop(entry.path, None)
@@ -160,10 +161,10 @@ def scan(store: Store, root: Path, files: Sequence[FileEntry]) -> Changes:
             mtime_ns, size, blob = old
             window = _SETTLED_NS if entry.mtime_ns % 1_000_000_000 else _COARSE_NS
             same = mtime_ns == entry.mtime_ns and size == entry.size_bytes
-            if same and entry.mtime_ns < scanned_ns - window:
+            if same and entry.mtime_ns < scanned_ns - window and entry.changed_ns <= scanned_ns:
                 continue
             if size == entry.size_bytes and file_blob(root, entry.path) == blob:
-                if not same:
+                if not same or scanned_ns < entry.changed_ns <= now_ns:
                     touched[entry.path] = (entry.mtime_ns, entry.size_bytes)
                 continue
         changed.append(entry)

@@ -149,6 +149,22 @@ def test_a_file_written_just_after_the_scan_is_looked_at_again(indexed, sample_r
     assert indexed()[1].changed == 1
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the system does not tell when a file was changed")
+def test_other_bytes_of_the_same_size_and_time_are_found(indexed, sample_repo):
+    long_ago = 1_700_000_000
+    for file in sample_repo.rglob("*.*"):
+        os.utime(file, (long_ago, long_ago))
+    indexed()
+    target = next(sample_repo.rglob("*.py"))
+    target.write_text(target.read_text().replace("a", "b", 1))
+    os.utime(target, (long_ago, long_ago))
+    other = next(file for file in sample_repo.rglob("*.py") if file != target)
+    other.chmod(0o600)
+    assert [indexed()[1].changed for _ in range(2)] == [1, 0]
+    other.chmod(0o644)
+    assert [indexed()[1].action for _ in range(2)] == ["updated", "fresh"]
+
+
 def test_another_embedder_rebuilds_and_says_so(indexed):
     indexed()
     _, report = indexed(embedder=HashingEmbedder(16))

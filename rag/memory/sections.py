@@ -17,7 +17,7 @@ from rag.ports import RecordStore, TokenCounter
 
 SHELF = "sections"
 STATE = "sections-state"
-"""The shelf of what is no section: the history, the summary, and what it holds already."""
+"""The shelf of what is no section: the history, and the summary with what it holds already."""
 
 CONTEXT_TOKENS = 2_000
 SUMMARY_TOKENS = 800
@@ -66,7 +66,7 @@ class Sections:
     @property
     def summary(self) -> str:
         """What was consolidated, "" when nothing was."""
-        return _text(self._state("summary"))
+        return _consolidated(self._state("summary"))[0]
 
     def get_context(self, *, budget_tokens: int = CONTEXT_TOKENS) -> str:
         """Summary, sections and the newest history, in this order, as text for a prompt; "" for nothing.
@@ -96,8 +96,9 @@ class Sections:
         Raises:
             ProviderError: the model failed; nothing is changed.
         """
-        before = self._state("taken")
-        taken = Counter(before.decode().split())
+        before = self._state("summary")
+        so_far, known = _consolidated(before)
+        taken = Counter(known)
         new = []
         for message in messages:
             name = _name(message)
@@ -109,17 +110,16 @@ class Sections:
             return False
         lines = _lines([message for _, message in new])
         if writer is not None:
-            summary = writer(self.summary, lines).strip() or self.summary
+            summary = writer(so_far, lines).strip() or so_far
         else:
-            every = [*self.summary.splitlines(), *lines]
+            every = [*so_far.splitlines(), *lines]
             summary = "\n".join(newest_that_fit(every, budget_tokens=SUMMARY_TOKENS, counter=self._counter))
-        after = before + "".join(f"{name}\n" for name, _ in new).encode()
+        # One record for both: a summary and what it is said to hold can never differ.
+        after = json.dumps({"summary": summary, "taken": [*known, *(name for name, _ in new)]}).encode()
         if not self._store.swap_record(
-            "taken", before or None, after, shelf=STATE, namespace=self._namespace
+            "summary", before or None, after, shelf=STATE, namespace=self._namespace
         ):
             return self.consolidate(messages, writer=writer)  # someone else consolidated meanwhile
-        record = {"summary": _bytes(summary)}
-        self._store.put_records(record, shelf=STATE, namespace=self._namespace)
         return True
 
     def clear(self) -> int:
@@ -132,6 +132,14 @@ class Sections:
 
     def _cost(self, parts: Mapping[str, list[str]], history: Sequence[str]) -> int:
         return self._counter.count(_rendered(parts, history))
+
+
+def _consolidated(record: bytes) -> tuple[str, list[str]]:
+    """A summary, and the names of the messages that went into it."""
+    if not record:
+        return "", []
+    kept = json.loads(record)
+    return kept["summary"], kept["taken"]
 
 
 def _rendered(parts: Mapping[str, Sequence[str]], history: Sequence[str]) -> str:

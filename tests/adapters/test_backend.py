@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,10 @@ import pytest
 
 import rag.adapters.backend
 from rag.adapters.backend import MemoryBackend, RagMemoryBackend
+from rag.backends.memory_turns import MemoryTurnStore
+from rag.backends.tiktoken_counter import EstimateCounter
+from rag.errors import StoreError
+from rag.memory.sections import Sections
 
 SAID = [
     {"role": "user", "content": "We ship on Friday. Lunch was good."},
@@ -99,6 +104,21 @@ async def test_consolidating_twice_changes_nothing_and_shows_in_the_context(memo
     assert "Friday" in context
     assert await memory.consolidate("project", SAID) is False
     assert await memory.get_context("project") == context
+
+
+@pytest.mark.parametrize("failing", ["put_records", "swap_record"])
+def test_what_is_consolidated_when_the_store_fails_is_not_lost(failing, monkeypatch):
+    store = MemoryTurnStore()
+    notes = Sections(store, EstimateCounter())
+
+    def fails(*args, **more):
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as patch, suppress(StoreError):
+        patch.setattr(store, failing, fails)
+        notes.consolidate(SAID)
+    notes.consolidate(SAID)
+    assert "Friday" in notes.summary
 
 
 def completions(prompts, *, is_async):

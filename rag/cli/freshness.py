@@ -155,10 +155,9 @@ def marked_stale(engine: Engine, turns: list[DialogTurn]) -> list[DialogTurn]:
     from rag.service.freshness import checked
 
     sources: dict[Source, None] = {}
-    for conversation in dict.fromkeys(turn.conversation_id for turn in turns):
-        if conversation:
-            found = engine.turns.conversation(conversation, namespace=engine.settings.namespace)
-            sources |= dict.fromkeys(found.sources)
+    for turn in {turn.conversation_id: turn for turn in turns}.values():
+        if turn.conversation_id:
+            sources |= dict.fromkeys(engine.conversation_of(turn).sources)
     return checked(engine, turns, list(sources))
 
 
@@ -199,10 +198,7 @@ def _difference(old: str, new: str) -> list[str]:
 
 
 def _name(engine: Engine, turn: DialogTurn) -> str:
-    if not turn.conversation_id:
-        return ""
-    conversation = engine.turns.conversation(turn.conversation_id, namespace=turn.namespace)
-    return title(conversation)
+    return title(engine.conversation_of(turn)) if turn.conversation_id else ""
 
 
 def _place(text: str) -> tuple[str, int | None]:

@@ -210,7 +210,7 @@ def _turns(service: Service) -> APIRouter:
         """Give a turn marks, and take some."""
         desk = _Desk(service, caller)
         found: DialogTurn = await desk.call("turn", turn)
-        where = found.conversation_id or ""
+        where = (await to_thread(desk.engine.conversation_of, found)).id
         for given in wanted.add:
             await desk.call("update_marks", where, given, ids=[turn])
         for taken in wanted.remove:

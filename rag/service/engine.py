@@ -22,7 +22,7 @@ from rag.memory.vectors import KeptVectors
 from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
 from rag.retrieval.search import Searcher
 from rag.settings import Settings
-from rag.types import Checkout, Conversation, Filters, IndexReport, Source, SourceFile
+from rag.types import Checkout, Conversation, DialogTurn, Filters, IndexReport, Source, SourceFile
 
 Progress = Callable[[str, int, int], None]
 Notice = Callable[[str], None]
@@ -241,6 +241,23 @@ class Engine:
                 asked=", ".join(map(str, asked)),
             )
         return found
+
+    def conversation_of(self, turn: DialogTurn) -> Conversation:
+        """The conversation a turn was said in; where that is gone, the fork last written to that shows it.
+
+        Raises:
+            NotFound: there is neither.
+        """
+        namespace = self.settings.namespace
+        try:
+            return self.turns.conversation(turn.conversation_id or "", namespace=namespace)
+        except NotFound:
+            at = turn.order or 0
+            for fork in self.turns.conversations(namespace=namespace):
+                there = self.turns.turns(fork.id, namespace=namespace, after=at - 1, before=at + 1)
+                if any(each.id == turn.id for each in there):
+                    return fork
+            raise
 
     def begin_conversation(self, name: str, sources: Sequence[Source]) -> Conversation:
         """A new conversation; the one of this name that another process began meanwhile, if it did.

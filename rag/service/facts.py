@@ -45,8 +45,7 @@ def add_fact(engine: Engine, text: str, *, turn: DialogTurn | None, source: Sour
         raise ConfigError("a fact needs words; say, for instance, what a function does")
     found: list[Fact] = []
     if turn is not None and turn.conversation_id:
-        of = engine.turns.conversation(turn.conversation_id, namespace=turn.namespace)
-        found = fact_from_turn(text, turn, of)
+        found = fact_from_turn(text, turn, engine.conversation_of(turn))
     elif source is not None:
         found = [Fact(text, source.location)]
     if not found:
@@ -91,7 +90,7 @@ def consolidate_conversation(
     turns = engine.turns.turns(
         conversation.id, namespace=conversation.namespace, after=watermark(engine.turns, conversation)
     )
-    turns = turns[: len(turns) - keep_recent] if keep_recent else turns
+    turns = turns[: max(len(turns) - keep_recent, 0)]
     generator = engine.generator()
     writer = None
     if isinstance(generator, CompletingGenerator):

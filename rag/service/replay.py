@@ -35,7 +35,7 @@ def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Rep
     """
     if turn.conversation_id is None:
         raise NotFound(f"the turn {turn.id} belongs to no conversation")
-    conversation = engine.turns.conversation(turn.conversation_id, namespace=turn.namespace)
+    conversation = engine.conversation_of(turn)
     sources = [replace(source, ref=as_of) if as_of else source for source in conversation.sources]
     repositories = [engine.repository(source) for source in sources]
     dialog = _AsBefore(engine, repositories, conversation, turn.order or 0)

@@ -90,6 +90,15 @@ def test_a_replay_shows_what_differs_and_stores_nothing(asked):
     assert rag("turns", "replay", "7").code == 2
 
 
+def test_what_a_fork_inherited_can_be_asked_about_when_its_origin_is_gone(asked):
+    assert rag("turns", "fork", "1", "--conversation", "signing", "--name", "fork").code == 0
+    assert rag("turns", "delete", "--conversation", "signing", "--yes").code == 0
+    assert QUESTION in rag("turns", "show", "--conversation", "fork").out
+    assert rag("turns", "about", PATH, cwd=asked).out.startswith(f"fork 1. {QUESTION}")
+    assert "word for word" in rag("turns", "replay", "1", "--conversation", "fork").out
+    assert rag("facts", "add", "Pepper is stirred in", "--turn", "1", "--conversation", "fork").code == 0
+
+
 def test_deleting_turns_removes_what_was_kept_for_them(asked, tmp_path):
     rag("ask", asked, "What is baked?", "--conversation", "baking")
     assert rag("turns", "delete", "--conversation", "signing", "--yes").code == 0

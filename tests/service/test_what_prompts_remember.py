@@ -115,6 +115,7 @@ def test_the_summary_is_told_once_not_all_turns_are_shown(dialog):
 def test_a_summary_goes_with_a_turn_that_is_in_it(dialog):
     engine, conversation = dialog.engine, long_past(dialog, 3)
     turns = engine.turns.turns(conversation.id)
+    assert consolidate_conversation(engine, conversation, keep_recent=5).turns == 0
     assert consolidate_conversation(engine, conversation, keep_recent=1).turns == 3
     rewind(engine, conversation, to=2)
     assert summary_of(engine, conversation)

@@ -61,7 +61,6 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         (424, "The repository could not be indexed."),
         (429, "Too many; `Retry-After` says when to come again."),
         (500, "The server failed."),
-        (501, "The configured memory cannot do this."),
         (502, "The model's service failed."),
         (503, "Not now; `Retry-After` says when to come again."),
     )

@@ -41,7 +41,7 @@ from rag.serve.streams import EventStream, until_gone
 from rag.service import Repository
 
 _WAIT_FOR_FILES_S = 25.0
-_REFUSALS = (400, 401, 403, 404, 408, 409, 413, 422, 424, 429, 500, 501, 502, 503)
+_REFUSALS = (400, 401, 403, 404, 408, 409, 413, 422, 424, 429, 500, 502, 503)
 Name = Annotated[str, Query(max_length=300)]
 
 

@@ -1,40 +1,31 @@
-"""`/api/conversations` and `/api/turns`: what was asked and answered, each caller's own.
-
-What the configured memory cannot do yet is answered with 501.
-"""
+"""`/api/conversations` and `/api/turns`: what was asked and answered, each caller's own."""
 
 from __future__ import annotations
 
 import json
 from asyncio import to_thread
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 
-from rag.analysis import terms
 from rag.errors import NotFound
-from rag.records import conversation_record, turn_record
 from rag.serve import models
 from rag.serve.caller import CallerOf
-from rag.serve.errors import ServeError
 from rag.serve.keys import Caller
 from rag.serve.native import urls_of
 from rag.serve.service import Service
 from rag.service.kept import delete_conversation, delete_turn
+from rag.service.recall import recall
 from rag.types import Conversation, DialogTurn
 
 ConversationId = Annotated[str, Path(description="A conversation's id or name.", max_length=200)]
 TurnId = Annotated[str, Path(description="A turn's id.", max_length=200)]
 
+T = TypeVar("T")
+
 _MOST = 200
 _TITLE_CHARS = 120
-
-
-class NotSupported(ServeError):
-    """The configured memory cannot do this."""
-
-    status, code = 501, "not_supported"
 
 
 def install(app: FastAPI, service: Service) -> None:
@@ -57,12 +48,9 @@ class _Desk:
         """The conversation of an id or name. Raises NotFound."""
         return await to_thread(self.engine.find_conversation, name)
 
-    async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call the store in a thread. Raises NotSupported where it has no such method."""
-        bound: Callable[..., Any] | None = getattr(self.store, method, None)
-        if bound is None:
-            raise NotSupported(f"the configured memory cannot do this yet ({method}); see --memory")
-        return await to_thread(bound, *arguments, namespace=self.namespace, **options)
+    async def call(self, method: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        """Call a method of the store for the caller's namespace, in a thread."""
+        return await to_thread(method, *arguments, namespace=self.namespace, **options)
 
     async def body(self, conversation: Conversation) -> models.ConversationBody:
         return (await self.bodies([conversation]))[0]
@@ -100,7 +88,7 @@ def _conversations(service: Service) -> APIRouter:
     ) -> list[models.ConversationBody]:
         """The conversations, the one last written to first; only those about a repository if one is named."""
         desk = _Desk(service, caller)
-        found: list[Conversation] = await desk.call("conversations")
+        found = await desk.call(desk.store.conversations)
         if repository is not None:
             source = service.library.shelf(repository).source
             found = [one for one in found if source in one.sources]
@@ -113,7 +101,7 @@ def _conversations(service: Service) -> APIRouter:
         """One conversation with its turns."""
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
-        turns = await desk.call("turns", one.id)
+        turns = await desk.call(desk.store.turns, one.id)
         base = str(request.base_url)
         return models.ConversationDetail(
             **(await desk.body(one)).model_dump(), all_turns=[desk.turn(turn, base) for turn in turns]
@@ -121,12 +109,11 @@ def _conversations(service: Service) -> APIRouter:
 
     @router.get("/{conversation}/export", response_class=Response)
     async def export(caller: CallerOf, conversation: ConversationId) -> Response:
-        """The conversation as JSON lines: one for itself, then one for each turn; as `rag turns export`."""
+        """The conversation as JSON lines, as `rag turns export` writes and `rag turns import` reads them."""
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
-        turns = await desk.call("turns", one.id)
-        lines = [{"conversation": conversation_record(one)}, *({"turn": turn_record(t)} for t in turns)]
-        text = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in lines)
+        lines = await desk.call(desk.store.dump, conversations=[one.id])
+        text = await to_thread(lambda: "".join(f"{json.dumps(line)}\n" for line in lines))
         return Response(
             text,
             media_type="application/x-ndjson",
@@ -146,7 +133,7 @@ def _changes(service: Service) -> APIRouter:
         """Give a conversation another name."""
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
-        return await desk.body(await desk.call("rename", one.id, wanted.name))
+        return await desk.body(await desk.call(desk.store.rename, one.id, wanted.name))
 
     @router.post("/{conversation}/fork", status_code=201)
     async def fork(
@@ -156,7 +143,7 @@ def _changes(service: Service) -> APIRouter:
         wanted = wanted or models.Fork()
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
-        return await desk.body(await desk.call("fork", one.id, at=wanted.at, name=wanted.name))
+        return await desk.body(await desk.call(desk.store.fork, one.id, at=wanted.at, name=wanted.name))
 
     @router.delete("/{conversation}")
     async def delete(caller: CallerOf, conversation: ConversationId) -> models.Deleted:
@@ -178,28 +165,22 @@ def _turns(service: Service) -> APIRouter:
         q: Annotated[str, Query(min_length=1, max_length=1000, description="Words to look for.")],
         limit: Annotated[int, Query(ge=1, le=_MOST)] = 20,
     ) -> list[models.TurnBody]:
-        """Turns that hold the words, those with most of them first, then the newest."""
+        """Turns that hold words of the query, best first."""
         desk = _Desk(service, caller)
-        sought = list(dict.fromkeys(terms(q)))
-        if not sought:
-            return []
-        matches = await desk.call("matching", sought)
-        turns = [holder for holder in matches.found if holder.kind == "turn"]
-        turns.sort(key=lambda holder: (-sum(count > 0 for count in holder.counts), -holder.order))
-        found = [await desk.call("turn", holder.id) for holder in turns[:limit]]
+        found = await to_thread(recall, desk.engine, q, k=limit)
         return [desk.turn(turn, str(request.base_url)) for turn in found]
 
     @router.get("/{turn}")
     async def turn(request: Request, caller: CallerOf, turn: TurnId) -> models.TurnBody:
         """One turn."""
         desk = _Desk(service, caller)
-        return desk.turn(await desk.call("turn", turn), str(request.base_url))
+        return desk.turn(await desk.call(desk.store.turn, turn), str(request.base_url))
 
     @router.delete("/{turn}")
     async def delete(caller: CallerOf, turn: TurnId) -> models.Deleted:
         """Delete one turn, and all that was kept for it. Orders of the others stay."""
         desk = _Desk(service, caller)
-        if not await to_thread(delete_turn, desk.engine, await desk.call("turn", turn)):
+        if not await to_thread(delete_turn, desk.engine, await desk.call(desk.store.turn, turn)):
             raise NotFound("there is no such turn")
         return models.Deleted(turns=1)
 
@@ -209,12 +190,12 @@ def _turns(service: Service) -> APIRouter:
     ) -> models.TurnBody:
         """Give a turn marks, and take some."""
         desk = _Desk(service, caller)
-        found: DialogTurn = await desk.call("turn", turn)
+        found = await desk.call(desk.store.turn, turn)
         where = (await to_thread(desk.engine.conversation_of, found)).id
         for given in wanted.add:
-            await desk.call("update_marks", where, given, ids=[turn])
+            await desk.call(desk.store.update_marks, where, given, ids=[turn])
         for taken in wanted.remove:
-            await desk.call("update_marks", where, None, old=taken, ids=[turn])
-        return desk.turn(await desk.call("turn", turn), str(request.base_url))
+            await desk.call(desk.store.update_marks, where, None, old=taken, ids=[turn])
+        return desk.turn(await desk.call(desk.store.turn, turn), str(request.base_url))
 
     return router

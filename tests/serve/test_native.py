@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from rag.backends.memory_turns import MemoryTurnStore
+from rag.service.recall import recall
 
 QUESTION = "Where is a short code made?"
 
@@ -86,7 +91,9 @@ def test_turns_are_found_exported_and_deleted(served):
     asked = ask(served, "Which zebra checks a link?").json
     conversation, turn = asked["conversation"], asked["turn"]
     export = served.get(f"/api/conversations/{conversation}/export")
-    assert len(export.body.splitlines()) == 2
+    elsewhere = MemoryTurnStore()
+    assert elsewhere.restore(json.loads(line) for line in export.body.splitlines()) == 1
+    assert [turn.question for turn in elsewhere.turns(conversation)] == ["Which zebra checks a link?"]
     assert served.get(f"/api/turns/{turn}").json["question"] == "Which zebra checks a link?"
     assert served.request("DELETE", f"/api/turns/{turn}").json == {"turns": 1}
     assert served.get(f"/api/turns/{turn}").status == 404
@@ -132,6 +139,10 @@ def test_turns_are_searched_marked_and_forked(in_memory):
     ask(in_memory, QUESTION, conversation=first["conversation"])
     found = in_memory.get("/api/turns?q=zebra").json
     assert [turn["id"] for turn in found] == [first["turn"]]
+    both = in_memory.get("/api/turns?q=zebra+link").json
+    assert [turn["id"] for turn in both] == [
+        turn.id for turn in recall(in_memory.service.engine, "zebra link")
+    ]
     marked = in_memory.post(f"/api/turns/{first['turn']}/marks", {"add": ["useful"]}).json
     assert marked["marks"] == ["useful"]
     assert in_memory.post(f"/api/turns/{first['turn']}/marks", {"remove": ["useful"]}).json["marks"] == []

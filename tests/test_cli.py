@@ -513,6 +513,9 @@ def test_conversations_move_through_files_and_between_stores(conversation, tmp_p
     third = f"sqlite:///{tmp_path / 'third.db'}"
     assert rag("turns", "copy", other, third, "--json").json == {"conversations": 3}
     assert rag("turns", "export", "--all", "--memory", third).out == target.read_text()
+    mistyped = tmp_path / "thrid.db"
+    assert rag("turns", "copy", f"sqlite:///{mistyped}", other).code == 2
+    assert not mistyped.exists()
     target.write_text(target.read_text() + "{}\n")
     fourth = f"sqlite:///{tmp_path / 'fourth.db'}"
     assert rag("turns", "import", target, "--memory", fourth).code == 2

@@ -86,19 +86,27 @@ def copy(
     rag turns copy sqlite:///turns.db sqlite:///archive.db
     """
     settings = settings_from()
-    with (
-        errors_as_exit_codes(),
-        opened_engine(replace(settings, memory=source)) as from_,
-        opened_engine(replace(settings, memory=target)) as to,
-    ):
-        new = 0
-        for namespace in from_.turns.namespaces():
-            new += to.turns.restore(from_.turns.dump(namespace=namespace), namespace=namespace)
-            say(f"rag: copied {namespace or 'the namespace without a name'}")
-        if json:
-            out_json({"conversations": new})
-        else:
-            out(f"copied {counted(new, 'conversation')}")
+    with errors_as_exit_codes():
+        _must_exist(source)
+        with (
+            opened_engine(replace(settings, memory=source)) as from_,
+            opened_engine(replace(settings, memory=target)) as to,
+        ):
+            new = 0
+            for namespace in from_.turns.namespaces():
+                new += to.turns.restore(from_.turns.dump(namespace=namespace), namespace=namespace)
+                say(f"rag: copied {namespace or 'the namespace without a name'}")
+            if json:
+                out_json({"conversations": new})
+            else:
+                out(f"copied {counted(new, 'conversation')}")
+
+
+def _must_exist(source: str) -> None:
+    """What is copied from is not made: a mistyped file would be copied as an empty store."""
+    scheme, _, path = source.partition(":///")
+    if scheme == "sqlite" and path and not (file := Path(path).expanduser().absolute()).is_file():
+        raise ConfigError(f"there is no file {file} to copy from")
 
 
 def _line(line: dict[str, Any]) -> str:

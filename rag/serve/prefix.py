@@ -20,20 +20,19 @@ import hashlib
 import json
 import re
 import threading
-import uuid
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 
 from rag.errors import NotFound
 from rag.service import Dialog, Engine, Repository
+from rag.service.dialog import REMEMBERED_TURNS
 from rag.types import Answer, AssistantResponse, Conversation, DialogTurn, Prepared, UserQuery, with_turn
 
 _SHELF = "openai-prefix"
-_KEPT = 20_000
+_KEPT_S = 90 * 86_400.0
+"""How long a prefix is known; one that comes later still is carried over as it was sent."""
 _NOT_WORD = re.compile(r"\W+")
-_REMEMBERED_TURNS = 50
 _LOCKS = 64
 
 Pair = tuple[str, str]
@@ -49,10 +48,9 @@ class Place:
 
 
 class Prefixes:
-    """Prefixes and the turns that end them, per namespace: in the turn store where it keeps records."""
+    """Prefixes and the turns that end them, per namespace, in the turn store."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], Place] = OrderedDict()
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
     @contextmanager
@@ -66,25 +64,13 @@ class Prefixes:
 
     def find(self, engine: Engine, keys: Sequence[str]) -> dict[str, Place]:
         """The places of those keys that are known."""
-        namespace, store = engine.settings.namespace, engine.turns
-        found = {key: self._kept[namespace, key] for key in keys if (namespace, key) in self._kept}
-        missing = [key for key in keys if key not in found]
-        if missing and (records := getattr(store, "records", None)):
-            stored = records(missing, shelf=_SHELF, namespace=namespace)
-            found |= {key: Place(**json.loads(value)) for key, value in stored.items()}
-        return found
+        stored = engine.turns.records(keys, shelf=_SHELF, namespace=engine.settings.namespace)
+        return {key: Place(**json.loads(value)) for key, value in stored.items()}
 
-    def put(self, engine: Engine, keys: Sequence[str], place: Place) -> None:
-        """Keep the place under these keys."""
-        namespace, store = engine.settings.namespace, engine.turns
-        if put := getattr(store, "put_records", None):
-            value = {"conversation": place.conversation, "order": place.order, "turn": place.turn}
-            put(dict.fromkeys(keys, json.dumps(value).encode()), shelf=_SHELF, namespace=namespace)
-            return
-        for key in keys:
-            self._kept[namespace, key] = place
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+    def put(self, engine: Engine, key: str, place: Place) -> None:
+        """Keep a place under its key."""
+        value = {key: json.dumps(asdict(place)).encode()}
+        engine.turns.put_records(value, shelf=_SHELF, namespace=engine.settings.namespace, ttl_s=_KEPT_S)
 
 
 def chain(scope: str, history: Sequence[Pair]) -> list[str]:
@@ -199,13 +185,17 @@ class PrefixDialog(Dialog):
 
     def turns(self) -> list[DialogTurn]:
         """The turns that the client has heard, oldest first."""
-        return [*self._inherited(), *self._carried][-_REMEMBERED_TURNS:]
+        return [*self._inherited(), *self._carried][-REMEMBERED_TURNS:]
 
     def _inherited(self) -> list[DialogTurn]:
         if self.conversation is None or self._at == -1:
             return []
-        turns = self.engine.turns.turns(self.conversation.id, namespace=self._namespace)
-        return [turn for turn in turns if self._at is None or (turn.order or 0) <= self._at]
+        return self.engine.turns.turns(
+            self.conversation.id,
+            namespace=self._namespace,
+            last=REMEMBERED_TURNS,
+            before=None if self._at is None else self._at + 1,
+        )
 
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
         """Store the turn where it belongs; one that is there already, word for word, is returned."""
@@ -216,7 +206,7 @@ class PrefixDialog(Dialog):
             self._take_place()
             stored = super().remember(prepared, answer)
             place = Place(stored.conversation_id, stored.turn_order or 0, stored.turn_id)
-            self._prefixes.put(self.engine, [ends], place)
+            self._prefixes.put(self.engine, ends, place)
         return stored
 
     def _take_place(self) -> None:
@@ -226,7 +216,9 @@ class PrefixDialog(Dialog):
         elif self.conversation is not None and self._at is not None:
             newest = self.engine.turns.turns(self.conversation.id, namespace=self._namespace, last=1)
             if [turn.order for turn in newest] != [self._at]:
-                self.conversation = self._forked(self.conversation, self._at)
+                self.conversation = self.engine.turns.fork(
+                    self.conversation.id, at=self._at, namespace=self._namespace
+                )
         for turn in self._carried:
             assert self.conversation is not None
             self.engine.turns.append(turn, conversation=self.conversation.id, namespace=self._namespace)
@@ -243,17 +235,6 @@ class PrefixDialog(Dialog):
         # Another chat may have gone the very same way; only what goes on from the same turn is the same.
         goes_on = any(self._from in (turn.id, turn.parent_id) for turn in turns)
         return next((turn for turn in turns if goes_on and turn.id == place.turn), None)
-
-    def _forked(self, conversation: Conversation, at: int) -> Conversation:
-        store = self.engine.turns
-        if fork := getattr(store, "fork", None):
-            forked: Conversation = fork(conversation.id, at=at, namespace=self._namespace)
-            return forked
-        new = store.create_conversation(namespace=self._namespace, sources=conversation.sources)
-        for turn in self._inherited():
-            copy = replace(turn, id=str(uuid.uuid4()), parent_id=turn.id, order=None)
-            store.append(copy, conversation=new.id, namespace=self._namespace)
-        return new
 
 
 def _carried(pair: Pair) -> DialogTurn:

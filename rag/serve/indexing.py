@@ -78,7 +78,7 @@ class Indexers:
             "strict": strict,
         }
         async with self._turn:
-            child = self._idle.pop() if self._idle else await _start()
+            child = await self._child()
             try:
                 result = await self._run(child, job, tell)
             except BaseException:
@@ -89,6 +89,17 @@ class Indexers:
             raise IndexingFailed(error["message"], kind=error["kind"])
         done = result["done"]
         return Indexed(_checkout(done["checkout"], source), done["report"])
+
+    async def _child(self) -> Process:
+        """One that waits for a job and was not ended by anyone meanwhile, else a new one."""
+        while self._idle:
+            child = self._idle.pop()
+            if child.returncode is None:
+                return child
+        try:
+            return await _start()
+        except OSError as error:
+            raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
 
     async def close(self) -> None:
         """End the idle children."""

@@ -275,7 +275,7 @@ def install(app: FastAPI, service: Service) -> None:
             raise BadRequest(f"the vectors have {embedder.dim} dimensions, and no others", param="dimensions")
         async with service.limiter.seat():
             vectors = await to_thread(embedder.embed, texts, role="passage")
-        tokens = sum(map(service.engine.counter.count, texts))
+        tokens = await to_thread(lambda: sum(map(service.engine.counter.count, texts)))
         as_text = asked.encoding_format == "base64"
         data = [
             {"object": "embedding", "index": n, "embedding": _base64(row) if as_text else row.tolist()}

@@ -22,7 +22,7 @@ from asyncio import to_thread
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct(">I")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Children share the processors among them; threads below numpy would only get in each other's way."""
-_ENGINES = 32
+_MOST_ENGINES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class Preparing:
 
     async def close(self) -> None:
         """End the children."""
-        await asyncio.gather(*self._starting, return_exceptions=True)
         self._most = 0
+        await asyncio.gather(*self._starting, return_exceptions=True)
         for child in list(self.children):
             await self._end(child)
 
@@ -174,7 +174,7 @@ def write(to: BinaryIO | asyncio.StreamWriter, value: object) -> None:
 # ---------------------------------------------------------------- in the child
 
 
-class _Engines:
+class Engines:
     """Engines by their settings, which differ in the namespace, and the repositories they have open."""
 
     def __init__(self) -> None:
@@ -182,17 +182,21 @@ class _Engines:
         self._opened: dict[Checkout, tuple[object, Repository]] = {}
 
     def engine(self, settings: Settings) -> Engine:
-        """The engine of these settings; all share one embedder and one counter."""
+        """The engine of these settings; all share one embedder, one counter and one turn store."""
         if (known := self._known.get(settings)) is not None:
             return known
-        if len(self._known) >= _ENGINES:
+        if len(self._known) >= _MOST_ENGINES:
             for engine in self._known.values():
                 engine.close()
             self._known.clear()
             self._opened.clear()
-        made = Engine(settings)
-        if self._known:
+        if not self._known:
+            made = Engine(settings)
+        else:
             first = next(iter(self._known.values()))
+            made = first.with_settings(
+                **{each.name: getattr(settings, each.name) for each in fields(settings)}
+            )
             for shared in ("embedder", "counter"):
                 made.__dict__[shared] = getattr(first, shared)
         self._known[settings] = made
@@ -229,14 +233,14 @@ def main() -> None:
     sys.stdout = sys.stderr
     answers.write(b"+")
     answers.flush()
-    engines = _Engines()
+    engines = Engines()
     while head := asked.read(_LENGTH.size):
         job = pickle.loads(asked.read(_LENGTH.unpack(head)[0]))
         write(answers, _prepared(engines, job))
         answers.flush()
 
 
-def _prepared(engines: _Engines, job: Job) -> Prepared | None:
+def _prepared(engines: Engines, job: Job) -> Prepared | None:
     """The question prepared; None where that fails: the server then finds out why."""
     try:
         engine = engines.engine(job.settings)

@@ -7,6 +7,7 @@ and takes more arguments, none of which is needed.
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ Tell = Callable[[float, float | None, str], Awaitable[None]]
 _MOST_HITS = 50
 _MOST_LINES = 2_000
 _SHOWN_USES = 50
+_KEPT_WIKIS = 20
+"""Structures that are kept, those last read: each holds the texts of its repository."""
 
 
 class Place(BaseModel):
@@ -88,7 +91,7 @@ class Toolbox:
 
     def __init__(self, service: Service, base: str = "") -> None:
         self._service, self._base = service, base
-        self._wikis: dict[str, tuple[Repository, WikiStructure]] = {}
+        self._wikis: OrderedDict[str, tuple[Repository, WikiStructure]] = OrderedDict()
 
     # ------------------------------------------------------------ DeepWiki's
 
@@ -256,6 +259,9 @@ class Toolbox:
         if known is None or known[0].store is not repository.store:
             await tell(0.5, 1.0, "reading the structure")
             known = self._wikis[shelf.name] = (repository, await to_thread(wiki_structure, repository))
+        self._wikis.move_to_end(shelf.name)
+        while len(self._wikis) > _KEPT_WIKIS:
+            self._wikis.popitem(last=False)
         return known[1]
 
     def _cited(self, citation: Citation, shelf: Shelf | None) -> Place:

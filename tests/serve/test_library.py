@@ -7,6 +7,7 @@ import time
 
 from live_server import sample_copy, serving
 
+from rag.serve.indexing import Indexers
 from rag.serve.library import Library
 from rag.serve.settings import ServerSettings
 from rag.service import Engine
@@ -152,3 +153,19 @@ def test_refs_that_do_not_exist_keep_no_place(serve, sample_repo):
     assert names[0] == "sample"
     assert "sample@main" in names
     assert len(names) <= 51
+
+
+def test_an_indexing_process_that_died_while_it_waited_costs_no_job(tmp_path):
+    settings, source = Settings(home=tmp_path / "home"), sample_copy(tmp_path)
+
+    async def run():
+        indexers = Indexers(settings, notice=print)
+        for _ in range(2):
+            indexed = await indexers.index(source, rebuild=False, strict=False, tell=lambda *how_far: None)
+            (child,) = indexers._idle
+            child.kill()
+            await child.wait()
+        await indexers.close()
+        return indexed
+
+    assert asyncio.run(run()).report["action"] == "fresh"

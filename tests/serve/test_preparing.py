@@ -14,7 +14,7 @@ from live_server import Served
 from rag.answer.extract import ExtractiveGenerator
 from rag.errors import ConfigError
 from rag.serve.prefix import PrefixDialog, Prefixes
-from rag.serve.preparing import Preparing
+from rag.serve.preparing import Engines, Preparing
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
 from rag.types import Answer, Prepared, Source
@@ -146,6 +146,14 @@ def test_what_only_the_dialog_knows_is_in_the_prompt_wherever_it_is_prepared(
         assert preparing.done_by_children > before
 
     running(work)
+
+
+def test_the_engines_of_a_child_share_a_store(tmp_path: Path) -> None:
+    engines = Engines()
+    one, other = (engines.engine(Settings(home=tmp_path, namespace=name)) for name in ("ann", "bob"))
+    assert one.turns is other.turns
+    assert (one.settings.namespace, other.settings.namespace) == ("ann", "bob")
+    one.close()
 
 
 def test_one_question_alone_starts_no_child(engine: Engine, root: Path) -> None:

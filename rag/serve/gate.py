@@ -176,7 +176,12 @@ async def _refuse(error: RagError, send: Send) -> None:
 
 def _route(scope: Scope) -> str:
     """The pattern that matched, never the path itself: it may hold names that are nobody's business."""
-    return str(getattr(scope.get("route"), "path", "unmatched"))
+    if route := scope.get("route"):
+        return str(route.path)
+    # Starlette's own routes (`/mcp`, `/openapi.json`) name their endpoint only; without parameters the path
+    # is the pattern.
+    plain = "endpoint" in scope and not scope.get("path_params")
+    return str(scope["path"]) if plain else "unmatched"
 
 
 def _without_port(host: str) -> str:

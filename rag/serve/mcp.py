@@ -83,6 +83,8 @@ def install(app: FastAPI, service: Service) -> None:
 
 def make_mcp(service: Service, **settings: Any) -> Any:
     """The SDK's server with all tools and resources, over a service that runs."""
+    if _IS_V2:
+        settings["version"] = version("rag-turns")
     server = _Server("rag", instructions=_INSTRUCTIONS, log_level="WARNING", **settings)
     if not _IS_V2:
         server._mcp_server.version = version("rag-turns")

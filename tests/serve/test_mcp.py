@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,6 +93,14 @@ def test_the_tools_are_deepwikis_and_our_own(served: Served) -> None:
     assert all(
         tool["annotations"]["readOnlyHint"] == (name != "ask_question") for name, tool in tools.items()
     )
+
+
+def test_the_server_says_which_version_it_is(served: Served) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    told = served.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
+    assert f'"version":"{version("rag-turns")}"' in told.body.decode()
+    assert 'route="/mcp"' in served.get("/metrics").body.decode()
 
 
 def test_text_and_structured_result_are_one(served: Served) -> None:

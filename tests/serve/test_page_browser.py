@@ -165,6 +165,15 @@ def test_the_viewer_has_an_address_of_its_own(served, visit):
     assert page.title().startswith("sessions.py")
 
 
+def test_a_file_beside_the_conversation_is_not_covered(served, visit):
+    page = visit(served, "/repos/sample/view?path=snip/sessions.py", viewport={"width": 1280, "height": 800})
+    expect(page.locator("#L1")).to_be_visible()
+    middle, panel = (page.locator(name).bounding_box() for name in (".top", "#panel"))
+    assert middle and panel and middle["x"] + middle["width"] <= panel["x"] + 1
+    name = page.locator(".picker b")
+    assert name.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
 def test_pieces_are_shown_as_they_come_and_stop_keeps_nothing(written, provider, visit):
     provider.behaviours[:] = ["endless"]
     page = visit(written)

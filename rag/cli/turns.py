@@ -137,7 +137,7 @@ def delete(
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         if which is not None:
             (turn,) = chosen(engine, which, conversation)
-            delete_turn(engine, turn)
+            delete_turn(engine.turns, turn)
             if json:
                 out_json({"conversation": turn.conversation_id, "turn": turn.id, "deleted": 1})
             else:
@@ -148,7 +148,7 @@ def delete(
         of = named(engine, conversation)
         if not yes and not typer.confirm(f"delete the conversation {title(of)} and all its turns?", err=True):
             raise ConfigError("nothing was deleted")
-        gone = delete_conversation(engine, of)
+        gone = delete_conversation(engine.turns, of)
         if json:
             out_json({"conversation": of.id, "turn": None, "deleted": gone})
         else:

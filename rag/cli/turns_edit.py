@@ -115,7 +115,7 @@ def edit(
             text = sys.stdin.read() if answer == "-" else answer
             said = replace(turn.assistant_response or AssistantResponse(""), response_str=text)
             turn = replace(turn, assistant_response=said)
-        edited = edit_turn(engine, turn)
+        edited = edit_turn(engine.turns, turn)
         if json:
             out_json(turn_record(edited))
         else:
@@ -172,7 +172,7 @@ def rename(
 def _rewound(engine: Engine, of: Conversation, to: int, json: bool) -> None:
     from rag.service.kept import rewind as rewind_kept
 
-    gone = rewind_kept(engine, of, to=to)
+    gone = rewind_kept(engine.turns, of, to=to)
     if json:
         out_json({"conversation": of.id, "to": to, "taken_back": gone})
     else:

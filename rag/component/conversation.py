@@ -9,6 +9,7 @@ from typing import Any, overload
 
 from rag.ports import MemoryStore
 from rag.service import Engine
+from rag.service.kept import delete_conversation, delete_turn
 from rag.settings import Settings
 from rag.types import AssistantResponse, Conversation, DialogTurn, Source, UserQuery
 
@@ -76,7 +77,7 @@ class CustomConversation:
         """Delete the conversation from the store; return how many turns went. The next begins another."""
         if self.conversation is None:
             return 0
-        gone = self.store.delete_conversation(self.conversation.id, namespace=self.namespace)
+        gone = delete_conversation(self.store, self.conversation)
         self.conversation = None
         return gone
 
@@ -107,7 +108,7 @@ class DialogTurns(Sequence[DialogTurn]):
     def __delitem__(self, index: int | slice) -> None:
         chosen = self[index]
         for turn in [chosen] if isinstance(chosen, DialogTurn) else chosen:
-            self._conversation.store.delete_turn(turn.id, namespace=self._conversation.namespace)
+            delete_turn(self._conversation.store, turn)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (list, tuple, DialogTurns)):

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rag.adal import adalflow
 from rag.component.conversation import CustomConversation, as_query, as_response
 from rag.errors import NotFound
-from rag.memory.consolidate import forget_summary
 from rag.memory.messages import MessageMemory, Mode
 from rag.memory.state import check_state, missing
 from rag.ports import Marks, MemoryStore
 from rag.records import turn_from_record, turn_record
+from rag.service import kept
 from rag.types import AssistantResponse, Conversation, DialogTurn, Message, Source, UserQuery
 
 __all__ = ["CustomConversation", "Memory"]
@@ -129,7 +130,6 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
 
     def clear(self) -> int:
         """Delete the conversation from the store; return how many turns went. The next begins another."""
-        self._messages.update_compressed_summary("")
         return self._current.clear()
 
     # ---- branches and versions
@@ -150,26 +150,21 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         """
         if self._current.conversation is None:
             return 0
-        here = self._current.conversation.id
-        gone = self.store.rewind(here, to=to, namespace=self.namespace)
-        forget_summary(self.store, here, to + 1, namespace=self.namespace)
-        return gone
+        return kept.rewind(self.store, self._current.conversation, to=to)
 
     def undo(self, turns: int = 1) -> int:
         """Take back the last turns, and what came after them; return how many turns went."""
         if turns < 1:
             raise ValueError(f"turns is how many to take back, so at least 1, not {turns}")
-        kept = self._current.turns()
-        return self.rewind((kept[-turns].order or 0) - 1) if len(kept) >= turns else self.rewind(-1)
+        there = self._current.turns()
+        return self.rewind((there[-turns].order or 0) - 1) if len(there) >= turns else self.rewind(-1)
 
     def edit(self, turn: DialogTurn) -> DialogTurn:
         """Store a new version of the turn of this id; the old one stays among its `versions`.
 
         A summary that it went into goes: the next one is made of what is said now.
         """
-        edited = self.store.edit_turn(turn, namespace=self.namespace)
-        forget_summary(self.store, edited.conversation_id or "", edited.order or 0, namespace=self.namespace)
-        return edited
+        return kept.edit_turn(self.store, replace(turn, namespace=self.namespace))
 
     def versions(self, turn_id: str) -> list[DialogTurn]:
         """All versions of a turn, the present one last."""
@@ -211,7 +206,10 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
 
     def delete_by_mark(self, mark: Marks) -> int:
         """Delete turns and messages with one of these marks; return how many."""
-        return self._messages.delete_by_mark(mark)
+        marked = self.turns(mark)
+        gone = self._messages.delete_by_mark(mark)
+        kept.forget(self.store, marked, self.namespace)
+        return gone
 
     def size(self) -> int:
         """How many messages there are; `len` of what a call gives is how many turns."""
@@ -326,8 +324,8 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
     def to_dict(self, exclude: list[str] | None = None) -> dict[str, Any]:
         """The turns themselves as JSON values, under AdalFlow's keys; `from_dict` keeps them in process."""
         data = {"namespace": self.namespace, "turns": [turn_record(turn) for turn in self._current.turns()]}
-        kept = {name: value for name, value in data.items() if name not in (exclude or ())}
-        return {"type": type(self).__name__, "data": kept}
+        wanted = {name: value for name, value in data.items() if name not in (exclude or ())}
+        return {"type": type(self).__name__, "data": wanted}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Memory:

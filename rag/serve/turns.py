@@ -150,7 +150,7 @@ def _changes(service: Service) -> APIRouter:
         """Delete a conversation with its turns, and all that was kept for them."""
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
-        return models.Deleted(turns=await to_thread(delete_conversation, desk.engine, one))
+        return models.Deleted(turns=await to_thread(delete_conversation, desk.store, one))
 
     return router
 
@@ -180,7 +180,7 @@ def _turns(service: Service) -> APIRouter:
     async def delete(caller: CallerOf, turn: TurnId) -> models.Deleted:
         """Delete one turn, and all that was kept for it. Orders of the others stay."""
         desk = _Desk(service, caller)
-        if not await to_thread(delete_turn, desk.engine, await desk.call(desk.store.turn, turn)):
+        if not await to_thread(delete_turn, desk.store, await desk.call(desk.store.turn, turn)):
             raise NotFound("there is no such turn")
         return models.Deleted(turns=1)
 

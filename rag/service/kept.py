@@ -125,63 +125,61 @@ def kept_prompt(engine: Engine, turn: DialogTurn) -> str | None:
     return zlib.decompress(found[turn.id]).decode("utf-8", "surrogatepass") if found else None
 
 
-def _forget(engine: Engine, turns: Sequence[DialogTurn], namespace: str) -> None:
+def forget(store: MemoryStore, turns: Sequence[DialogTurn], namespace: str) -> None:
     """Remove what was kept for turns that are gone: the files that only they cited, and their prompts."""
-    KeptFiles(engine.turns, namespace).release(blobs_of(turns))
+    KeptFiles(store, namespace).release(blobs_of(turns))
     if turns:
-        gone = [turn.id for turn in turns if not _is_there(engine, turn, namespace)]
-        engine.turns.delete_records(gone, shelf=PROMPTS, namespace=namespace)
+        gone = [turn.id for turn in turns if not _is_there(store, turn, namespace)]
+        store.delete_records(gone, shelf=PROMPTS, namespace=namespace)
 
 
-def _is_there(engine: Engine, turn: DialogTurn, namespace: str) -> bool:
+def _is_there(store: MemoryStore, turn: DialogTurn, namespace: str) -> bool:
     """Whether a fork still shows the turn."""
     try:
-        engine.turns.turn(turn.id, namespace=namespace)
+        store.turn(turn.id, namespace=namespace)
     except NotFound:
         return False
     return True
 
 
-def delete_turn(engine: Engine, turn: DialogTurn) -> bool:
+def delete_turn(store: MemoryStore, turn: DialogTurn) -> bool:
     """Delete a turn, and the files that only it cited; False when there was none.
 
     A summary that it went into goes with it: the next `consolidate` writes one without.
     """
-    gone = engine.turns.delete_turn(turn.id, namespace=turn.namespace)
-    _forget(engine, [turn], turn.namespace)
+    gone = store.delete_turn(turn.id, namespace=turn.namespace)
+    forget(store, [turn], turn.namespace)
     if gone and turn.conversation_id:
-        forget_summary(engine.turns, turn.conversation_id, turn.order or 0, namespace=turn.namespace)
+        forget_summary(store, turn.conversation_id, turn.order or 0, namespace=turn.namespace)
     return gone
 
 
-def edit_turn(engine: Engine, turn: DialogTurn) -> DialogTurn:
+def edit_turn(store: MemoryStore, turn: DialogTurn) -> DialogTurn:
     """Store a new version of a turn; a summary that it went into goes, as it tells of the old one.
 
     Raises:
         NotFound: there is no such turn.
     """
-    edited = engine.turns.edit_turn(turn, namespace=engine.settings.namespace)
-    forget_summary(
-        engine.turns, edited.conversation_id or "", edited.order or 0, namespace=engine.settings.namespace
-    )
+    edited = store.edit_turn(turn, namespace=turn.namespace)
+    forget_summary(store, edited.conversation_id or "", edited.order or 0, namespace=turn.namespace)
     return edited
 
 
-def delete_conversation(engine: Engine, conversation: Conversation) -> int:
+def delete_conversation(store: MemoryStore, conversation: Conversation) -> int:
     """Delete a conversation, and the files that only its turns cited; return how many turns went.
 
     Raises:
         NotFound: there is none.
     """
     namespace = conversation.namespace
-    turns = engine.turns.turns(conversation.id, namespace=namespace)
-    gone = engine.turns.delete_conversation(conversation.id, namespace=namespace)
-    _forget(engine, turns, namespace)
-    forget_summary(engine.turns, conversation.id, None, namespace=namespace)
+    turns = store.turns(conversation.id, namespace=namespace)
+    gone = store.delete_conversation(conversation.id, namespace=namespace)
+    forget(store, turns, namespace)
+    forget_summary(store, conversation.id, None, namespace=namespace)
     return gone
 
 
-def rewind(engine: Engine, conversation: Conversation, *, to: int) -> int:
+def rewind(store: MemoryStore, conversation: Conversation, *, to: int) -> int:
     """Take back what came after order `to`, and the files that only it cited; return how many turns went.
 
     A summary that one of them went into goes with them.
@@ -190,8 +188,8 @@ def rewind(engine: Engine, conversation: Conversation, *, to: int) -> int:
         NotFound: there is no such conversation.
     """
     namespace = conversation.namespace
-    turns = engine.turns.turns(conversation.id, namespace=namespace, after=to)
-    gone = engine.turns.rewind(conversation.id, to=to, namespace=namespace)
-    _forget(engine, turns, namespace)
-    forget_summary(engine.turns, conversation.id, to + 1, namespace=namespace)
+    turns = store.turns(conversation.id, namespace=namespace, after=to)
+    gone = store.rewind(conversation.id, to=to, namespace=namespace)
+    forget(store, turns, namespace)
+    forget_summary(store, conversation.id, to + 1, namespace=namespace)
     return gone

@@ -216,7 +216,7 @@ def test_an_answer_goes_with_its_turn(engine, shop):
     assert asked(engine, shop, QUESTION, writer).cached == ""
     second = asked(engine, shop, QUESTION, writer)
     assert second.cached
-    delete_turn(engine, engine.turns.turn(second.cached))
+    delete_turn(engine.turns, engine.turns.turn(second.cached))
     assert asked(engine, shop, QUESTION, writer).cached == ""
     assert (writer.asked, counted(engine)) == (3, (1, 1, 2))
 

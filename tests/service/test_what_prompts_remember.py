@@ -98,7 +98,7 @@ def test_a_turn_that_was_deleted_is_not_recalled(dialog):
     question = "Which pepper are the letters sealed with?"
     assert dialog.prepare(question).prompt.turns[0].order == 0
     (first, *_) = dialog.engine.turns.turns(conversation.id, before=1)
-    delete_turn(dialog.engine, first)
+    delete_turn(dialog.engine.turns, first)
     assert dialog.prepare(question).prompt.turns[0].order > 30
 
 
@@ -117,16 +117,16 @@ def test_a_summary_goes_with_a_turn_that_is_in_it(dialog):
     turns = engine.turns.turns(conversation.id)
     assert consolidate_conversation(engine, conversation, keep_recent=5).turns == 0
     assert consolidate_conversation(engine, conversation, keep_recent=1).turns == 3
-    rewind(engine, conversation, to=2)
+    rewind(engine.turns, conversation, to=2)
     assert summary_of(engine, conversation)
-    delete_turn(engine, turns[0])
+    delete_turn(engine.turns, turns[0])
     assert summary_of(engine, conversation) == ""
     done = consolidate_conversation(engine, conversation)
     assert (done.turns, "pepper" in done.summary) == (2, False)
-    rewind(engine, conversation, to=1)
+    rewind(engine.turns, conversation, to=1)
     assert summary_of(engine, conversation) == ""
     assert consolidate_conversation(engine, conversation).turns == 1
-    edit_turn(engine, turns[1])
+    edit_turn(engine.turns, turns[1])
     assert summary_of(engine, conversation) == ""
 
 
@@ -176,7 +176,7 @@ def test_the_prompt_of_a_turn_is_kept_as_long_as_the_turn(dialog):
     done = dialog.remember(prepared, answer)
     turn = dialog.engine.turns.turn(done.turn_id)
     assert kept_prompt(dialog.engine, turn) == prepared.prompt.text
-    delete_turn(dialog.engine, turn)
+    delete_turn(dialog.engine.turns, turn)
     assert kept_prompt(dialog.engine, turn) is None
 
 

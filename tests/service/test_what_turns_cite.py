@@ -10,10 +10,11 @@ import pytest
 from conftest import git
 
 from rag.answer.extract import ExtractiveGenerator
+from rag.component.memory import Memory
 from rag.errors import NotFound, RefNotFound
 from rag.service import Dialog, Engine, converse
 from rag.service.freshness import checked, turns_about
-from rag.service.kept import SHELF, KeptFiles, delete_conversation, delete_turn
+from rag.service.kept import PROMPTS, SHELF, KeptFiles, delete_conversation, delete_turn
 from rag.service.replay import replay
 from rag.settings import Settings
 from rag.types import Answer, DialogTurn, Source, blob_id
@@ -235,14 +236,31 @@ def test_the_bytes_of_cited_files_go_with_the_last_turn_that_cites_them(engine, 
     content = (shop / "src" / "tokens.py").read_bytes()
     kept = KeptFiles(engine.turns, "")
     assert kept.contents([blob_id(content)]) == {blob_id(content): content}
-    assert delete_turn(engine, one)
+    assert delete_turn(engine.turns, one)
     assert kept.contents([blob_id(content)])
-    assert delete_conversation(engine, engine.turns.conversation(two.conversation_id)) == 1
+    assert delete_conversation(engine.turns, engine.turns.conversation(two.conversation_id)) == 1
     assert engine.turns.count_records(shelf=SHELF) == 0
     three = ask(engine, shop)
     engine.turns.delete_turn(three.id)
     assert kept.sweep() > 0
     assert engine.turns.count_records(shelf=SHELF) == 0
+
+
+@pytest.mark.parametrize("way", ["clear", "rewind", "delete", "delete by mark"])
+def test_what_was_kept_goes_with_a_turn_that_a_memory_takes_back(engine, shop, way):
+    turn = ask(engine, shop)
+    memory = Memory(engine.turns, turn.conversation_id)
+    memory.mark("done")
+    assert engine.turns.count_records(shelf=SHELF) and engine.turns.count_records(shelf=PROMPTS)
+    if way == "clear":
+        memory.clear()
+    elif way == "rewind":
+        memory.rewind(-1)
+    elif way == "delete":
+        del memory.current_conversation.dialog_turns[0]
+    else:
+        memory.delete_by_mark("done")
+    assert engine.turns.count_records(shelf=SHELF) == engine.turns.count_records(shelf=PROMPTS) == 0
 
 
 # ---------------------------------------------------------------- asking on, and asking about

@@ -207,6 +207,9 @@ def test_globs_choose_what_is_asked(sample_repo):
     ]
     assert not [hit for hit in rest if hit["path"].endswith(".py") or hit["path"].startswith("docs/")]
     assert len(rag("index", "--list", "--json").json) == 2
+    listed = rag("index", "--list").out
+    assert f"{sample_repo} --include docs/\t" in listed
+    assert f"{sample_repo} --exclude *.py --exclude docs\t" in listed
 
 
 def test_a_ref_is_asked_as_it_was(sample_repo):
@@ -309,6 +312,7 @@ def test_a_batch_is_ready_first_and_answers_every_line_in_its_place(sample_repo)
     assert replies[-1]["results"] == []
     assert done.code == 2
     assert "6 lines of the input" in done.err
+    assert replies[1]["error"].startswith("no JSON")
     assert rag("search", sample_repo, "--batch", stdin=requests[0] + "\n").code == 0
 
 

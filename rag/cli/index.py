@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -189,13 +190,20 @@ def _list(settings: Settings, *, json: bool) -> None:
     rows = [
         (row["store"], "", "", row["error"])
         if "error" in row
-        else (row["source"], row["built"], megabytes(row["size_bytes"]), (row["commit"] or "")[:10])
+        else (_filtered(row), row["built"], megabytes(row["size_bytes"]), (row["commit"] or "")[:10])
         for row in found
     ]
     if not rows:
         say("rag: no stores yet; make one with `rag index SOURCE`")
         return
     table("", ("source", "built", "size", "commit"), rows)
+
+
+def _filtered(row: Mapping[str, Any]) -> str:
+    """The source, with the globs that tell its store from others of the same source."""
+    include, exclude = row["filters"]
+    globs = [*(f"--include {glob}" for glob in include), *(f"--exclude {glob}" for glob in exclude)]
+    return " ".join([row["source"], *globs])
 
 
 def _remove(settings: Settings, text: str, ref: str | None, *, json: bool) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rag.analysis import terms
 from rag.cli import options
 from rag.cli.chosen import named, number, title
 from rag.cli.terminal import (
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from rag.service import Engine
 
 _SHOWN_CHARS = 200
+_WORD = re.compile(r"\w")
 
 
 def search(
@@ -52,10 +55,11 @@ def search(
         query = " ".join(words)
         found = search_text(engine.turns, query, namespace=namespace, conversation=within, k=limit)
         shown = _read(engine, found)
+        sought = set(terms(query))
         if json:
             out_json([_json(one, item) for one, item in shown])
         for one, item in [] if json else shown:
-            _print(engine, one, item)
+            _print(engine, one, item, sought)
         if not shown:
             say(f"rag: nothing that was said holds {query!r}")
             raise typer.Exit(NOTHING_FOUND)
@@ -125,20 +129,24 @@ def _json(one: Recalled, item: DialogTurn | Message) -> dict[str, Any]:
     return {"score": one.score, "kind": one.kind, **record}
 
 
-def _print(engine: Engine, one: Recalled, item: DialogTurn | Message) -> None:
+def _print(engine: Engine, one: Recalled, item: DialogTurn | Message, sought: set[str]) -> None:
     try:
         of = title(engine.turns.conversation(one.conversation, namespace=engine.settings.namespace))
     except NotFound:  # it was said in a conversation that is gone; a fork shows it
         of = one.conversation
     if isinstance(item, DialogTurn):
         out(f"{of} {number(item)}. {one_line(item.question)}")
-        out(f"   {_cut(item.answer)}")
+        out(f"   {_excerpt(item.answer, sought)}")
     else:
         from rag.records import searchable
 
-        out(f"{of} ({item.role}) {_cut(searchable(item))}")
+        out(f"{of} ({item.role}) {_excerpt(searchable(item), sought)}")
 
 
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
+def _excerpt(text: str, sought: set[str]) -> str:
+    """The text on one line, from the first of its lines that hold most of what was sought."""
+    lines = [line for line in text.splitlines() if _WORD.search(line)] or [text]
+    best = max(range(len(lines)), key=lambda n: len(sought & set(terms(lines[n]))))
+    line = " ".join(["[…]" if best else "", *lines[best:]]).strip()
+    line = " ".join(line.split())
     return line if len(line) <= _SHOWN_CHARS else line[:_SHOWN_CHARS].rsplit(" ", 1)[0] + " […]"

@@ -14,6 +14,7 @@ from rag.cli import options
 from rag.cli.ask import split_words
 from rag.cli.terminal import (
     NOTHING_FOUND,
+    counted,
     errors_as_exit_codes,
     opened_engine,
     out,
@@ -146,7 +147,9 @@ def _serve_batch(searchers: list[Searcher]) -> None:
         failed += "error" in reply
         out(json_module.dumps(reply, ensure_ascii=False))
     if failed:
-        raise ConfigError(f"{failed} lines of the input were no requests; their places in the output say why")
+        raise ConfigError(
+            f"{counted(failed, 'line')} of the input could not be answered; the output says why"
+        )
 
 
 def _batch_reply(searchers: list[Searcher], line: str) -> dict[str, Any]:
@@ -158,7 +161,8 @@ def _batch_reply(searchers: list[Searcher], line: str) -> dict[str, Any]:
         query, history, k = _checked_request(request)
     except (ValueError, RecursionError) as error:
         number = request.get("id") if isinstance(request, dict) else None
-        return {"id": number, "error": str(error)}
+        what = "no JSON: " if isinstance(error, json_module.JSONDecodeError) else ""
+        return {"id": number, "error": f"{what}{error}"}
     found = search_in_turn(searchers, query, history, k=k)
     results = [
         {"path": h.path, "start": h.start, "end": h.end, "symbol": h.symbol, "score": round(h.score, 6)}

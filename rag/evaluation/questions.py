@@ -58,8 +58,12 @@ def read_questions(paths: Sequence[Path], kinds: Collection[str] = ()) -> list[Q
         )
     chosen = [question for question in found if not kinds or question.kind in kinds]
     if not chosen:
-        there = ", ".join(sorted({question.kind for question in found})) or "no question with an answer"
-        raise SettingsError(f"nothing to ask: the files hold {there}; choose among that with --kinds")
+        there = ", ".join(sorted({question.kind for question in found}))
+        raise SettingsError(
+            f"nothing to ask: the files hold {there}; choose among that with --kinds"
+            if there
+            else 'nothing to ask: no question has "answers", such as [{"path": "src/auth.py"}]'
+        )
     return chosen
 
 

@@ -18,6 +18,9 @@ from rag.types import DialogTurn
 LINE_CHARS = 300
 """A line of a digest is cut here, at the end of a word."""
 
+_QUOTING = "extractive"
+"""The model of turns that only quote."""
+
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
 
@@ -34,7 +37,7 @@ def digest(parts: Sequence[str], *, keep: int = 1) -> list[str]:
 
 def turn_lines(turns: Sequence[DialogTurn]) -> list[str]:
     """A line for each turn: its question, what the answer comes to, and the lines it cites."""
-    answers = digest([turn.answer for turn in turns])
+    answers = digest([_quotes(turn) or turn.answer for turn in turns])
     return [_line(turn, answer) for turn, answer in zip(turns, answers, strict=True)]
 
 
@@ -54,6 +57,15 @@ def _line(turn: DialogTurn, answer: str) -> str:
     cited = dict.fromkeys(citation.place for citation in turn.citations if citation.used)
     places = f" ({', '.join(list(cited)[:3])})" if cited else ""
     return f"- {_cut(' '.join(turn.question.split()))} — {_cut(answer)}{places}"
+
+
+def _quotes(turn: DialogTurn) -> str:
+    """What an answer without a model comes to: the definitions it quotes first. "" for other answers."""
+    if turn.model != _QUOTING:
+        return ""
+    used = [citation.symbol for citation in turn.citations if citation.used]
+    named = list(dict.fromkeys(filter(None, used)))[:3]
+    return "quoted " + ", ".join(f"`{name}`" for name in named) if named else ""
 
 
 def _sentences(part: str) -> list[str]:

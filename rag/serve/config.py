@@ -77,9 +77,10 @@ def read_config(path: Path) -> dict[str, Any]:
         raise SettingsError(f"cannot read the server's settings {path}: {error}") from error
     version = values.pop("version", None)
     if version != VERSION:
+        which = "names no version" if version is None else f"is of version {version!r}"
         raise SettingsError(
-            f"{path} is of version {version!r}, this rag reads version {VERSION}; "
-            f"write `version = {VERSION}` at its top once its keys are those of `rag serve --help`"
+            f"{path} {which}, this rag reads version {VERSION}; write `version = {VERSION}` at its top once "
+            "its keys are those of data/server/server.toml"
         )
     found = {name: _converted(path, name, value) for name, value in values.items()}
     if "repositories" in found:

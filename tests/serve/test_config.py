@@ -64,6 +64,7 @@ def test_without_a_repository_the_current_folder_is_served(
     ("line", "says"),
     [
         ("version = 2", "version 2"),
+        ("", "names no version"),
         ("hots = 'x'", "'hots'"),
         ("keys = ['secret']", "'keys'"),
         ("port = 'x'", "port cannot be 'x'"),
@@ -75,7 +76,7 @@ def test_without_a_repository_the_current_folder_is_served(
 )
 def test_what_is_wrong_is_named_with_its_file(tmp_path: Path, line: str, says: str) -> None:
     path = tmp_path / "server.toml"
-    path.write_text(line if line.startswith("version") else f"version = 1\n{line}\n")
+    path.write_text(line if line.startswith("version") else f"version = 1\n{line}\n" if line else "")
     with pytest.raises(SettingsError, match=says) as caught:
         read_config(path)
     assert str(path) in str(caught.value)

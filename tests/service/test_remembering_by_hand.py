@@ -33,7 +33,8 @@ def write(root: Path, text: str) -> None:
 def test_words_find_what_was_said(asked):
     rag("ask", asked, "What is in 北京?", "--conversation", "places", "--no-gate")
     found = rag("turns", "search", "tokenSigned")
-    assert found.out.startswith(f"signing 1. {QUESTION}\n")
+    assert found.out.startswith(f"signing 1. {QUESTION}\n   […] ")
+    assert "sign_the_token" in found.out.splitlines()[1][:60]
     assert [one["question"] for one in rag("turns", "search", "北京", "--json").json] == ["What is in 北京?"]
     assert rag("turns", "search", "token", "--conversation", "places", "-k", "1").code in (0, 1)
     nothing = rag("turns", "search", "zeppelin")
@@ -43,7 +44,7 @@ def test_words_find_what_was_said(asked):
 
 def test_a_conversation_is_consolidated_once(asked):
     first = rag("turns", "consolidate", "signing")
-    assert first.out.startswith(f"- {QUESTION} — ")
+    assert first.out.startswith(f"- {QUESTION} — quoted `sign_the_token`")
     assert "1 new turn of signing" in first.err
     again = rag("turns", "consolidate", "--json").json
     assert again["turns"] == 0

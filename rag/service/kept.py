@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from rag.corpus.git import GitError
 from rag.corpus.history import keep_commits, read_blobs
@@ -145,23 +146,36 @@ def _is_there(store: MemoryStore, turn: DialogTurn, namespace: str) -> bool:
 def delete_turn(store: MemoryStore, turn: DialogTurn) -> bool:
     """Delete a turn, and the files that only it cited; False when there was none.
 
-    A summary that it went into goes with it: the next `consolidate` writes one without.
+    Summaries that it went into go with it: the next `consolidate` writes them without.
     """
+    told_of = _showing(store, turn)
     gone = store.delete_turn(turn.id, namespace=turn.namespace)
     forget(store, [turn], turn.namespace)
-    if gone and turn.conversation_id:
-        forget_summary(store, turn.conversation_id, turn.order or 0, namespace=turn.namespace)
+    for conversation in told_of:
+        forget_summary(store, conversation, turn.order or 0, namespace=turn.namespace)
     return gone
 
 
+def _showing(store: MemoryStore, turn: DialogTurn) -> list[str]:
+    """The conversations that show a turn: its own, and the forks that have inherited it."""
+    at, found = turn.order or 0, []
+    for one in store.conversations(namespace=turn.namespace):
+        if one.id == turn.conversation_id or one.parent is not None:
+            with suppress(NotFound):  # deleted in the meantime
+                there = store.turns(one.id, namespace=turn.namespace, after=at - 1, before=at + 1)
+                found += [one.id for each in there if each.id == turn.id]
+    return found
+
+
 def edit_turn(store: MemoryStore, turn: DialogTurn) -> DialogTurn:
-    """Store a new version of a turn; a summary that it went into goes, as it tells of the old one.
+    """Store a new version of a turn; summaries that it went into go, as they tell of the old one.
 
     Raises:
         NotFound: there is no such turn.
     """
     edited = store.edit_turn(turn, namespace=turn.namespace)
-    forget_summary(store, edited.conversation_id or "", edited.order or 0, namespace=turn.namespace)
+    for conversation in _showing(store, edited):
+        forget_summary(store, conversation, edited.order or 0, namespace=turn.namespace)
     return edited
 
 

@@ -130,6 +130,16 @@ def test_a_summary_goes_with_a_turn_that_is_in_it(dialog):
     assert summary_of(engine, conversation) == ""
 
 
+@pytest.mark.parametrize("change", [delete_turn, edit_turn])
+def test_the_summary_of_a_fork_goes_with_a_turn_that_it_inherited(dialog, change):
+    engine, conversation = dialog.engine, long_past(dialog, 3)
+    early, late = (engine.turns.fork(conversation.id, at=at) for at in (0, 2))
+    for each in (early, late):
+        consolidate_conversation(engine, each)
+    change(engine.turns, engine.turns.turns(conversation.id)[1])
+    assert (bool(summary_of(engine, early)), summary_of(engine, late)) == (True, "")
+
+
 def test_preferences_are_told_and_name_the_language(dialog):
     kept = Preferences(dialog.engine.turns)
     kept.save("", "language", "zh-CN")

@@ -86,7 +86,7 @@ def read_config(path: Path) -> dict[str, Any]:
     if "repositories" in found:
         found["repositories"] = tuple(_repositories(path, found["repositories"]))
     if "keys_file" in found:
-        found["keys_file"] = path.parent / found["keys_file"]
+        found["keys_file"] = path.parent / Path(found["keys_file"]).expanduser()
     return found
 
 

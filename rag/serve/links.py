@@ -62,13 +62,18 @@ def _quoted(path: str) -> str:
 
 
 def web_address(remote: str) -> str | None:
-    """The page of a remote: https for ssh and scp-like remotes; None for a folder or another protocol."""
+    """The page of a remote: https for ssh and scp-like remotes; None for a folder or another protocol, and
+    for an address that cannot be read."""
     scp = None if "://" in remote else _SCP.fullmatch(remote)
     if scp:
         return f"https://{scp[1]}/{scp[2].strip('/').removesuffix('.git')}"
-    parts = urlsplit(remote)
+    try:
+        parts = urlsplit(remote)
+        number = parts.port
+    except ValueError:
+        return None
     if parts.scheme not in ("https", "http", "ssh", "git") or not parts.hostname:
         return None
-    port = f":{parts.port}" if parts.port and parts.scheme in ("https", "http") else ""
+    port = f":{number}" if number and parts.scheme in ("https", "http") else ""
     scheme = parts.scheme if parts.scheme == "http" else "https"
     return f"{scheme}://{parts.hostname}{port}/{parts.path.strip('/').removesuffix('.git')}"

@@ -280,6 +280,7 @@ def test_wikis_are_those_of_a_key(serve):
         "ssh://example.org/a/b",
         "http://example/nobody/nothing",
         "http://[",
+        "https://example.org:port/a/b",
         "\0",
         "~root",
         "-oProxyCommand=x",

@@ -260,6 +260,8 @@ def test_what_a_page_wants_without_a_model_is_json_it_can_read():
         ("https://codeberg.org/o/r", "https://codeberg.org/o/r/src/commit/abc/a%20b.py#L3-L9"),
         ("/srv/git/r.git", None),
         ("file:///srv/git/r", None),
+        ("ssh://git@github.com:o/r.git", None),
+        ("https://[github.com/o/r", None),
     ],
 )
 def test_a_forge_links_to_lines_at_the_commit(remote, wanted):

@@ -14,7 +14,7 @@ import pytest
 from conftest import git
 
 from rag import RAG, Answer, Dialog, Engine, Settings, load_settings
-from rag.errors import ConversationMismatch, NotFound, ProviderBroke, TemplateError
+from rag.errors import ConversationMismatch, NotFound, ProviderBroke, RagError, TemplateError
 from rag.ports import TextGenerator
 from rag.service import aconverse, converse
 from rag.testing.local_model import LocalModel
@@ -433,4 +433,7 @@ def test_where_text_goes_is_said_once(tmp_path):
         Engine(settings, notice=told.append).generator()
     assert told == ["questions and excerpts of the code are sent to llm.example.org; this is said once"]
     Engine(replace(settings, base_url="http://127.0.0.1:1/v1"), notice=told.append).generator()
+    for unusable in (replace(settings, base_url=None, api_key=None), replace(settings, client="nobody")):
+        with pytest.raises(RagError):
+            Engine(unusable, notice=told.append).generator()
     assert len(told) == 1

@@ -14,6 +14,7 @@ from typing import Any
 
 from rag.adal import adalflow
 from rag.backends.adal_clients import model_client
+from rag.backends.openai_client import OpenAICompatibleClient
 from rag.backends.openai_endpoint import only_model
 from rag.backends.openai_errors import Call, translated
 from rag.errors import ProviderBroke, RagError, SettingsError
@@ -148,12 +149,14 @@ class AdalGenerator:
         Raises:
             SettingsError: no model is named and none can be chosen, or the client is not known.
             BackendMissing: the client's package is not installed.
-            ProviderError: the server, asked for its models, failed.
+            ProviderError: the server, asked for its models, failed; OpenAI is meant, and there is no key.
         """
         key = settings.api_key
         client = model_client(
             settings.client, base_url=settings.base_url, api_key=key, timeout_s=settings.timeout_s
         )
+        if isinstance(client, OpenAICompatibleClient):
+            client.check_key()
         if settings.model:
             return cls(client, settings.model)
         if settings.client != "openai":

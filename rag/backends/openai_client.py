@@ -194,13 +194,17 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
 
     # ------------------------------------------------------------ one request
 
-    def _request(self, api_kwargs: Mapping[str, Any], model_type: Any) -> Request:
+    def check_key(self) -> None:
+        """Raise AuthenticationFailed where OpenAI itself would be asked without a key."""
         if self.is_openai and self._key == "none":
             raise AuthenticationFailed(
                 f"OpenAI needs a key; set {self.key_variable}, or --base-url for another server",
                 provider=self.host,
                 retryable=False,
             )
+
+    def _request(self, api_kwargs: Mapping[str, Any], model_type: Any) -> Request:
+        self.check_key()
         body = dict(api_kwargs)
         if model_type == _ModelType.EMBEDDER:
             body.setdefault("encoding_format", "base64" if self.is_openai else "float")

@@ -92,8 +92,9 @@ class Engine:
             from rag.answer.extract import ExtractiveGenerator
 
             return ExtractiveGenerator()
+        generator = backends.open_generator(self.settings)
         self._name_receiver(backends.remote_model_host(self.settings), "questions and excerpts of the code")
-        return backends.open_generator(self.settings)
+        return generator
 
     def _name_receiver(self, host: str | None, what: str) -> None:
         """Say where text goes, the first time it goes there; None stays on this machine."""

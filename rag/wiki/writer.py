@@ -154,7 +154,10 @@ class WikiBuilder:
             steering=steering,
             searcher=self.repository.searcher,
         )
-        if not (self.options.plan and self.writes_prose) or steering.pages:
+        if not self.options.plan or steering.pages:
+            return structure
+        if not self.writes_prose:
+            self.notes.append("the pages follow the code: a plan of them needs a model that writes (--model)")
             return structure
         try:
             return plan_pages(

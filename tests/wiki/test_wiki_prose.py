@@ -179,7 +179,9 @@ def test_a_model_may_say_which_pages_there_are_but_not_which_files(sample_repo, 
 def test_a_plan_that_is_none_is_said_and_the_pages_follow_the_code(sample_repo, tmp_path):
     with ProviderServer(answers=["I would rather not.", GOOD]) as server:
         report = build(sample_repo, tmp_path / "wiki", server, plan=True)
+        unplanned = build(sample_repo, tmp_path / "none", server, plan=True, prose=False)
     assert "the model's plan failed" in report.notes[0] and "snip" in by_id(report)
+    assert "needs a model" in unplanned.notes[0] and "snip" in by_id(unplanned)
 
 
 def test_notes_of_the_repository_reach_the_model_as_data(sample_repo, tmp_path):

@@ -31,6 +31,7 @@ from rag.serve.errors import (
 )
 from rag.serve.indexing import Indexed, Indexers
 from rag.serve.settings import ServerSettings
+from rag.serve.telemetry import log
 from rag.service import Engine, Repository, locate
 from rag.types import Source
 
@@ -205,6 +206,7 @@ class Library:
             shelf.state = "waiting"
         shelf.tell("waiting", 0, 0)
         shelf._task = asyncio.create_task(self._job(shelf, rebuild=rebuild))
+        shelf._task.add_done_callback(_log_mistake)
         return True
 
     async def cancel(self, shelf: Shelf) -> bool:
@@ -249,6 +251,12 @@ class Library:
             shelf.error = IndexingFailed(f"the indexing of {shelf.name} was cancelled", kind="Cancelled")
             raise
         finally:
+            if shelf.repository is None and shelf.error is None:
+                # A mistake of ours: whoever waits is told, else they would be told to wait for ever.
+                shelf.state = "failed"
+                shelf.error = IndexingFailed(
+                    f"{shelf.name} could not be indexed; the server's log says why", kind="Internal"
+                )
             shelf.running, shelf.checked = False, time.monotonic()
             shelf.indexed = time.time()
             shelf.tell("", 0, 0)
@@ -347,6 +355,12 @@ def is_public(address: str) -> bool:
     if inner is not None:
         return is_public(str(inner))
     return ip.is_global and not any(getattr(ip, kind, False) for kind in _NOT_PUBLIC)
+
+
+def _log_mistake(job: asyncio.Task[None]) -> None:
+    """Nobody waits for a job's end, so what it raised would be told much later."""
+    if not job.cancelled() and (error := job.exception()) is not None:
+        log.error("a job of the library failed", exc_info=error)
 
 
 def _split_ref(name: str) -> tuple[str, str | None]:

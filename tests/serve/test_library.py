@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
 from live_server import sample_copy, serving
 
+from rag.serve.errors import IndexingFailed
 from rag.serve.indexing import Indexers
 from rag.serve.library import Library
 from rag.serve.settings import ServerSettings
@@ -87,6 +89,28 @@ def test_a_job_that_is_cancelled_before_it_began_can_be_begun_again(tmp_path):
         await library.close()
 
     asyncio.run(run())
+
+
+def test_a_job_that_ends_in_a_mistake_of_ours_is_logged_and_lets_nobody_wait(tmp_path, monkeypatch, caplog):
+    settings = Settings(home=tmp_path / "home")
+    library = Library(
+        ServerSettings(engine=settings, repositories=(("sample", sample_copy(tmp_path)),)), Engine(settings)
+    )
+
+    async def mistaken(*args, **more):
+        raise ZeroDivisionError
+
+    async def run():
+        monkeypatch.setattr(library, "_put_up", mistaken)
+        await library.start()
+        with pytest.raises(ZeroDivisionError):
+            await library.shelf("sample")._task
+        with pytest.raises(IndexingFailed):
+            await library.repository("sample")
+        await library.close()
+
+    asyncio.run(run())
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_a_server_that_ends_in_the_middle_of_indexing_begins_again(tmp_path):

@@ -198,7 +198,7 @@ def text_files() -> list[Path]:
 
 def test_nowhere_is_a_stranger_s_package_installed_by_name() -> None:
     install = r"(?:pip|uv|pipx)[\w -]*(?:install|add|download)\s+(?:-\S+\s+)*"
-    bare = re.compile(install + r"[\"'`]?(?:rag|repo-rag|rag-turns)(?![\w-]| @)")
+    bare = re.compile(install + r"[\"'`]?(?:rag|repo-rag|rag-turns)(?![\w-]|(?:\[[\w,-]+\])? @)")
     assert bare.search("pip install " + "rag")
     assert bare.search("uv pip install -U '" + "repo-rag[x]'")
     found = [

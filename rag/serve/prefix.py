@@ -212,7 +212,7 @@ class PrefixDialog(Dialog):
     def _take_place(self) -> None:
         """Begin or fork the conversation where that is needed, and write down what is carried over."""
         if self.conversation is None and self._carried:
-            self.conversation = self._begin([r.source for r in self.repositories])
+            self.conversation = self._begin_stored([r.source for r in self.repositories])
         elif self.conversation is not None and self._at is not None:
             newest = self.engine.turns.turns(self.conversation.id, namespace=self._namespace, last=1)
             if [turn.order for turn in newest] != [self._at]:

@@ -68,7 +68,7 @@ class Dialog:
         self.engine, self.repositories = engine, tuple(repositories)
         self.conversation = conversation
         self.name = name
-        self._begin = begin or self._begin_stored
+        self._begin = begin
 
     def _begin_stored(self, sources: Sequence[Source]) -> Conversation:
         return self.engine.begin_conversation(self.name, sources)
@@ -203,15 +203,13 @@ class Dialog:
 
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
         """Step 5: store the turn, once, atomically; the conversation is begun with its first turn."""
-        engine = self.engine
-        namespace = engine.settings.namespace
-        if self.conversation is None:
-            self.conversation = self._begin([r.source for r in self.repositories])
+        sources = [repository.source for repository in self.repositories]
+        if self.conversation is None and self._begin is not None:
+            self.conversation = self._begin(sources)
         turn = DialogTurn(
             user_query=UserQuery(answer.question),
             assistant_response=AssistantResponse(answer.text),
-            conversation_id=self.conversation.id,
-            namespace=namespace,
+            namespace=self.engine.settings.namespace,
             standalone_question=prepared.standalone_question,
             citations=self._at_commit(answer.sources),
             model=answer.model,
@@ -220,15 +218,18 @@ class Dialog:
             complete=answer.complete,
             metadata={"cached": answer.cached} if answer.cached else None,
         )
-        return with_turn(answer, self._stored(turn, self.conversation, prepared.prompt))
+        store = self.engine.turns
+        with store.together() if isinstance(store, Grouping) else nullcontext():
+            conversation = self.conversation or self._begin_stored(sources)
+            stored = self._stored(turn, conversation, prepared.prompt)
+        self.conversation = conversation
+        return with_turn(answer, stored)
 
     def _stored(self, turn: DialogTurn, conversation: Conversation, prompt: Prompt) -> DialogTurn:
         """The turn as it was stored; what it cites is kept, so that it can be compared later."""
-        store = self.engine.turns
-        with store.together() if isinstance(store, Grouping) else nullcontext():
-            stored = store.append(turn, conversation=conversation.id, namespace=turn.namespace)
-            keep_prompt(self.engine, stored, prompt, ttl_s=conversation.ttl_s)
-            keep_cited(self.engine, self.repositories, stored.citations)
+        stored = self.engine.turns.append(turn, conversation=conversation.id, namespace=turn.namespace)
+        keep_prompt(self.engine, stored, prompt, ttl_s=conversation.ttl_s)
+        keep_cited(self.engine, self.repositories, stored.citations)
         return stored
 
     def _at_commit(self, citations: Sequence[Citation]) -> tuple[Citation, ...]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from rag.errors import NotFound
 from rag.memory.digest import newest_that_fit
 from rag.memory.facts import Fact, Facts, fresh_facts
 from rag.memory.freshness import State
@@ -44,7 +46,11 @@ def recall(engine: Engine, query: str, *, conversation: str | None = None, k: in
     namespace = engine.settings.namespace
     within = engine.find_conversation(conversation).id if conversation else None
     found = search_text(engine.turns, query, namespace=namespace, conversation=within, kind="turn", k=k)
-    return [engine.turns.turn(one.id, namespace=namespace) for one in found]
+    turns = []
+    for one in found:
+        with suppress(NotFound):  # deleted in the meantime
+            turns.append(engine.turns.turn(one.id, namespace=namespace))
+    return turns
 
 
 def recall_older(

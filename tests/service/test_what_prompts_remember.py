@@ -15,6 +15,7 @@ from rag.service import Dialog, Engine
 from rag.service.agent import ConversationalAgent
 from rag.service.facts import add_fact, check_facts, consolidate_conversation, facts_of, forget_fact
 from rag.service.kept import delete_turn, edit_turn, kept_prompt, rewind
+from rag.service.recall import recall
 from rag.settings import Settings
 from rag.testing.said import said
 from rag.types import Answer, Citation, Conversation, DialogTurn, blob_id
@@ -100,6 +101,22 @@ def test_a_turn_that_was_deleted_is_not_recalled(dialog):
     (first, *_) = dialog.engine.turns.turns(conversation.id, before=1)
     delete_turn(dialog.engine.turns, first)
     assert dialog.prepare(question).prompt.turns[0].order > 30
+
+
+def test_a_turn_that_is_deleted_while_others_are_recalled_is_left_out(engine, monkeypatch):
+    conversation = engine.turns.create_conversation()
+    one, other = engine.turns.extend(
+        [said("How is pepper stirred?"), said("Where is the pepper?")], conversation=conversation.id
+    )
+    search = engine.turns.matching
+
+    def found_then_deleted(*words, **where):
+        matches = search(*words, **where)
+        delete_turn(engine.turns, one)
+        return matches
+
+    monkeypatch.setattr(engine.turns, "matching", found_then_deleted)
+    assert [turn.id for turn in recall(engine, "pepper")] == [other.id]
 
 
 def test_the_summary_is_told_once_not_all_turns_are_shown(dialog):

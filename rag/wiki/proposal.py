@@ -124,9 +124,8 @@ def checked_pages(
     ids = {page.id: new_id(page.title, used) for page in planned[:max_pages]}
     pages = []
     for page in planned[:max_pages]:
-        files = tuple(
-            dict.fromkeys(p for path in page.file_paths if (p := path.strip("./")) in surveyed.files)
-        )
+        named = (path.strip().removeprefix("./").strip("/") for path in page.file_paths)
+        files = tuple(dict.fromkeys(path for path in named if path in surveyed.files))
         question = f"{page.title}. {page.description}"
         pages.append(
             replace(

@@ -300,7 +300,7 @@ def files_about(
     """Files that a text names by path or folder, then those that a search for the question finds."""
     named: list[str] = []
     for word in dict.fromkeys(re.findall(r"[\w.@+/-]*[\w/]", text)):
-        path = word.strip("./")
+        path = word.removeprefix("./").strip("/")
         if path in surveyed.files:
             named.append(path)
         elif "/" in word and path:

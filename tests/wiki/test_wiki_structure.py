@@ -17,8 +17,10 @@ from rag.settings import load_settings
 from rag.wiki import structure_outline, structure_xml, wiki_structure
 from rag.wiki.grouping import groups
 from rag.wiki.outline import parse_structure_xml
+from rag.wiki.proposal import checked_pages
 from rag.wiki.steering import parse_steering
-from rag.wiki.structure import structure_of
+from rag.wiki.structure import files_about, structure_of
+from rag.wiki.values import WikiPage
 
 
 @pytest.fixture
@@ -104,6 +106,14 @@ def test_the_xml_says_what_the_structure_says(repository):
 def test_what_is_no_plan_is_an_error(text):
     with pytest.raises(WikiStructureInvalid, match="cannot be used"):
         parse_structure_xml(text)
+
+
+def test_files_whose_path_begins_with_a_dot_are_found_by_it():
+    surveyed = survey_of({".github/workflows/ci.yml": "on: push\n", "app.py": "x = 1\n"})
+    named = ("./.github/workflows/ci.yml", "/app.py", "nowhere.py")
+    (page,) = checked_pages(surveyed, [WikiPage("ci", "CI", "", file_paths=named)], None, 5)
+    assert page.file_paths == (".github/workflows/ci.yml", "app.py")
+    assert files_about(surveyed, "See .github/workflows/ci.yml, or ./app.py.", "", None) == page.file_paths
 
 
 # ---------------------------------------------------------------- .devin/wiki.json

@@ -275,6 +275,8 @@ def test_finding_nothing_is_an_exit_code_of_its_own(sample_repo):
         assert done.code == 1
         assert not done.json.get("results")
         assert not done.json.get("citations")
+    nothing = rag("ask", sample_repo, "???").out
+    assert nothing.startswith("Not found.\n\nThe question names nothing that could be looked for")
 
 
 def test_a_batch_is_ready_first_and_answers_every_line_in_its_place(sample_repo):

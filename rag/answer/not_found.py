@@ -38,6 +38,8 @@ def _text(prepared: Prepared, confidence: Confidence) -> str:
             "If it is there under another name, ask with the words that the code uses. "
             "With `--no-gate` (`RAG_GATE=off`) the nearest places are answered from all the same."
         )
+    elif not parts[-1]:
+        parts.append("The question names nothing that could be looked for; say what it is about.")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

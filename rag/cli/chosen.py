@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rag.service import Engine
 
 Which = Annotated[
-    str | None, typer.Argument(help="A turn: its number in the conversation, or its id.", metavar="[TURN]")
+    str | None, typer.Argument(help="A turn: its number in the conversation, or its id.", metavar="TURN")
 ]
 Of = Annotated[
     str | None,

@@ -32,7 +32,7 @@ class Mine(StrEnum):
 def evaluate(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="[DIR]", help="The repository that the questions are about."),
+        typer.Argument(metavar="DIR", help="The repository that the questions are about."),
     ] = None,
     questions: Annotated[
         list[Path] | None,

@@ -98,6 +98,7 @@ def search(
             _print_hits(found.hits, several=several)
         say("rag: " + seconds(times))
     if not found.hits:
+        say("rag: nothing was found")
         raise typer.Exit(NOTHING_FOUND)
 
 

@@ -119,7 +119,7 @@ class _Progress:
         name = _STAGES.get(stage, stage)
         if not sys.stderr.isatty():
             if stage != self._stage:
-                say(f"rag: {name}{f' {total:,} {_unit(stage)}' if total else ''} …")
+                say(f"rag: {name}{f' {counted(total, _unit(stage))}' if total else ''} …")
             self._stage = stage
             return
         self._show(name, stage, done, total)
@@ -164,7 +164,7 @@ class _Progress:
 
 
 def _unit(stage: str) -> str:
-    return "chunks" if stage == "embed" else "files"
+    return "chunk" if stage == "embed" else "file"
 
 
 class _Confirmation:

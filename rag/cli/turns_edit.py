@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Mark = Annotated[str, typer.Argument(help="The mark: any text.", metavar="MARK")]
 Some = Annotated[
-    list[str] | None, typer.Argument(help="Turns, by number or id; all when left out.", metavar="[TURN]...")
+    list[str] | None, typer.Argument(help="Turns, by number or id; all when left out.", metavar="TURN")
 ]
 
 

@@ -204,19 +204,27 @@ class Chat:
 
 def install(app: FastAPI, service: Service) -> None:
     """Add the routes below /v1."""
-    chat = Chat(service)
-    router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
+    chat, router = Chat(service), APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
+    for add in (_add_models, _add_completions, _add_embeddings):
+        add(router, chat)
+    app.include_router(router)
 
+
+def _add_models(router: APIRouter, chat: Chat) -> None:
     @router.get("/models")
     async def models() -> Models:
         """What can be asked: one model for each repository."""
-        return Models(data=[_model(shelf) for shelf in service.library.shelves()])
+        return Models(data=[_model(shelf) for shelf in chat.service.library.shelves()])
 
     @router.get("/models/{model:path}")
     async def model(model: str) -> Model:
         """One of them."""
         (shelf, *_) = chat.shelves(model)
         return _model(shelf)
+
+
+def _add_completions(router: APIRouter, chat: Chat) -> None:
+    service = chat.service
 
     @router.post(
         "/chat/completions",
@@ -263,6 +271,10 @@ def install(app: FastAPI, service: Service) -> None:
         headers = {"X-Rag-Conversation": answer.conversation_id}
         return JSONResponse(body | {"rag": _more(answer)}, headers=headers)
 
+
+def _add_embeddings(router: APIRouter, chat: Chat) -> None:
+    service = chat.service
+
     @router.post("/embeddings", response_model=None)
     async def embeddings(asked: EmbeddingRequest) -> Response:
         """Embed texts with the embedder that the repositories are searched with, as passages."""
@@ -284,8 +296,6 @@ def install(app: FastAPI, service: Service) -> None:
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         name = embedder.fingerprint
         return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
-
-    app.include_router(router)
 
 
 def _model(shelf: Shelf) -> Model:

@@ -20,7 +20,7 @@ from rag.retrieval.context import Exchange, Place
 from rag.retrieval.search import Found, search
 from rag.retrieval.whole import other_parts
 from rag.service.engine import Engine, Repository
-from rag.service.kept import KeptFiles, keep_cited, keep_prompt
+from rag.service.kept import KeptFiles, forget, keep_cited, keep_prompt
 from rag.service.recall import known_of, language_for, recall_older
 from rag.service.states import FolderState
 from rag.types import (
@@ -227,10 +227,20 @@ class Dialog:
 
     def _stored(self, turn: DialogTurn, conversation: Conversation, prompt: Prompt) -> DialogTurn:
         """The turn as it was stored; what it cites is kept, so that it can be compared later."""
-        stored = self.engine.turns.append(turn, conversation=conversation.id, namespace=turn.namespace)
+        store = self.engine.turns
+        trimmed = self._about_to_be_trimmed(conversation)
+        stored = store.append(turn, conversation=conversation.id, namespace=turn.namespace)
         keep_prompt(self.engine, stored, prompt, ttl_s=conversation.ttl_s)
         keep_cited(self.engine, self.repositories, stored.citations)
+        forget(store, trimmed, turn.namespace)
         return stored
+
+    def _about_to_be_trimmed(self, conversation: Conversation) -> list[DialogTurn]:
+        """The oldest turn of a conversation that is full: the store takes it back for the next."""
+        if (most := conversation.keep_last) is None:
+            return []
+        turns = self.engine.turns.turns(conversation.id, namespace=conversation.namespace, last=most)
+        return turns[:1] if len(turns) == most else []
 
     def _at_commit(self, citations: Sequence[Citation]) -> tuple[Citation, ...]:
         """Citations that say whether their bytes are those of the commit."""

@@ -263,6 +263,18 @@ def test_what_was_kept_goes_with_a_turn_that_a_memory_takes_back(engine, shop, w
     assert engine.turns.count_records(shelf=SHELF) == engine.turns.count_records(shelf=PROMPTS) == 0
 
 
+def test_what_was_kept_goes_with_a_turn_that_made_room(engine, shop):
+    repository = engine.repository(Source(str(shop)))
+    conversation = engine.turns.create_conversation(sources=[repository.source], keep_last=1)
+    dialog = Dialog(engine, [repository], conversation)
+    for question in (QUESTION, "How is a receipt rendered?", QUESTION):
+        list(converse(dialog, question, ExtractiveGenerator()))
+    (turn,) = engine.turns.turns(conversation.id)
+    assert [key for key, _ in engine.turns.scan_records(shelf=PROMPTS)] == [turn.id]
+    kept = {key for key, _ in engine.turns.scan_records(shelf=SHELF)}
+    assert kept == {citation.blob for citation in turn.citations}
+
+
 # ---------------------------------------------------------------- asking on, and asking about
 
 

@@ -31,6 +31,11 @@ _LINES = re.compile(r"(\d{1,9})(?:[–-](\d{1,9}))?")
 _WITHIN_PATH = re.compile(r"[\w/.-]\Z")
 _INDEXED = re.compile(r"(?:[A-Za-z0-9_]|\(\)|\])\Z")
 _NO_SPACE_BEFORE = frozenset(" \t\r\n.,;:!?)]}»”\"'*_|")
+_BLOCK_BEGINS = frozenset("`~>-0123456789")
+"""What a fence begins with, or a quote or list around it: taking a reference out puts none of it first.
+
+Not `*`, which is bold text far more often than a list of fences.
+"""
 _REMOVED = "[?]"
 """Stands for an invented reference where nothing at all would join its neighbours to something new."""
 
@@ -181,7 +186,7 @@ def _removed(text: str, line: str, end: int) -> tuple[str, int]:
     following = line[end : end + 1]
     if begins_line(text):
         behind = len(line) - len(line[end:].lstrip(" \t"))
-        return (text + _REMOVED, end) if line[behind : behind + 1] in ("`", "~") else (text, behind)
+        return (text + _REMOVED, end) if line[behind : behind + 1] in _BLOCK_BEGINS else (text, behind)
     if _WITHIN_BRACKET.search(text) or (following == "`" and text.endswith("`")):
         return text + _REMOVED, end
     if not following or following in _NO_SPACE_BEFORE:

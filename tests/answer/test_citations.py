@@ -106,6 +106,8 @@ def test_pieces_give_the_same_text_however_it_is_split(text: str, cuts: list[int
 
 @settings(max_examples=400, deadline=None)
 @given(answers)
+@example("[9]> ```[1]")
+@example("[9] 1. ```[1]")
 def test_no_invented_reference_is_left_and_nothing_else_is_lost(text: str) -> None:
     clean = resolve(text, THREE)
     again = resolve(clean.text, THREE)

@@ -15,6 +15,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from rag.errors import RagError
@@ -34,6 +35,7 @@ _ALWAYS = (
     (b"x-frame-options", b"DENY"),
 )
 _POLICY_CLOSED = 1008
+_LINGER_S = 1.0
 
 
 class Gate:
@@ -82,7 +84,7 @@ class Gate:
                 caller = scope["state"]["caller"].name
                 receive = await self._with_body(scope, receive)
             except RagError as error:
-                await _refuse(error, sending)
+                await self._refuse(error, receive, sending)
                 return
             await self._app(scope, receive, sending)
         finally:
@@ -94,6 +96,22 @@ class Gate:
                 caller=caller,
                 id=request_id.decode(),
             )
+
+    async def _refuse(self, error: RagError, receive: Receive, send: Send) -> None:
+        """Answer with an error, and take what is still being sent, for a moment.
+
+        A connection that is closed on bytes that nobody read is reset, and the answer lost on its way.
+        """
+        status, _ = status_of(error)
+        body = body_of(error)
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        headers += [(b"content-length", str(len(body)).encode())]
+        headers += [(name.lower().encode(), value.encode()) for name, value in headers_of(error).items()]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        if not isinstance(error, TooSlow):
+            await _taken(receive, self._service.settings.max_body_bytes)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -166,12 +184,15 @@ def _too_large(size: int, most: int) -> TooLarge:
     return TooLarge(f"the body has {size:,} bytes or more, {most:,} are taken")
 
 
-async def _refuse(error: RagError, send: Send) -> None:
-    status, _ = status_of(error)
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    headers += [(name.lower().encode(), value.encode()) for name, value in headers_of(error).items()]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body_of(error)})
+async def _taken(receive: Receive, most: int) -> None:
+    """Take the rest of a body and forget it: at most so many bytes, and not for long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_S):
+            while most > 0:
+                message = await receive()
+                if not message.get("more_body", False):
+                    return
+                most -= len(message.get("body", b""))
 
 
 def _route(scope: Scope) -> str:

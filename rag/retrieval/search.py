@@ -213,8 +213,9 @@ def _rank(
     scores *= rank.kind_factor(index, chunks, names, sought.question, weights)
     scores *= defined_factor(index, chunks, sought)
     scores *= rank.place_factor(index, chunks, sought.question, weights)
+    scores = rank.spread(index, chunks, scores, weights)
     hits = []
-    for i in rank.spread(index, chunks, scores, weights)[:k]:
+    for i in np.lexsort((chunks, -scores))[:k].tolist():
         given = {name: round(float(values[i]), 4) for name, values in legs.items() if values[i]}
         hits.append(index.hit(int(chunks[i]), float(scores[i]), given))
     return hits

@@ -35,7 +35,8 @@ def install(app: FastAPI, service: Service) -> None:
             indexing=sum(shelf.running for shelf in shelves),
         )
 
-    @app.get("/health", tags=["operation"])
+    # Where deepwiki-open's answer stands before ours, the specification describes that one.
+    @app.get("/health", tags=["operation"], include_in_schema=not service.settings.deepwiki)
     async def alive() -> Health:
         """Whether the server is alive. Needs no key."""
         return health()

@@ -96,8 +96,11 @@ def make_mcp(service: Service, **settings: Any) -> Any:
 
 
 def _base(service: Service) -> str:
+    """Where links lead: a name it is called by; an address to listen on is none when it stands for all."""
     settings = service.settings
-    return f"http://{settings.host}:{settings.port}" if settings.port else ""
+    host = next(iter(settings.public_hosts), settings.host)
+    host = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"http://{host}:{settings.port}" if settings.port else ""
 
 
 def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:

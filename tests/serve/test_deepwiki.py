@@ -511,3 +511,8 @@ def test_a_kept_wiki_that_is_damaged_is_named(serve):
     file.write_text("rubbish")
     reply = served.get("/api/wiki_cache?owner=o&repo=r&repo_type=local&language=en")
     assert (reply.status, file.name in reply.json["detail"]) == (500, True)
+
+
+def test_the_specification_describes_the_health_that_is_answered(deepwiki):
+    described = deepwiki.get("/openapi.json").json["paths"]["/health"]["get"]
+    assert described["tags"] == ["deepwiki-open"]

@@ -56,7 +56,7 @@ def test_while_a_repository_is_indexed_health_answers_and_questions_come_again(s
     assert told.json["error"]["code"] == "indexing"
     assert told.headers["retry-after"]
     took.sort()
-    assert took[len(took) // 2] < 0.05
+    assert took[len(took) // 2] < 0.5, "health waited for the index"
     states = running.get("/api/repositories").json
     assert states[0]["files"] == 1_500
 

@@ -124,7 +124,7 @@ class Library:
         Raises:
             UnknownRepository: no such name is served.
             Forbidden: a path, or a URL that is not allowed.
-            TooMany: requests have added too many refs and URLs.
+            TooMany: requests have too many refs and URLs indexed at once.
         """
         full, source = self._named(name, ref)
         return self._shelves.get(full) or self._added(full, source)
@@ -286,11 +286,15 @@ class Library:
             # What was only named, or could not be indexed, makes room: nobody is answered from it.
             self._shelves = {known: s for known, s in self._shelves.items() if s.is_listed or s.is_of_use}
         if self._unlisted() >= _MOST_UNLISTED:
-            raise TooMany(
-                f"{_MOST_UNLISTED} refs and URLs beyond the list are served already; ask for one of those, "
-                "or have the server list more with --repo",
-                retry_after_s=600,
-            )
+            # Then the one that nobody has asked for longest. Its store stays on the disk.
+            idle = [s for s in self._shelves.values() if not (s.is_listed or s.running)]
+            if not idle:
+                raise TooMany(
+                    f"{_MOST_UNLISTED} refs and URLs beyond the list are being indexed; come again when some "
+                    "are done, or have the server list more with --repo",
+                    retry_after_s=60,
+                )
+            del self._shelves[min(idle, key=lambda s: s.checked).name]
         shelf = self._shelves[name] = Shelf(name, source, is_listed=False)
         return shelf
 

@@ -8,7 +8,8 @@ import time
 import pytest
 from live_server import sample_copy, serving
 
-from rag.serve.errors import IndexingFailed
+from rag.serve import library as library_module
+from rag.serve.errors import IndexingFailed, TooMany
 from rag.serve.indexing import Indexers
 from rag.serve.library import Library
 from rag.serve.settings import ServerSettings
@@ -177,6 +178,22 @@ def test_refs_that_do_not_exist_keep_no_place(serve, sample_repo):
     assert names[0] == "sample"
     assert "sample@main" in names
     assert len(names) <= 51
+
+
+def test_what_nobody_asked_for_longest_makes_room(sample_repo, monkeypatch):
+    monkeypatch.setattr(library_module, "_MOST_UNLISTED", 3)
+    source = Source(str(sample_repo.resolve()))
+    library = Library(ServerSettings(repositories=(("sample", source),)), engine=None)
+    for number, name in enumerate(("a", "b", "c")):
+        shelf = library.shelf("sample", name)
+        shelf.repository, shelf.checked = object(), 10.0 - number
+    library.shelf("sample", "d")
+    assert [shelf.name for shelf in library.shelves()] == ["sample", "sample@a", "sample@b", "sample@d"]
+    for shelf in library.shelves():
+        shelf.running = True
+    with pytest.raises(TooMany):
+        library.shelf("sample", "e")
+    assert library.shelf("sample", "a").checked == 10.0
 
 
 def test_an_indexing_process_that_died_while_it_waited_costs_no_job(tmp_path):

@@ -505,7 +505,8 @@ class Answer:
     `citations` are the sources the text refers to, `sources` all that were shown; `invented` counts
     references to sources that were never shown (they are removed from the text). `found` is False when
     the repository holds nothing on the question. `cached` is the turn that it was first given in, "" for an
-    answer that was written now. Unpacks as DeepWiki's `(answer, documents)`.
+    answer that was written now. `cut` is True when the model had to stop at its limit of tokens. Unpacks as
+    DeepWiki's `(answer, documents)`.
     """
 
     text: str
@@ -528,6 +529,7 @@ class Answer:
     rationale: str = ""
     confidence: Confidence | None = None
     cached: str = ""
+    cut: bool = False
     documents: list[Any] = field(default_factory=list)
 
     @property

@@ -220,6 +220,16 @@ def test_an_answer_that_breaks_off_is_an_error_and_no_turn(opened, sample_repo, 
     assert [turn.order for turn in dialog.turns()] == [0]
 
 
+def test_an_answer_that_is_cut_at_its_limit_says_so(opened, sample_repo, server):
+    server.behaviours = ["length", "good"]
+    server.answers = ["It is signed by [1]", "Signed [1]."]
+    dialog = begun(opened(base_url=server.base_url), sample_repo)
+    cut = ask(dialog, SIGNED)
+    assert (cut.cut, cut.complete) == (True, True)
+    assert any("cut at 1,500 tokens" in note for note in cut.notes)
+    assert not ask(dialog, "How are sessions renewed?").cut
+
+
 def test_a_broken_answer_is_kept_only_on_request_and_marked(opened, sample_repo, server):
     server.behaviours = ["cut", "endless"]
     server.answers = ["It is signed by HMAC of the payload under the key."]

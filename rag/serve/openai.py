@@ -198,7 +198,7 @@ class Chat:
                     continue
                 if annotations := self.annotations(piece, shelves, base):
                     yield _chunk(head, {"annotations": annotations})
-                yield _chunk(head, {}, finish_reason="stop") | {"rag": _more(piece)}
+                yield _chunk(head, {}, finish_reason=_ended(piece)) | {"rag": _more(piece)}
                 yield {**head, "choices": [], "usage": _usage(piece.usage)}
 
 
@@ -267,7 +267,8 @@ def _add_completions(router: APIRouter, chat: Chat) -> None:
             known = dialog.conversation.id if dialog.conversation else ""
             return _streamed(service, chunks, wants_usage, known)
         answer = await until_gone(request, service.answered(dialog, read.question))
-        body = _completion(head, answer.text, chat.annotations(answer, shelves, base), answer.usage)
+        annotations = chat.annotations(answer, shelves, base)
+        body = _completion(head, answer.text, annotations, answer.usage, _ended(answer))
         headers = {"X-Rag-Conversation": answer.conversation_id}
         return JSONResponse(body | {"rag": _more(answer)}, headers=headers)
 
@@ -317,6 +318,10 @@ def _more(answer: Answer) -> dict[str, Any]:
     }
 
 
+def _ended(answer: Answer) -> str:
+    return "length" if answer.cut else "stop"
+
+
 def _usage(usage: Usage) -> dict[str, int]:
     return {
         "prompt_tokens": usage.prompt_tokens,
@@ -326,10 +331,14 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 def _completion(
-    head: dict[str, Any], text: str, annotations: list[dict[str, Any]], usage: Usage
+    head: dict[str, Any],
+    text: str,
+    annotations: list[dict[str, Any]],
+    usage: Usage,
+    finish_reason: str = "stop",
 ) -> dict[str, Any]:
     message = {"role": "assistant", "content": text, "refusal": None, "annotations": annotations}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
     return {**head, "object": "chat.completion", "choices": [choice], "usage": _usage(usage)}
 
 

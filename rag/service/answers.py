@@ -113,7 +113,7 @@ class LookUp:
     def __init__(
         self, dialog: Dialog, question: str, standalone: str | None, generator: TextGenerator
     ) -> None:
-        self._dialog, self._question, self._generator = dialog, question.strip(), generator
+        self._dialog, self._question = dialog, question.strip()
         self._standalone = standalone if standalone and not understand(standalone).dependent else None
         names = [repository.source.name for repository in dialog.repositories]
         self._cache = AnswerCache(
@@ -159,8 +159,7 @@ class LookUp:
         in_context = bool(asked) and prepared.standalone_question.strip() != asked
         sources = answer.sources
         known = all(citation.blob and citation.location for citation in sources)
-        cut = getattr(self._generator, "finish_reason", None) == "length"
-        if in_context or cut or not (answer.complete and answer.found and answer.citations and known):
+        if in_context or answer.cut or not (answer.complete and answer.found and answer.citations and known):
             return
         try:
             self._cache.put(

@@ -169,6 +169,9 @@ def _first_line(text: str) -> str | None:
     return lines[0].strip() or None if lines else None
 
 
+_CUT = "the answer was cut at {tokens:,} tokens; allow more with RAG_ANSWER_TOKENS"
+
+
 class _Writing:
     """An answer that is being written: what came so far, shown without invented references."""
 
@@ -209,4 +212,6 @@ class _Writing:
             complete=complete,
         )
         took = time.perf_counter() - self._began
-        return replace(answer, seconds={**self.prepared.seconds, "answer": took})
+        cut = getattr(self._generator, "finish_reason", None) == "length"
+        notes = (*answer.notes, *([_CUT.format(tokens=engine.settings.answer_tokens)] if cut else []))
+        return replace(answer, cut=cut, notes=notes, seconds={**self.prepared.seconds, "answer": took})

@@ -279,3 +279,13 @@ def test_a_commit_that_holds_the_lines_is_linked_at_its_forge(serve, sample_repo
     body = {"model": "rag:links", "messages": [{"role": "user", "content": FIRST}]}
     cited = running.post("/v1/chat/completions", body).json["choices"][0]["message"]["annotations"][0]
     assert cited["url_citation"]["url"].startswith(f"https://github.com/team/links/blob/{commit}/")
+
+
+def test_an_answer_that_the_model_cut_ends_by_length(serve, provider):
+    provider.answers[:] = ["A short code is made by [1]"]
+    provider.behaviours[:] = ["length"]
+    served = serve(engine={"base_url": provider.base_url, "model": "small"}).ready()
+    with closing(openai.OpenAI(base_url=f"{served.url}/v1", api_key="anything", max_retries=0)) as client:
+        assert ask(client, FIRST).choices[0].finish_reason == "length"
+        reasons = [c.choices[0].finish_reason for c in ask(client, FIRST, stream=True) if c.choices]
+        assert [reason for reason in reasons if reason] == ["length"]

@@ -24,13 +24,20 @@ class ConversationalAgent:
         complete: asks a model with messages; what it raises is passed on, and nothing is stored then.
         language: in which it answers users who prefer none; "" is that of the question.
         history: how many messages the model is shown.
+        model: what `complete` asks; another model's answers are not given for its.
     """
 
     def __init__(
-        self, memory: UnifiedMemory, complete: Complete, *, language: str = "", history: int = 10
+        self,
+        memory: UnifiedMemory,
+        complete: Complete,
+        *,
+        language: str = "",
+        history: int = 10,
+        model: str = "",
     ) -> None:
         self._memory, self._complete = memory, complete
-        self._language, self._history = language, history
+        self._language, self._history, self._model = language, history, model
 
     def chat(self, user_id: str, message: str) -> str:
         """The answer to a message. It and the message are in the session then, also when it was cached.
@@ -41,7 +48,7 @@ class ConversationalAgent:
         memory = self._memory
         history = memory.get_conversation_history(user_id, self._history)
         language = memory.get_user_preference(user_id, LANGUAGE) or self._language
-        scope = {"language": language}
+        scope = {"language": language, "model": self._model}
         answer = None if history else memory.get_cached_answer(message, scope)
         if answer is None:
             asked: Said = {"role": "user", "content": message}

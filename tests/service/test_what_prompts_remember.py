@@ -237,6 +237,8 @@ def test_an_agent_answers_from_the_cache_else_from_history_and_preferences(engin
     assert model.asked[2] == [{"role": "user", "content": "What is RAG?"}]
     assert memory.get_user_stats("bob") == {"conversations": 2, "preferences": 1}
     assert memory.get_stats()["semantic_hits"] == 1
+    other = ConversationalAgent(memory, model, model="other")
+    assert [other.chat(user, "What is RAG?") for user in ("fay", "gil")] == ["answer 4", "answer 4"]
 
 
 def test_what_every_prompt_is_told_tells_answers_given_before_apart(dialog, sample_repo):

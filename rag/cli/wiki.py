@@ -16,6 +16,7 @@ from rag.types import Filters
 if TYPE_CHECKING:
     from rag.wiki.report import PageResult, WikiReport
 
+_MERMAID = "data/page/vendor/mermaid.min.js"
 _WRITING = "Writing"
 
 
@@ -60,8 +61,18 @@ def wiki(
     ] = False,
     mermaid: Annotated[
         Path | None,
-        typer.Option("--mermaid", help="A mermaid.min.js to draw diagrams with.", rich_help_panel=_WRITING),
+        typer.Option(
+            "--mermaid", help="Another mermaid.min.js to draw diagrams with.", rich_help_panel=_WRITING
+        ),
     ] = None,
+    draw: Annotated[
+        bool,
+        typer.Option(
+            "--draw/--no-draw",
+            help="Put mermaid (3.6 MB) beside the pages, so that MkDocs draws diagrams offline.",
+            rich_help_panel=_WRITING,
+        ),
+    ] = True,
     ref: options.Ref = None,
     model: options.Model = None,
     base_url: options.BaseUrl = None,
@@ -84,6 +95,7 @@ def wiki(
     rag wiki . -o wiki --model gpt-5-mini --budget-tokens 500000
     """
     with errors_as_exit_codes():
+        from rag.resources import shipped
         from rag.service import locate
         from rag.wiki import WikiOptions, write_wiki
 
@@ -104,7 +116,7 @@ def wiki(
             budget_usd=budget_usd,
             copies=copies,
             force=force,
-            mermaid=mermaid,
+            mermaid=mermaid or (shipped(_MERMAID) if draw else None),
         )
         wanted = locate(source, ref, Filters(tuple(include or ()), tuple(exclude or ())))
         with opened_engine(settings, yes=yes) as engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
@@ -26,16 +27,16 @@ _PLACED = "WHERE space = (SELECT key FROM space WHERE slot = %b) AND shelf = %b"
 _There = tuple[bytes, datetime | None] | None
 
 
-class PostgresRecords:
+class PostgresRecords(ABC):
     """A `RecordStore` in Postgres; the turn store adds the rest."""
 
     _clock: Clock
 
-    def _ask(self, query: LiteralString, values: Sequence[Any]) -> list[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _ask(self, query: LiteralString, values: Sequence[Any]) -> list[Any]: ...
 
-    def _write(self, work: Work[Result]) -> Result:
-        raise NotImplementedError
+    @abstractmethod
+    def _write(self, work: Work[Result]) -> Result: ...
 
     def put_records(
         self, records: Mapping[str, bytes], *, shelf: str, namespace: str = "", ttl_s: float | None = None

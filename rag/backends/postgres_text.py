@@ -28,14 +28,12 @@ def from_bytes(raw: bytes) -> str:
 
 
 def slot(text: str) -> bytes:
-    """The bytes by which a text is found: equal for two texts exactly when they are."""
+    """The bytes by which a text is found: equal for two texts exactly when they are.
+
+    A long one is cut, and marked so by 0xff, which stands in the bytes of no text.
+    """
     raw = as_bytes(text)
     return raw if len(raw) <= LONGEST_SLOT else raw[:_KEPT] + _CUT + sha256(raw).digest()
-
-
-def is_cut(slot: bytes) -> bool:
-    """Whether a slot is that of a longer text: 0xff stands in the bytes of none."""
-    return _CUT in slot
 
 
 def slots_of_prefix(prefix: str) -> tuple[bytes, bytes]:

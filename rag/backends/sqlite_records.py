@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -21,16 +22,16 @@ _PUT = """
 _WANTED = "(SELECT value FROM temp.wanted WHERE list = 2)"
 
 
-class SqliteRecords:
+class SqliteRecords(ABC):
     """A `RecordStore` in a SQLite file; the turn store adds the rest."""
 
     _clock: Clock
 
-    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        raise NotImplementedError
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]: ...
 
-    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        raise NotImplementedError
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]: ...
 
     def put_records(
         self, records: Mapping[str, bytes], *, shelf: str, namespace: str = "", ttl_s: float | None = None

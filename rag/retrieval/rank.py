@@ -23,7 +23,8 @@ prints all, with intervals; a * says that the interval leaves out 0):
 
 Tried and left out, since the gain did not carry over to the other half of the repositories: definitions that
 the best hits call or that matching tests and documents name, pseudo-relevance feedback, the embedding's own
-neighbours of a term as synonyms, BM25 over whole files, the hits beside a chunk, and its length.
+neighbours of a term as synonyms, BM25 over whole files, the hits beside a chunk, its length, and the names
+of a class's members beside its head.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ def _stands_aside(path: str) -> bool:
     return _ASIDE.search(path) is not None
 
 
-def spread(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: Weights) -> Signal:
+def held_back(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: Weights) -> Signal:
     """The scores, with the further chunks of a file held back a little."""
     held: Signal = scores * np.float32(weights.repeat) ** _place_in_file(index.file[chunks], chunks, scores)
     return held

@@ -213,7 +213,7 @@ def _rank(
     scores *= rank.kind_factor(index, chunks, names, sought.question, weights)
     scores *= defined_factor(index, chunks, sought)
     scores *= rank.place_factor(index, chunks, sought.question, weights)
-    scores = rank.spread(index, chunks, scores, weights)
+    scores = rank.held_back(index, chunks, scores, weights)
     hits = []
     for i in np.lexsort((chunks, -scores))[:k].tolist():
         given = {name: round(float(values[i]), 4) for name, values in legs.items() if values[i]}

@@ -9,17 +9,18 @@ What NDCG@10 loses without a signal on the development questions (`python -m tes
 prints all, with intervals; a * says that the interval leaves out 0):
 
     signal     newcomer  first turn  docstring  follow-up
-    lexical       .000      .053*       .058*      .092*
-    synonym       .086*     .005       -.013*      .000
-    dense         .037*     .015*       .017*      .044*
-    file          .041*     .027*       .030*      .008
-    about         .021*    -.003        .009       .007
-    symbol        .001      .009        .003       .010*
-    path          .000      .000       -.002       .002
-    test          .118*     .069*       .049*      .074*
-    class         .015*     .003       -.006       .009
-    unnamed       .016*     .011*       .001      -.007
-    config, aside, section, repeat: .000 to .004 each
+    lexical       .002      .050*       .056*      .095*
+    synonym       .082*     .006       -.011*      .004
+    dense         .033*     .014        .019*      .050*
+    file          .037*     .027*       .030*      .015
+    about         .018*     .000        .009       .006
+    symbol        .002*     .012*       .005*      .011*
+    path          .000     -.003       -.002       .002
+    test          .115*     .067*       .051*      .070*
+    class         .014*     .006       -.006       .013
+    unnamed       .016*     .008*       .001      -.002
+    history       .000      .000        .000       .181*
+    mention, doc, config, aside, section, repeat: -.003 to .004 each
 
 Tried and left out, since the gain did not carry over to the other half of the repositories: definitions that
 the best hits call or that matching tests and documents name, pseudo-relevance feedback, the embedding's own

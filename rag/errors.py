@@ -24,7 +24,7 @@
     │   ├── WikiUnwritable       a wiki cannot be written where it was asked for
     │   └── SettingsError        a setting cannot be read or means nothing
     └── ProviderError            a service failed; `.provider`, `.retryable`            (exit code 3)
-        ├── AuthenticationFailed the key is missing or refused
+        ├── AuthenticationFailed the key is missing or refused, which the user can mend     (exit code 2)
         ├── RateLimited          too many requests, or the quota is spent
         ├── ProviderUnreachable  nothing answers at the address, or it took too long
         ├── ProviderRejected     the service refused the request itself
@@ -227,7 +227,9 @@ class ProviderError(RagError):
 
 
 class AuthenticationFailed(ProviderError):
-    """The key is missing or refused."""
+    """The key is missing or refused, which the user can mend."""
+
+    exit_code = ConfigError.exit_code
 
 
 class RateLimited(ProviderError):

@@ -360,7 +360,7 @@ def test_nobody_answers_at_the_address(sample_repo, impatient):
 def test_a_service_that_refuses_or_fails(sample_repo, server, behaviour, told):
     server.behaviours = [behaviour]
     done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--model", "test-model")
-    refused(done, told, code=3)
+    refused(done, told, code=2 if behaviour == "unauthorized" else 3)
     assert rag("turns", "list", "--json").json == []
 
 

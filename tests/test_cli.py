@@ -569,7 +569,7 @@ def test_no_secret_is_ever_printed(sample_repo, server, monkeypatch):
     server.api_key = "another"
     ran.append(rag("ask", sample_repo, SIGNED, "--base-url", server.base_url))
     ran.append(rag("doctor", "--base-url", server.base_url, "--json"))
-    assert [done.code for done in ran] == [0, 0, 0, 0, 0, 3, 2]
+    assert [done.code for done in ran] == [0, 0, 0, 0, 0, 2, 2]
     assert not [done for done in ran if KEY in done.out + done.err]
 
 
@@ -610,11 +610,21 @@ def test_eval_measures_on_ones_own_questions(sample_repo, tmp_path):
 
 
 def test_a_service_that_fails_is_exit_code_3_and_no_turn(sample_repo, server):
-    server.behaviours = ["unauthorized"]
+    server.behaviours = ["fails"]
     done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
     assert done.code == 3
     assert done.out == ""
     assert done.err.splitlines()[-1].startswith("rag: 127.0.0.1:")
+    assert rag("turns", "list", "--json").json == []
+
+
+def test_a_key_that_is_missing_or_refused_is_exit_code_2(sample_repo, server, monkeypatch):
+    server.api_key = KEY
+    missing = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
+    assert missing.code == 2 and "no key was given" in missing.err and "set OPENAI_API_KEY" in missing.err
+    monkeypatch.setenv("OPENAI_API_KEY", "another")
+    refused = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
+    assert refused.code == 2 and "the key was refused" in refused.err
     assert rag("turns", "list", "--json").json == []
 
 

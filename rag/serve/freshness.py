@@ -6,7 +6,7 @@ from asyncio import to_thread
 
 from fastapi import APIRouter, FastAPI
 
-from rag.serve import models
+from rag.serve import models, turn_models
 from rag.serve.caller import CallerOf
 from rag.serve.service import Service
 from rag.serve.turns import ConversationId
@@ -19,7 +19,7 @@ def install(app: FastAPI, service: Service) -> None:
     router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 
     @router.get("/{conversation}/freshness")
-    async def freshness(caller: CallerOf, conversation: ConversationId) -> list[models.TurnCheck]:
+    async def freshness(caller: CallerOf, conversation: ConversationId) -> list[turn_models.TurnCheck]:
         """What became of the lines that each answer rests on; oldest turn first.
 
         They are compared with the repositories as they are on disk, byte for byte. Of a repository that is
@@ -40,15 +40,15 @@ def install(app: FastAPI, service: Service) -> None:
     app.include_router(router)
 
 
-def _turn_check(turn: DialogTurn) -> models.TurnCheck:
+def _turn_check(turn: DialogTurn) -> turn_models.TurnCheck:
     worst = turn.freshness or Freshness("unknown", "no source is cited")
-    return models.TurnCheck(
+    return turn_models.TurnCheck(
         turn=turn.id,
         state=worst.state,
         reason=models.shown(worst.reason),
         stale=worst.is_stale,
         checks=[
-            models.SourceCheck(
+            turn_models.SourceCheck(
                 n=citation.n,
                 state=check.state,
                 reason=models.shown(check.reason),

@@ -19,7 +19,7 @@ from rag.evaluation.metrics import Span
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import judge
 from rag.retrieval.search import search_in_turn
-from rag.serve import models
+from rag.serve import answer_models, eval_models, models
 from rag.serve.caller import CallerOf
 from rag.serve.errors import shape_of
 from rag.serve.links import citation_url, viewer_link
@@ -100,7 +100,9 @@ def _asking(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["questions"])
 
     @router.post("/search")
-    async def search(request: Request, asked: models.SearchRequest, caller: CallerOf) -> models.SearchResult:
+    async def search(
+        request: Request, asked: answer_models.SearchRequest, caller: CallerOf
+    ) -> answer_models.SearchResult:
         """Retrieval alone, best first; in the light of a conversation when one is named."""
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(
@@ -109,19 +111,19 @@ def _asking(service: Service) -> APIRouter:
         async with service.limiter.seat():
             result = await to_thread(dialog.search, asked.question, k=asked.k)
         base = str(request.base_url)
-        hits = [models.found(hit, _lines_url(service, hit, base)) for hit in result.hits]
-        return models.SearchResult(
+        hits = [answer_models.found(hit, _lines_url(service, hit, base)) for hit in result.hits]
+        return answer_models.SearchResult(
             question=asked.question, standalone_question=result.sought.standalone, hits=hits
         )
 
     @router.post(
         "/ask",
-        response_model=models.AnswerBody,
+        response_model=answer_models.AnswerBody,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
     async def ask(
-        request: Request, asked: models.AskRequest, caller: CallerOf
-    ) -> models.AnswerBody | Response:
+        request: Request, asked: answer_models.AskRequest, caller: CallerOf
+    ) -> answer_models.AnswerBody | Response:
         """Ask a question. The answer is stored as a turn of the conversation, which it begins if need be.
 
         With `stream`: events `piece` ({"text": …}) as they come, then one `answer` (as without), or `error`.
@@ -131,13 +133,13 @@ def _asking(service: Service) -> APIRouter:
         base = str(request.base_url)
         if not asked.stream:
             answer = await until_gone(request, service.answered(dialog, asked.question))
-            return models.answer_body(answer, urls_of(service, dialog, answer.sources, base))
+            return answer_models.answer_body(answer, urls_of(service, dialog, answer.sources, base))
 
         async def events() -> AsyncGenerator[bytes, None]:
             async with aclosing(service.answer(dialog, asked.question)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Answer):
-                        body = models.answer_body(piece, urls_of(service, dialog, piece.sources, base))
+                        body = answer_models.answer_body(piece, urls_of(service, dialog, piece.sources, base))
                         yield event(body.model_dump(mode="json"), "answer")
                     else:
                         yield event({"text": piece}, "piece")
@@ -153,19 +155,19 @@ def _evaluation(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["evaluation"])
 
     @router.post("/eval")
-    async def evaluate(request: Request, asked: models.EvalRequest) -> models.EvalResult:
+    async def evaluate(request: Request, asked: eval_models.EvalRequest) -> eval_models.EvalResult:
         """Measure retrieval on one's own questions: NDCG@10, MRR@10, recall@10, lines found of 200 read."""
         for judged in asked.questions:
             service.limiter.check_question(judged.question, param="questions")
         repository = await service.library.repository(asked.repository)
 
-        async def measured() -> list[models.EvalScores]:
+        async def measured() -> list[eval_models.EvalScores]:
             async with service.limiter.seat():
                 return [await to_thread(_scores, repository, one, asked.k) for one in asked.questions]
 
         each = await until_gone(request, measured())
         lines = [one.lines for one in each if one.lines is not None]
-        return models.EvalResult(
+        return eval_models.EvalResult(
             repository=asked.repository,
             questions=len(each),
             ndcg=fmean(one.ndcg for one in each),
@@ -234,7 +236,7 @@ def source_lines(repository: Repository, path: str, start: int, end: int | None)
     )
 
 
-def _scores(repository: Repository, asked: models.Judged, k: int) -> models.EvalScores:
+def _scores(repository: Repository, asked: eval_models.Judged, k: int) -> eval_models.EvalScores:
     began = time.perf_counter()
     found = search_in_turn([repository.searcher], asked.question, asked.history, k=k)
     took = time.perf_counter() - began
@@ -249,7 +251,7 @@ def _scores(repository: Repository, asked: models.Judged, k: int) -> models.Eval
         spans=spans,
     )
     scores = judge(question, [Span(hit.path, hit.start, hit.end) for hit in found.hits], took)
-    return models.EvalScores(
+    return eval_models.EvalScores(
         question=asked.question,
         ndcg=scores.ndcg,
         mrr=scores.mrr,

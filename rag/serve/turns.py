@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 
 from rag.errors import NotFound
-from rag.serve import models
+from rag.serve import turn_models
 from rag.serve.caller import CallerOf
 from rag.serve.keys import Caller
 from rag.serve.native import urls_of
@@ -52,13 +52,13 @@ class _Desk:
         """Call a method of the store for the caller's namespace, in a thread."""
         return await to_thread(method, *arguments, namespace=self.namespace, **options)
 
-    async def body(self, conversation: Conversation) -> models.ConversationBody:
+    async def body(self, conversation: Conversation) -> turn_models.ConversationBody:
         return (await self.bodies([conversation]))[0]
 
-    async def bodies(self, conversations: Sequence[Conversation]) -> list[models.ConversationBody]:
+    async def bodies(self, conversations: Sequence[Conversation]) -> list[turn_models.ConversationBody]:
         titles = await to_thread(lambda: [self._title(one) for one in conversations])
         return [
-            models.ConversationBody(**models.conversation_body(one, title, self._names))
+            turn_models.ConversationBody(**turn_models.conversation_body(one, title, self._names))
             for one, title in zip(conversations, titles, strict=True)
         ]
 
@@ -72,8 +72,8 @@ class _Desk:
             return ""
         return " ".join(first[0].question.split())[:_TITLE_CHARS] if first else ""
 
-    def turn(self, turn: DialogTurn, base: str) -> models.TurnBody:
-        return models.turn_body(turn, urls_of(self.service, None, turn.citations, base))
+    def turn(self, turn: DialogTurn, base: str) -> turn_models.TurnBody:
+        return turn_models.turn_body(turn, urls_of(self.service, None, turn.citations, base))
 
 
 def _conversations(service: Service) -> APIRouter:
@@ -85,7 +85,7 @@ def _conversations(service: Service) -> APIRouter:
         repository: Annotated[str | None, Query(max_length=300)] = None,
         limit: Annotated[int, Query(ge=1, le=_MOST)] = 50,
         offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
-    ) -> list[models.ConversationBody]:
+    ) -> list[turn_models.ConversationBody]:
         """The conversations, the one last written to first; only those about a repository if one is named."""
         desk = _Desk(service, caller)
         found = await desk.call(desk.store.conversations)
@@ -97,13 +97,13 @@ def _conversations(service: Service) -> APIRouter:
     @router.get("/{conversation}")
     async def conversation(
         request: Request, caller: CallerOf, conversation: ConversationId
-    ) -> models.ConversationDetail:
+    ) -> turn_models.ConversationDetail:
         """One conversation with its turns."""
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
         turns = await desk.call(desk.store.turns, one.id)
         base = str(request.base_url)
-        return models.ConversationDetail(
+        return turn_models.ConversationDetail(
             **(await desk.body(one)).model_dump(), all_turns=[desk.turn(turn, base) for turn in turns]
         )
 
@@ -128,8 +128,8 @@ def _changes(service: Service) -> APIRouter:
 
     @router.patch("/{conversation}")
     async def rename(
-        caller: CallerOf, conversation: ConversationId, wanted: models.Rename
-    ) -> models.ConversationBody:
+        caller: CallerOf, conversation: ConversationId, wanted: turn_models.Rename
+    ) -> turn_models.ConversationBody:
         """Give a conversation another name."""
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
@@ -137,20 +137,20 @@ def _changes(service: Service) -> APIRouter:
 
     @router.post("/{conversation}/fork", status_code=201)
     async def fork(
-        caller: CallerOf, conversation: ConversationId, wanted: models.Fork | None = None
-    ) -> models.ConversationBody:
+        caller: CallerOf, conversation: ConversationId, wanted: turn_models.Fork | None = None
+    ) -> turn_models.ConversationBody:
         """A conversation that goes on from a turn of this one."""
-        wanted = wanted or models.Fork()
+        wanted = wanted or turn_models.Fork()
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
         return await desk.body(await desk.call(desk.store.fork, one.id, at=wanted.at, name=wanted.name))
 
     @router.delete("/{conversation}")
-    async def delete(caller: CallerOf, conversation: ConversationId) -> models.Deleted:
+    async def delete(caller: CallerOf, conversation: ConversationId) -> turn_models.Deleted:
         """Delete a conversation with its turns, and all that was kept for them."""
         desk = _Desk(service, caller)
         one = await desk.conversation(conversation)
-        return models.Deleted(turns=await to_thread(delete_conversation, desk.store, one))
+        return turn_models.Deleted(turns=await to_thread(delete_conversation, desk.store, one))
 
     return router
 
@@ -164,30 +164,30 @@ def _turns(service: Service) -> APIRouter:
         caller: CallerOf,
         q: Annotated[str, Query(min_length=1, max_length=1000, description="Words to look for.")],
         limit: Annotated[int, Query(ge=1, le=_MOST)] = 20,
-    ) -> list[models.TurnBody]:
+    ) -> list[turn_models.TurnBody]:
         """Turns that hold words of the query, best first."""
         desk = _Desk(service, caller)
         found = await to_thread(recall, desk.engine, q, k=limit)
         return [desk.turn(turn, str(request.base_url)) for turn in found]
 
     @router.get("/{turn}")
-    async def turn(request: Request, caller: CallerOf, turn: TurnId) -> models.TurnBody:
+    async def turn(request: Request, caller: CallerOf, turn: TurnId) -> turn_models.TurnBody:
         """One turn."""
         desk = _Desk(service, caller)
         return desk.turn(await desk.call(desk.store.turn, turn), str(request.base_url))
 
     @router.delete("/{turn}")
-    async def delete(caller: CallerOf, turn: TurnId) -> models.Deleted:
+    async def delete(caller: CallerOf, turn: TurnId) -> turn_models.Deleted:
         """Delete one turn, and all that was kept for it. Orders of the others stay."""
         desk = _Desk(service, caller)
         if not await to_thread(delete_turn, desk.store, await desk.call(desk.store.turn, turn)):
             raise NotFound("there is no such turn")
-        return models.Deleted(turns=1)
+        return turn_models.Deleted(turns=1)
 
     @router.post("/{turn}/marks")
     async def mark(
-        request: Request, caller: CallerOf, turn: TurnId, wanted: models.Marking
-    ) -> models.TurnBody:
+        request: Request, caller: CallerOf, turn: TurnId, wanted: turn_models.Marking
+    ) -> turn_models.TurnBody:
         """Give a turn marks, and take some."""
         desk = _Desk(service, caller)
         found = await desk.call(desk.store.turn, turn)

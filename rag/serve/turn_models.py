@@ -1,0 +1,149 @@
+"""What conversations and turns are over HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from rag.records import conversation_record, turn_record
+from rag.serve.answer_models import Cited, TokenUsage, cited, usage_body
+from rag.serve.models import WHOLE, Mark, Strict, shown
+from rag.types import Citation, Conversation, DialogTurn, FreshnessState
+
+
+class SourceBody(BaseModel):
+    """A repository as a conversation remembers it; `name` is what it is called here, if it is served."""
+
+    location: str
+    ref: str | None
+    name: str | None
+
+
+class ConversationBody(BaseModel):
+    """A conversation. `title` is its name; where it has none, the question that it began with."""
+
+    id: str
+    name: str
+    title: str
+    sources: list[SourceBody]
+    created: datetime
+    updated: datetime
+    turns: int
+    parent: str | None = None
+    forked_at: int | None = None
+
+
+class TurnBody(BaseModel):
+    """One question and its answer."""
+
+    id: str
+    conversation: str
+    order: int | None
+    parent: str | None
+    question: str | None
+    standalone_question: str
+    answer: str | None
+    model: str
+    complete: bool
+    asked: datetime | None
+    answered: datetime | None
+    citations: list[Cited]
+    usage: TokenUsage
+    marks: list[str] = Field(default_factory=list)
+    version: int = 1
+
+
+class ConversationDetail(ConversationBody):
+    """A conversation with its turns, oldest first."""
+
+    all_turns: list[TurnBody]
+
+
+class SourceCheck(BaseModel):
+    """What became of one citation. With a `moved` that has a reason the place is a guess; 0 is unknown."""
+
+    n: int
+    state: FreshnessState
+    reason: str
+    path: str
+    start: int
+    end: int
+
+
+class TurnCheck(BaseModel):
+    """What became of what an answer rests on: the worst of it, and each citation that was shown."""
+
+    turn: str
+    state: FreshnessState
+    reason: str
+    stale: bool
+    checks: list[SourceCheck]
+
+
+class Rename(Strict):
+    """Another name, "" for none."""
+
+    name: Annotated[str, Field(max_length=200, examples=["login"])]
+
+
+class Fork(Strict):
+    """Where to fork: after the turn of this order; its end when left out."""
+
+    at: Annotated[int, Field(ge=-1, le=2**53), WHOLE] | None = None
+    name: Annotated[str, Field(max_length=200)] = ""
+
+
+class Marking(Strict):
+    """Marks to give and to take."""
+
+    add: Annotated[list[Mark], Field(max_length=20)] = Field(default_factory=list)
+    remove: Annotated[list[Mark], Field(max_length=20)] = Field(default_factory=list)
+
+
+class Deleted(BaseModel):
+    """How much went."""
+
+    turns: int
+
+
+def conversation_body(conversation: Conversation, title: str, names: dict[str, str]) -> dict[str, Any]:
+    """A conversation's fields; `names` are those of the sources served here, by how sources print."""
+    record = conversation_record(conversation)
+    return {
+        "id": record["id"],
+        "name": shown(record["name"]),
+        "title": shown(title),
+        "sources": [
+            SourceBody(location=shown(s.location), ref=s.ref, name=names.get(str(s)))
+            for s in conversation.sources
+        ],
+        "created": record["created"],
+        "updated": record["updated"],
+        "turns": conversation.turn_count,
+        "parent": conversation.parent,
+        "forked_at": conversation.forked_at,
+    }
+
+
+def turn_body(turn: DialogTurn, urls: dict[Citation, str]) -> TurnBody:
+    """A turn."""
+    record = turn_record(turn)
+    return TurnBody(
+        id=turn.id,
+        conversation=turn.conversation_id or "",
+        order=turn.order,
+        parent=turn.parent_id,
+        question=None if record["question"] is None else shown(record["question"]),
+        standalone_question=shown(turn.standalone_question),
+        answer=None if record["answer"] is None else shown(record["answer"]),
+        model=turn.model,
+        complete=turn.complete,
+        asked=turn.user_query_timestamp,
+        answered=turn.assistant_response_timestamp,
+        citations=[cited(c, urls[c]) for c in turn.citations],
+        usage=usage_body(turn),
+        marks=list(turn.marks),
+        version=turn.version,
+    )

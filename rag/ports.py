@@ -196,8 +196,8 @@ class ChunkIndex(Protocol):
         """The path of a file by its number."""
         ...
 
-    def name(self, chunk: int) -> tuple[str, str]:
-        """Symbol and scope of a chunk, "" for none."""
+    def names(self, chunks: npt.NDArray[np.int64]) -> list[tuple[str, str]]:
+        """Symbol and scope of each of these chunks, "" for none."""
         ...
 
     def lines(self, chunk: int) -> tuple[int, int]:

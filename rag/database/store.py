@@ -8,6 +8,7 @@ replaces; a delta of another base is as good as none. Chunks are numbered throug
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -28,9 +29,11 @@ from rag.types import Checkout, Hit, Skipped
 Array = npt.NDArray[Any]
 
 
-_KEPT_TEXTS = 32
+_KEPT_TEXT_BYTES = 8 << 20
 _KEPT_NAMES = 100_000
-_KEPT_POSTINGS = 64
+_KEPT_POSTINGS = 1024
+_KEPT_COPIED = 1 << 20
+"""Postings that had to be put together from two segments are copies: so many numbers of them are kept."""
 
 
 class Segment:
@@ -42,6 +45,7 @@ class Segment:
         self.file_count = len(columns["file_size"])
         self.chunk_count = len(columns["chunk_file"])
         self._texts: dict[int, bytes] = {}
+        self._texts_size = 0
         self._views: dict[str, memoryview] = {}
         self._names: dict[int, str] = {}
         self._paths: dict[int, str] = {}
@@ -74,20 +78,29 @@ class Segment:
             found = self._names[number] = self.string("string", number).decode("utf-8", "replace")
         return found
 
+    def name(self, row: int) -> tuple[str, str]:
+        """(symbol, scope) of a chunk of this segment."""
+        return self.word(self.view("chunk_symbol")[row]), self.word(self.view("chunk_scope")[row])
+
     def text(self, file: int) -> bytes:
-        """The text of a file as UTF-8. The last ones are kept: hits of one file come together."""
+        """The text of a file as UTF-8. The last ones are kept: the same files come up again."""
         text = self._texts.get(file)
         if text is None:
-            if len(self._texts) >= _KEPT_TEXTS:
+            text = zlib.decompress(self.string("file_text", file))
+            self._texts_size += len(text)
+            if self._texts_size > _KEPT_TEXT_BYTES:
                 self._texts.clear()
-            text = self._texts[file] = zlib.decompress(self.string("file_text", file))
+                self._texts_size = len(text)
+            self._texts[file] = text
         return text
 
     def find(self, column: str, key: int) -> tuple[int, int]:
         """The rows [first, end) of a sorted column that equal `key`."""
-        values = self.columns[column]
-        wanted = np.uint64(key)
-        return int(np.searchsorted(values, wanted, "left")), int(np.searchsorted(values, wanted, "right"))
+        values = self.view(column)
+        first = end = bisect_left(values, key)
+        while end < len(values) and values[end] == key:
+            end += 1
+        return first, end
 
     @cached_property
     def paths(self) -> list[str]:
@@ -107,6 +120,7 @@ class Store:
         self.segments = tuple(segments)
         self.commit, self.dirty = commit, dirty
         self._postings: dict[str, Postings] = {}
+        self._copied = 0
         self._first = [0, *np.cumsum([s.chunk_count for s in self.segments]).tolist()]
 
     @classmethod
@@ -246,9 +260,13 @@ class Store:
         """
         found = self._postings.get(term)
         if found is None:
-            if len(self._postings) >= _KEPT_POSTINGS:
+            found = self._read_postings(term_hash(term))
+            if len(self.segments) > 1:
+                self._copied += len(found.chunks)
+            if len(self._postings) >= _KEPT_POSTINGS or self._copied > _KEPT_COPIED:
                 self._postings.clear()
-            found = self._postings[term] = self._read_postings(term_hash(term))
+                self._copied = 0
+            self._postings[term] = found
         return found
 
     def _read_postings(self, key: int) -> Postings:
@@ -257,7 +275,7 @@ class Store:
             row, end = segment.find("term_hash", key)
             if row == end:
                 continue
-            a, b = (int(n) for n in segment.columns["term_indptr"][row : row + 2])
+            a, b = segment.view("term_indptr")[row : row + 2]
             numbers = segment.columns["posting_chunk"][a:b]
             chunks.append(numbers + first if first else numbers)
             body.append(segment.columns["posting_body"][a:b])
@@ -360,11 +378,13 @@ class Store:
                 return segment, chunk - first
         raise IndexError(chunk)
 
-    def name(self, chunk: int) -> tuple[str, str]:
-        """(symbol, scope) of a chunk, "" where there is none."""
-        segment, row = self._locate(chunk)
-        symbol, scope = segment.view("chunk_symbol")[row], segment.view("chunk_scope")[row]
-        return segment.word(symbol), segment.word(scope)
+    def names(self, chunks: npt.NDArray[np.int64]) -> list[tuple[str, str]]:
+        """(symbol, scope) of each of these chunks, "" where there is none."""
+        if len(self.segments) > 1:
+            return [segment.name(row) for segment, row in map(self._locate, chunks.tolist())]
+        segment = self.segments[0]
+        symbols, scopes = (segment.columns[f"chunk_{name}"][chunks].tolist() for name in ("symbol", "scope"))
+        return [(segment.word(a), segment.word(b)) for a, b in zip(symbols, scopes, strict=True)]
 
     def lines(self, chunk: int) -> tuple[int, int]:
         """First and last line of a chunk."""
@@ -386,7 +406,7 @@ class Store:
             text = segment.text(file)[int(columns["chunk_from"][row]) : int(columns["chunk_to"][row])]
         except zlib.error as error:
             raise StoreCorrupt(path=str(self.path), why=f"a text is damaged ({error})") from error
-        symbol, scope = self.name(chunk)
+        symbol, scope = segment.name(row)
         start, end = self.lines(chunk)
         return Hit(
             repo=str(header["name"]),

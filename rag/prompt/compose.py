@@ -167,16 +167,32 @@ class _Draft:
             self.variables = bare
 
     def add_everything(self) -> bool:
-        """Put in all hits and turns at once, if they fit, as they most often do; else put in none."""
-        text, sources = self.render(self.hits, self.turns)
-        tokens = self.counter.count(text)
-        if tokens > self.budget:
-            return False
-        self.best, self.left = self.hits[:1], self.budget - tokens
-        self.everything = text, sources, tokens
-        self.added += [("source", position) for position in range(len(self.hits))]
-        self.added += [("turn", position) for position in reversed(range(len(self.turns)))]
-        return True
+        """Put in all hits, turns and parts at once, if they fit, as they most often do; else put in none.
+
+        Where they fit without the parts, those are left to be added one by one.
+        """
+        joining = self._joining()
+        for parts in (joining, []) if joining else ([],):
+            text, sources = self.render([*self.hits, *(self.parts[i] for i in parts)], self.turns)
+            tokens = self.counter.count(text)
+            if tokens <= self.budget:
+                self.best, self.left = self.hits[:1], self.budget - tokens
+                self.everything = text, sources, tokens
+                self.added += [("source", position) for position in range(len(self.hits))]
+                self.added += [("turn", position) for position in reversed(range(len(self.turns)))]
+                self.added += [("part", position) for position in parts]
+                return True
+        return False
+
+    def _joining(self) -> list[int]:
+        """The parts that join a hit, or a part that does, in their order."""
+        shown, joining = list(self.hits), []
+        sources = len(merge(shown)) if self.parts and shown else 0
+        for position, part in enumerate(self.parts):
+            if shown and (joined := len(merge([*shown, part]))) <= sources:
+                joining.append(position)
+                shown, sources = [*shown, part], joined
+        return joining
 
     def cost(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """What these pieces cost beside the best source."""
@@ -228,6 +244,8 @@ class _Draft:
 
     def add_parts(self) -> None:
         """Put in each part that joins a source and fits whole."""
+        if any(kind == "part" for kind, _ in self.added):
+            return  # all of them came in with everything else
         shown = self._shown()
         sources = len(merge(shown))
         for position, part in enumerate(self.parts):

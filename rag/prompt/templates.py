@@ -214,10 +214,16 @@ def _find(home: Path, name: str) -> Path:
 
 def _read(path: Path, *, knows: frozenset[str] | None = None) -> Template:
     try:
-        text = path.read_text(encoding="utf-8")
+        stat = path.stat()
+        return _read_at(path, stat.st_mtime_ns, stat.st_size, knows)
     except (OSError, UnicodeDecodeError) as error:
         raise TemplateError(f"cannot read the template {path}: {error}") from error
-    return parse_template(text, origin=str(path), knows=knows)
+
+
+@lru_cache(maxsize=64)
+def _read_at(path: Path, mtime_ns: int, size: int, knows: frozenset[str] | None) -> Template:
+    """A template's file as it was at a time: it is read again when it changes."""
+    return parse_template(path.read_text(encoding="utf-8"), origin=str(path), knows=knows)
 
 
 def _first_use(tree: jinja2.nodes.Template, names: frozenset[str]) -> tuple[int, str]:

@@ -98,27 +98,22 @@ def symbol_signal(names: Sequence[Name], wanted: Mapping[str, float], total: flo
     `wanted` holds the question's terms and their synonyms with their idf; `total` is the sum over its own. A
     name of which every word is asked for has the rarity it covers of the question; a scope counts a third.
     """
-    asked = frozenset(wanted)
-    known: dict[Name, float] = {}
-    for name in names:
-        if name not in known:
-            known[name] = _named(*name, wanted, asked) / total if name[0] else 0.0
+    known = {name: _named(name, wanted) / total if name[0] else 0.0 for name in set(names)}
     return np.minimum(np.asarray([known[name] for name in names], np.float32), np.float32(1))
 
 
-def _named(symbol: str, scope: str, wanted: Mapping[str, float], asked: frozenset[str]) -> float:
-    named = _terms_in(symbol)
-    if named.isdisjoint(asked) and (not scope or _terms_in(scope).isdisjoint(asked)):
-        return 0.0
-    common = named & asked
-    value = sum([wanted[term] for term in common]) * len(common) / len(named) if common else 0.0
-    around = (_terms_in(scope) & asked) - common if scope else ()
-    return value + sum([wanted[term] for term in around]) / 3
+def _named(name: Name, wanted: Mapping[str, float]) -> float:
+    named, around = _terms_of_name(name)
+    common = [wanted[term] for term in named if term in wanted]
+    value = sum(common) * len(common) / len(named) if common else 0.0
+    return value + sum([wanted[term] for term in around if term in wanted]) / 3
 
 
 @lru_cache(maxsize=65_536)
-def _terms_in(text: str) -> frozenset[str]:
-    return frozenset(terms(text))
+def _terms_of_name(name: Name) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the symbol, and the others of its scope."""
+    named, around = (dict.fromkeys(terms(part)) for part in name)
+    return tuple(named), tuple(term for term in around if term not in named)
 
 
 def mention_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Signal:
@@ -142,15 +137,21 @@ def _is_path(path: str, mentioned: str) -> bool:
 def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
     """How much of the question the file's path covers; its stem counts whole, its folders half."""
     files = index.file[chunks].tolist()
-    asked = frozenset(wanted)
     by_file = {}
-    for file in dict.fromkeys(files):
-        folder, _, name = index.file_path(file).rpartition("/")
-        stem = _terms_in(name.split(".", 1)[0])
-        around = (_terms_in(folder) & asked) - stem
-        covered = sum([wanted[term] for term in stem & asked]) + sum([wanted[term] for term in around]) / 2
+    for file in set(files):
+        stem, around = _terms_of_path(index.file_path(file))
+        covered = sum([wanted[term] for term in stem if term in wanted])
+        covered += sum([wanted[term] for term in around if term in wanted]) / 2
         by_file[file] = min(covered / total, 1.0)
     return np.asarray([by_file[file] for file in files], np.float32)
+
+
+@lru_cache(maxsize=65_536)
+def _terms_of_path(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the file's stem, and the others of its folders."""
+    folder, _, name = path.rpartition("/")
+    stem, around = dict.fromkeys(terms(name.split(".", 1)[0])), dict.fromkeys(terms(folder))
+    return tuple(stem), tuple(term for term in around if term not in stem)
 
 
 def file_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal) -> Signal:

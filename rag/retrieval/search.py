@@ -199,7 +199,7 @@ def _rank(
     total = sum(wanted.values()) or 1.0
     meant = {term: ALIKE * weight * rarity(term) for term, weight in gathered.alike.items()}
     wanted = meant | wanted
-    names = [index.name(chunk) for chunk in chunks.tolist()]
+    names = index.names(chunks)
     legs = judged.legs | {
         "symbol": weights.symbol * rank.symbol_signal(names, wanted, total),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
+import numpy as np
+
 from rag.retrieval.search import Searcher
 from rag.types import Hit
 
@@ -35,9 +37,12 @@ def _around(searcher: Searcher, hit: Hit) -> list[Hit]:
     index = searcher.index
     if not hit.symbol:
         return []
+    defining = np.asarray(index.defining(hit.symbol), np.int64)
     parts = {}
-    for chunk in index.defining(hit.symbol):
-        if index.name(chunk) == (hit.symbol, hit.scope) and index.file_path(index.file[chunk]) == hit.path:
+    for chunk, name, file in zip(
+        defining.tolist(), index.names(defining), index.file[defining].tolist(), strict=True
+    ):
+        if name == (hit.symbol, hit.scope) and index.file_path(file) == hit.path:
             parts[index.lines(chunk)[0]] = chunk
     if hit.start not in parts:
         return []

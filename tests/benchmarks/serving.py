@@ -120,7 +120,7 @@ def _questions(store: Store) -> list[str]:
     """Different questions about names of the repository, the same every time."""
     chosen = random.Random(0)
     forms = ("How does {} work?", "Where is {} used?", "What does {} return?", "Why would {} fail?")
-    names = sorted({store.name(chunk)[0] for chunk in range(len(store))} - {""})
+    names = sorted({symbol for symbol, _ in store.names(np.arange(len(store)))} - {""})
     return [chosen.choice(forms).format(name) for name in chosen.sample(names, QUESTIONS)]
 
 

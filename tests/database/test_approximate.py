@@ -85,7 +85,7 @@ def test_a_delta_is_searched_beside_the_lists_and_hides_what_it_replaces(indexed
     index = FaissIndex(store.vectors)
     query = EMBEDDER.embed(["zebra crossing unheard_of_zebra"], role="query")[0]
     found = nearest(index, store, query, 5)
-    assert store.name(int(found[0]))[0] == "unheard_of_zebra"
+    assert store.names(found[:1])[0][0] == "unheard_of_zebra"
     everything = nearest(index, store, query, len(store))
     assert sorted(everything.tolist()) == np.flatnonzero(~store.dead).tolist()
     # No more than what changed was gathered: the delta has no lists of its own.

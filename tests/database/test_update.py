@@ -85,7 +85,8 @@ def test_one_changed_file_is_all_that_is_read_again(indexed, sample_repo):
     relative = str(target.relative_to(sample_repo).with_suffix(""))
     assert embedder.embedded
     assert all(relative in text.splitlines()[0] for text in embedder.embedded)
-    assert any(store.name(chunk)[0] == "zebra_crossing" for chunk in store.defining("zebra_crossing"))
+    names = store.names(np.asarray(store.defining("zebra_crossing")))
+    assert [symbol for symbol, _ in names] == ["zebra_crossing"]
 
 
 def test_updates_end_where_a_rebuild_ends(indexed, sample_repo, monkeypatch):

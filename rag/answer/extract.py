@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -201,14 +202,15 @@ def _stretch(lines: Sequence[str], scores: Sequence[float], chosen: Set[int], ro
     """
     best: Sequence[int] = ()
     told = 0.0
+    telling = [i for i, score in enumerate(scores) if score and i not in chosen]
     for begin in range(len(lines)):
-        if not lines[begin].strip() or _CLOSES.match(lines[begin]) or begin in chosen:
+        within = telling[bisect_left(telling, begin) : bisect_left(telling, begin + room)]
+        if not within or not lines[begin].strip() or _CLOSES.match(lines[begin]) or begin in chosen:
             continue
-        run = range(begin, min(begin + room, len(lines)))
         middle = begin + (room - 1) / 2
-        value = sum(scores[i] * (1 - abs(i - middle) / (4 * room)) for i in run if i not in chosen)
+        value = sum([scores[i] * (1 - abs(i - middle) / (4 * room)) for i in within])
         if value > told:
-            best, told = run, value
+            best, told = range(begin, min(begin + room, len(lines))), value
     return {i for i in best if i not in chosen}
 
 

@@ -374,6 +374,10 @@ class TurnStore(Protocol):
         """Return one turn. Raises NotFound."""
         ...
 
+    def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
+        """The turns of these ids that are there, in the order asked, in one round trip."""
+        ...
+
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Store a new version of the turn of this id; return it, with `version` one higher.
 

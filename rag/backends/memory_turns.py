@@ -64,6 +64,12 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
         with self._now():
             return self._turn(turn_id, namespace).turn()
 
+    def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
+        """The turns of these ids that are there, in the order asked."""
+        with self._now():
+            items = (self._items.find(namespace, "turn", each) for each in dict.fromkeys(ids))
+            return {item.id: item.turn() for item in items if item is not None}
+
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Store a new version of the turn of this id, see `TurnStore`."""
         with self._now():

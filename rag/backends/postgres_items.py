@@ -89,6 +89,12 @@ FIND_ITEM = f"""
 """
 """The item of a namespace's slot, a kind, and an id's slot."""
 
+FIND_ITEMS = f"""
+    SELECT {_COLUMNS} FROM item i
+    WHERE i.space = (SELECT key FROM space WHERE slot = %b) AND i.kind = %s AND i.id = ANY(%b::bytea[])
+"""
+"""The items of a namespace's slot, a kind, and slots of ids."""
+
 Range = tuple[int, int, int, int]
 """A kind, an origin by its key, and the first and last order in it, both included."""
 

@@ -25,6 +25,7 @@ from rag.backends.postgres_conversations import (
 )
 from rag.backends.postgres_items import (
     FIND_ITEM,
+    FIND_ITEMS,
     KINDS,
     Row,
     View,
@@ -108,6 +109,12 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         for row in self._ask(FIND_ITEM, [slot(namespace), KINDS["turn"], slot(turn_id)]):
             return turn_from_record(Row._make(row).record())
         raise check.no_turn(turn_id)
+
+    def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
+        """The turns of these ids that are there, in the order asked, in one round trip."""
+        rows = self._ask(FIND_ITEMS, [slot(namespace), KINDS["turn"], list(map(slot, ids))])
+        found = {turn.id: turn for row in rows for turn in [turn_from_record(Row._make(row).record())]}
+        return {each: found[each] for each in dict.fromkeys(ids) if each in found}
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Store a new version of the turn of this id, see `TurnStore`."""

@@ -169,6 +169,14 @@ function ops.get(kind, id)
   local found = whole(kind, id)
   return found and {'ok', found} or {'gone'}
 end
+function ops.some(kind, given)  -- those that are there, as they are now
+  local found = {}
+  for _, id in ipairs(cjson.decode(given)) do
+    local m = place(kind, id)
+    if m then found[#found + 1] = entry(kind, id, m) end
+  end
+  return {'ok', found}
+end
 function ops.index(id)
   local v, found = view(id), {}
   if not v then return {'gone'} end

@@ -106,6 +106,13 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         with self._reading() as db:
             return turn_from_record(item_record(_turn(db, turn_id, namespace)))
 
+    def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
+        """The turns of these ids that are there, in the order asked."""
+        with self._reading() as db:
+            space = space_key(db, namespace)
+            found = ((each, find_item(db, "turn", each, space)) for each in dict.fromkeys(ids))
+            return {each: turn_from_record(item_record(row)) for each, row in found if row is not None}
+
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Store a new version of the turn of this id, see `TurnStore`."""
         with self._writing() as db:

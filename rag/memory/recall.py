@@ -16,7 +16,8 @@ was deleted is not found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from rag.errors import NotFound
@@ -147,23 +148,21 @@ def _spread(near: Mapping[Place, float]) -> dict[Place, float]:
 
 
 def _read(
-    store: TurnStore, wanted: Iterable[Place], held: Mapping[Place, Holder], namespace: str
+    store: TurnStore, wanted: Collection[Place], held: Mapping[Place, Holder], namespace: str
 ) -> dict[Place, DialogTurn]:
     """The turns of these places, as they are now; where there is none, none."""
+    known = {place: held[place].id for place in wanted if place in held and held[place].kind == "turn"}
+    found = store.turns_by_id(list(known.values()), namespace=namespace)
     turns = {}
     for place in wanted:
-        known = held.get(place)
-        if known is not None and known.kind == "message":
-            continue
-        conversation, order = place
-        try:
-            if known is not None:
-                turns[place] = store.turn(known.id, namespace=namespace)
-                continue
-            for turn in store.turns(conversation, namespace=namespace, after=order - 1, before=order + 1):
+        if place in known:
+            if (turn := found.get(known[place])) is not None:
                 turns[place] = turn
-        except NotFound:
-            continue
+        elif place not in held:
+            conversation, order = place
+            with suppress(NotFound):
+                for turn in store.turns(conversation, namespace=namespace, after=order - 1, before=order + 1):
+                    turns[place] = turn
     return turns
 
 

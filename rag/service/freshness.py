@@ -48,9 +48,9 @@ def turns_about(
     """
     namespace = engine.settings.namespace
     ids = engine.turns.citing(namespace=namespace, location=source.location)
-    turns = [engine.turns.turn(turn, namespace=namespace) for turn in ids]
+    turns = engine.turns.turns_by_id(ids, namespace=namespace)
     found: list[About] = []
-    for turn in checked(engine, turns, [source], as_of=as_of):
+    for turn in checked(engine, list(turns.values()), [source], as_of=as_of):
         about = tuple(pair for pair in turn.checked if _covers(*pair, source.location, path, line))
         if about:
             found.append((turn, about))

@@ -480,6 +480,8 @@ class MemoryStoreMachine(RuleBasedStateMachine):
                 if one.namespace == namespace:
                     found = self.store.matching(_SOUGHT, namespace=namespace, conversation=one.id)
                     assert found == counted([item.now for item in one.said], _SOUGHT)
+            turns = {item.now.id: item.now for item in items if item.is_turn}
+            assert self.store.turns_by_id([*turns, "nowhere"], namespace=namespace) == turns
             citing = []
             for item in items:
                 if item.is_turn:

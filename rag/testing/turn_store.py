@@ -13,7 +13,7 @@ from rag.errors import ConversationMismatch, NotFound
 from rag.ports import TurnStore
 from rag.testing.clock import SteppedClock
 from rag.testing.said import asked, full_turn, said, told
-from rag.types import DialogTurn, Filters, Source
+from rag.types import AssistantResponse, DialogTurn, Filters, Message, Source
 
 __all__ = ["TurnStoreContract", "full_turn", "said"]
 
@@ -159,6 +159,24 @@ class TurnStoreContract:
     def test_an_unknown_turn_is_not_found(self, store: TurnStore) -> None:
         with pytest.raises(NotFound, match="nowhere"):
             store.turn("nowhere")
+
+    def test_turns_are_read_by_their_ids_in_the_order_asked(self, store: TurnStore) -> None:
+        here, there = store.create_conversation(), store.create_conversation(namespace="ada")
+        first, second = (store.append(said(text), conversation=here.id) for text in "ab")
+        odd = store.append(said("c", id="x\0\ud800 北 "), conversation=here.id)
+        (message,) = store.add_messages([Message("d")], conversation=here.id)
+        other = store.append(said("e"), conversation=there.id, namespace="ada")
+        edited = store.edit_turn(replace(first, assistant_response=AssistantResponse("anew")))
+        store.update_marks(here.id, "kept", ids=[second.id])
+        ids = [odd.id, "nowhere", second.id, message.id, other.id, edited.id, odd.id]
+        found = store.turns_by_id(ids)
+        assert list(found.items()) == [
+            (odd.id, odd),
+            (second.id, replace(second, marks=("kept",))),
+            (edited.id, edited),
+        ]
+        assert store.turns_by_id([second.id, other.id], namespace="ada") == {other.id: other}
+        assert store.turns_by_id([]) == store.turns_by_id(["nowhere"], namespace="eve") == {}
 
     def test_before_and_after_give_the_turns_between(self, store: TurnStore) -> None:
         here = store.create_conversation()

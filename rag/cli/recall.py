@@ -47,14 +47,11 @@ def search(
 
     rag turns search 北京 --conversation login
     """
-    from rag.memory.search import search_text
+    from rag.service.recall import recall_said
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        namespace = engine.settings.namespace
-        within = engine.find_conversation(conversation).id if conversation else None
         query = " ".join(words)
-        found = search_text(engine.turns, query, namespace=namespace, conversation=within, k=limit)
-        shown = _read(engine, found)
+        shown = recall_said(engine, query, conversation=conversation, k=limit)
         sought = set(terms(query))
         if json:
             out_json([_json(one, item) for one, item in shown])
@@ -100,26 +97,6 @@ def consolidate(
             return
         out(done.summary)
         say(f"rag: {counted(done.turns, 'new turn')} of {title(of)}, {counted(len(done.facts), 'new fact')}")
-
-
-def _read(engine: Engine, found: list[Recalled]) -> list[tuple[Recalled, DialogTurn | Message]]:
-    """What was found, as it is stored; what was deleted in between is left out."""
-    namespace = engine.settings.namespace
-    messages: dict[str, dict[str, Message]] = {}
-    read: list[tuple[Recalled, DialogTurn | Message]] = []
-    for one in found:
-        try:
-            if one.kind == "turn":
-                read.append((one, engine.turns.turn(one.id, namespace=namespace)))
-                continue
-            if one.conversation not in messages:
-                kept = engine.turns.messages(one.conversation, namespace=namespace)
-                messages[one.conversation] = {message.id: message for message in kept}
-        except NotFound:
-            continue
-        if one.id in messages[one.conversation]:
-            read.append((one, messages[one.conversation][one.id]))
-    return read
 
 
 def _json(one: Recalled, item: DialogTurn | Message) -> dict[str, Any]:

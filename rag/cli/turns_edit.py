@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,7 @@ from rag.cli.chosen import Of, Which, chosen, named, number, title
 from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, settings_from
 from rag.errors import ConfigError, NotFound
 from rag.records import conversation_record, turn_record
-from rag.types import AssistantResponse, Conversation, UserQuery
+from rag.types import Conversation
 
 if TYPE_CHECKING:
     from rag.service import Engine
@@ -102,20 +101,14 @@ def edit(
 
     rag turns edit 2 --conversation login --answer "It expires after 14 days."
     """
-    from rag.service.kept import edit_turn
+    from rag.service.edit import correct_turn
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         if question is None and answer is None:
             raise ConfigError("say what to change: --question, --answer, or both")
         (turn,) = chosen(engine, which, conversation)
-        if question is not None:
-            asked = replace(turn.user_query or UserQuery(""), query_str=question)
-            turn = replace(turn, user_query=asked, standalone_question="")
-        if answer is not None:
-            text = sys.stdin.read() if answer == "-" else answer
-            said = replace(turn.assistant_response or AssistantResponse(""), response_str=text)
-            turn = replace(turn, assistant_response=said)
-        edited = edit_turn(engine.turns, turn)
+        text = sys.stdin.read() if answer == "-" else answer
+        edited = correct_turn(engine.turns, turn, question=question, answer=text)
         if json:
             out_json(turn_record(edited))
         else:

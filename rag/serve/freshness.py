@@ -1,21 +1,34 @@
-"""`/api/conversations/ID/freshness`: whether what was answered still holds for the code as it is now."""
+"""Whether what was answered still holds for the code as it is now, and what would be answered today."""
 
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Sequence
+from typing import Annotated
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Query, Request
 
-from rag.serve import models, turn_models
+from rag.serve import turn_models
+from rag.serve.answer_models import answer_body, cited
 from rag.serve.caller import CallerOf
+from rag.serve.models import shown
+from rag.serve.native import Named, urls_of
 from rag.serve.service import Service
-from rag.serve.turns import ConversationId
-from rag.service.freshness import checked
-from rag.types import DialogTurn, Freshness
+from rag.serve.streams import until_gone
+from rag.serve.turn_models import source_check
+from rag.serve.turns import ConversationId, Desk, TurnId
+from rag.service.freshness import checked, turns_about
+from rag.service.replay import Replay
+from rag.types import Citation, DialogTurn, Freshness
 
 
 def install(app: FastAPI, service: Service) -> None:
-    """Add the route."""
+    """Add the routes."""
+    for router in (_freshness(service), _about(service), _replay(service)):
+        app.include_router(router)
+
+
+def _freshness(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 
     @router.get("/{conversation}/freshness")
@@ -37,7 +50,77 @@ def install(app: FastAPI, service: Service) -> None:
             turns = await to_thread(compared)
         return [_turn_check(turn) for turn in turns]
 
-    app.include_router(router)
+    return router
+
+
+def _about(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["turns"])
+
+    @router.get("/repositories/{name:path}/turns")
+    async def about(
+        request: Request,
+        caller: CallerOf,
+        name: Named,
+        path: Annotated[str, Query(min_length=1, max_length=1000, examples=["snip/auth.py"])],
+        line: Annotated[int | None, Query(ge=1, le=2**31)] = None,
+    ) -> list[turn_models.TurnAbout]:
+        """The turns whose answers rest on a file, or on a line of it, wherever its lines stood then.
+
+        Oldest first; with `NAME@REF` of that state of the repository.
+        """
+        desk, base = Desk(service, caller), str(request.base_url)
+        shelf = service.library.shelf(name)
+        await service.library.opened(shelf)
+        async with service.limiter.seat():
+            found = await to_thread(turns_about, desk.engine, shelf.source, path, line=line)
+        return [
+            turn_models.TurnAbout(turn=desk.turn(turn, base), citations=_checked(service, pairs, base))
+            for turn, pairs in found
+        ]
+
+    return router
+
+
+def _replay(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api/turns", tags=["turns"])
+
+    @router.post("/{turn}/replay")
+    async def replay(
+        request: Request, caller: CallerOf, turn: TurnId, wanted: turn_models.ReplayRequest | None = None
+    ) -> turn_models.ReplayBody:
+        """Ask a turn's question again, of the code as it is now or at a `ref`, and say what differs.
+
+        Nothing is stored.
+        """
+        desk, base = Desk(service, caller), str(request.base_url)
+        found = await desk.call(desk.store.turn, turn)
+        ref = wanted.ref if wanted else None
+        return _replayed(service, await until_gone(request, service.replayed(caller, found, ref)), desk, base)
+
+    return router
+
+
+def _replayed(service: Service, replay: Replay, desk: Desk, base: str) -> turn_models.ReplayBody:
+    urls = urls_of(service, None, (*replay.answer.sources, *replay.answer.citations), base)
+    turn = replay.turn
+    return turn_models.ReplayBody(
+        turn=desk.turn(turn, base),
+        state=turn.freshness.state if turn.freshness else "unknown",
+        answer=answer_body(replay.answer, urls),
+        differs=turn.answer.strip() != replay.answer.text.strip(),
+        lost=_checked(service, replay.lost, base),
+        gained=[cited(citation, urls[citation]) for citation in replay.gained],
+    )
+
+
+def _checked(
+    service: Service, pairs: Sequence[tuple[Citation, Freshness]], base: str
+) -> list[turn_models.CheckedCitation]:
+    urls = urls_of(service, None, [citation for citation, _ in pairs], base)
+    return [
+        turn_models.CheckedCitation(cited=cited(citation, urls[citation]), now=source_check(citation, check))
+        for citation, check in pairs
+    ]
 
 
 def _turn_check(turn: DialogTurn) -> turn_models.TurnCheck:
@@ -45,17 +128,7 @@ def _turn_check(turn: DialogTurn) -> turn_models.TurnCheck:
     return turn_models.TurnCheck(
         turn=turn.id,
         state=worst.state,
-        reason=models.shown(worst.reason),
+        reason=shown(worst.reason),
         stale=worst.is_stale,
-        checks=[
-            turn_models.SourceCheck(
-                n=citation.n,
-                state=check.state,
-                reason=models.shown(check.reason),
-                path=models.shown(check.path),
-                start=check.start,
-                end=check.end,
-            )
-            for citation, check in zip(turn.citations, turn.checks, strict=True)
-        ],
+        checks=[source_check(*pair) for pair in zip(turn.citations, turn.checks, strict=True)],
     )

@@ -7,6 +7,7 @@ from asyncio import to_thread
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
 
 from rag.errors import NotFound
 from rag.ports import TextGenerator
@@ -19,8 +20,9 @@ from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.streams import Streams
 from rag.serve.telemetry import Telemetry, log
 from rag.service import Dialog, Engine, aconverse
+from rag.service.replay import AsBefore, Replay, compared
 from rag.settings import Settings
-from rag.types import Answer, Conversation
+from rag.types import Answer, Conversation, DialogTurn
 
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 MOST_REPOSITORIES = 10
@@ -142,11 +144,12 @@ class Service:
         opened = [await self.library.opened(shelf) for shelf in shelves]
         return Dialog(engine, opened, found, name=conversation or "" if found is None else "")
 
-    def _served(self, conversation: Conversation, number: int) -> Shelf:
-        shelf = self.library.of_source(conversation.sources[number])
+    def _served(self, conversation: Conversation, number: int, ref: str | None = None) -> Shelf:
+        source = conversation.sources[number]
+        shelf = self.library.of_source(source if ref is None else replace(source, ref=None))
         if shelf is None:
             raise Forbidden("the conversation is about a repository that this server does not serve")
-        return shelf
+        return shelf if ref is None else self.library.shelf(shelf.name, ref)
 
     def _only_one(self) -> Shelf:
         listed = [shelf for shelf in self.library.shelves() if shelf.is_listed]
@@ -156,10 +159,13 @@ class Service:
 
     # ------------------------------------------------------------ asking
 
-    async def answer(self, dialog: Dialog, question: str) -> AsyncGenerator[str | Answer, None]:
+    async def answer(
+        self, dialog: Dialog, question: str, *, cache: bool | None = None
+    ) -> AsyncGenerator[str | Answer, None]:
         """Ask: pieces of text as they come, then the Answer, which is stored as a turn.
 
         Close it (`contextlib.aclosing`): an answer that is given up stores no turn and stops the model.
+        `cache` says whether an answer may be given again; None leaves that to the settings.
 
         Raises:
             TooLarge, TooMany, ShuttingDown: see `Limiter`.
@@ -173,7 +179,8 @@ class Service:
                 model=generator.model, conversation=conversation, repositories=names
             ) as asking:
                 # "Regenerate" in a chat asks the very same: an answer is given again only where that is set.
-                cache, prepare = bool(dialog.engine.settings.cache), self.preparing.prepare
+                cache = bool(dialog.engine.settings.cache) if cache is None else cache
+                prepare = self.preparing.prepare
                 answering = aconverse(dialog, question, generator, cache=cache, prepare=prepare)
                 async with aclosing(answering) as pieces:
                     async for piece in pieces:
@@ -182,13 +189,38 @@ class Service:
                         asking.piece()
                         yield piece
 
-    async def answered(self, dialog: Dialog, question: str) -> Answer:
+    async def answered(self, dialog: Dialog, question: str, *, cache: bool | None = None) -> Answer:
         """The same as `answer`, whole."""
-        async with aclosing(self.answer(dialog, question)) as pieces:
+        async with aclosing(self.answer(dialog, question, cache=cache)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Answer):
                     return piece
         raise AssertionError("a conversation ends with its answer")
+
+    async def replayed(self, caller: Caller, turn: DialogTurn, ref: str | None) -> Replay:
+        """Ask a turn's question again, after the same earlier turns; nothing is stored.
+
+        Args:
+            caller: whose turn it is.
+            turn: any of the caller's.
+            ref: of the repositories at this branch, tag or commit; None is as they are served.
+
+        Raises:
+            NotFound: the turn's conversation is gone.
+            Forbidden: the conversation is about a repository that is not served.
+            TooLarge, TooMany, ServeError, RagError: as asking does.
+        """
+        engine = self.engine_for(caller)
+        conversation = await to_thread(engine.conversation_of, turn)
+        shelves = [self._served(conversation, number, ref) for number in range(len(conversation.sources))]
+        if not shelves:
+            raise BadRequest("the turn's conversation is about no repository that could be asked again")
+        opened = [await self.library.opened(shelf) for shelf in shelves]
+        before = AsBefore(engine, opened, conversation, turn)
+        answer = await self.answered(before, turn.question, cache=False)
+        sources = [shelf.source for shelf in shelves]
+        async with self.limiter.seat():
+            return await to_thread(compared, engine, turn, answer, sources)
 
     @asynccontextmanager
     async def generator(self) -> AsyncIterator[TextGenerator]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
-from rag.records import conversation_record, turn_record
-from rag.serve.answer_models import Cited, TokenUsage, cited, usage_body
-from rag.serve.models import WHOLE, Mark, Strict, shown
-from rag.types import Citation, Conversation, DialogTurn, FreshnessState
+from rag.records import conversation_record, message_record, turn_record
+from rag.serve.answer_models import AnswerBody, Cited, TokenUsage, cited, usage_body
+from rag.serve.models import WHOLE, Mark, Question, Strict, shown
+from rag.types import Citation, Conversation, DialogTurn, Freshness, FreshnessState, Message
 
 
 class SourceBody(BaseModel):
@@ -82,6 +82,89 @@ class TurnCheck(BaseModel):
     checks: list[SourceCheck]
 
 
+class CheckedCitation(BaseModel):
+    """Lines that an answer rests on, and what became of them."""
+
+    cited: Cited
+    now: SourceCheck
+
+
+class TurnAbout(BaseModel):
+    """A turn, and those of its citations that are about what was asked for."""
+
+    turn: TurnBody
+    citations: list[CheckedCitation]
+
+
+class ReplayRequest(Strict):
+    """Of which state of the code: a branch, tag or commit; null is the state that is served."""
+
+    ref: Annotated[str, Field(min_length=1, max_length=200, examples=["main"])] | None = None
+
+
+class ReplayBody(BaseModel):
+    """A turn beside the answer that its question has now, which is stored nowhere.
+
+    `lost` are the citations of the old answer that no citation of the new one overlaps, `gained` those of
+    the new answer that overlap none of the old.
+    """
+
+    turn: TurnBody
+    state: FreshnessState
+    answer: AnswerBody
+    differs: bool
+    lost: list[CheckedCitation]
+    gained: list[Cited]
+
+
+class MessageBody(BaseModel):
+    """A message that another program stored. Bytes are base64, and `encoding` says so."""
+
+    id: str
+    conversation: str
+    order: int | None
+    turn: str | None
+    role: str
+    name: str
+    mime: str
+    encoding: Literal["json", "base64"]
+    content: JsonValue
+    metadata: JsonValue
+    created: datetime
+    marks: list[str]
+
+
+class SaidBody(BaseModel):
+    """Something that was said: a turn, or a message; `kind` tells which of the two is there."""
+
+    kind: Literal["turn", "message"]
+    score: float
+    turn: TurnBody | None = None
+    message: MessageBody | None = None
+
+
+Corrected = Annotated[str, Field(max_length=1_000_000, examples=["It expires after 14 days."])]
+
+
+class CorrectAnswer(Strict):
+    """The answer as it should be."""
+
+    answer: Corrected
+
+
+class CorrectQuestion(Strict):
+    """The question as it should be; its answer, too, where that is given."""
+
+    question: Question
+    answer: Corrected | None = None
+
+
+class Rewind(Strict):
+    """The order of the last turn to keep; -1 keeps none."""
+
+    to: Annotated[int, Field(ge=-1, le=2**53, examples=[0]), WHOLE]
+
+
 class Rename(Strict):
     """Another name, "" for none."""
 
@@ -147,3 +230,37 @@ def turn_body(turn: DialogTurn, urls: dict[Citation, str]) -> TurnBody:
         marks=list(turn.marks),
         version=turn.version,
     )
+
+
+def source_check(citation: Citation, check: Freshness) -> SourceCheck:
+    """What became of a citation."""
+    return SourceCheck(
+        n=citation.n,
+        state=check.state,
+        reason=shown(check.reason),
+        path=shown(check.path),
+        start=check.start,
+        end=check.end,
+    )
+
+
+def message_body(message: Message) -> MessageBody:
+    """A message."""
+    record = _as_sent(message_record(message))
+    names = ("id", "order", "turn", "role", "name", "mime", "encoding", "content", "metadata", "created")
+    return MessageBody(
+        **{name: record[name] for name in names},
+        conversation=record["conversation"] or "",
+        marks=record["marks"],
+    )
+
+
+def _as_sent(value: Any) -> Any:
+    """JSON whose texts can all be sent."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, list):
+        return [_as_sent(one) for one in value]
+    if isinstance(value, dict):
+        return {shown(key): _as_sent(one) for key, one in value.items()}
+    return value

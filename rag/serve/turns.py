@@ -10,17 +10,24 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 
 from rag.errors import NotFound
+from rag.memory.search import Kind
 from rag.serve import turn_models
 from rag.serve.caller import CallerOf
 from rag.serve.keys import Caller
 from rag.serve.native import urls_of
 from rag.serve.service import Service
-from rag.service.kept import delete_conversation, delete_turn
-from rag.service.recall import recall
+from rag.serve.turn_models import message_body
+from rag.service import kept
+from rag.service.edit import correct_turn
+from rag.service.recall import recall, recall_said
 from rag.types import Conversation, DialogTurn
 
 ConversationId = Annotated[str, Path(description="A conversation's id or name.", max_length=200)]
 TurnId = Annotated[str, Path(description="A turn's id.", max_length=200)]
+
+Words = Annotated[
+    str, Query(min_length=1, max_length=1000, description="Words to look for.", examples=["token"])
+]
 
 T = TypeVar("T")
 
@@ -33,9 +40,10 @@ def install(app: FastAPI, service: Service) -> None:
     app.include_router(_conversations(service))
     app.include_router(_changes(service))
     app.include_router(_turns(service))
+    app.include_router(_said(service))
 
 
-class _Desk:
+class Desk:
     """One caller's conversations, with what the routes need of them."""
 
     def __init__(self, service: Service, caller: Caller) -> None:
@@ -53,9 +61,11 @@ class _Desk:
         return await to_thread(method, *arguments, namespace=self.namespace, **options)
 
     async def body(self, conversation: Conversation) -> turn_models.ConversationBody:
+        """A conversation as it is sent."""
         return (await self.bodies([conversation]))[0]
 
     async def bodies(self, conversations: Sequence[Conversation]) -> list[turn_models.ConversationBody]:
+        """Several, in their order."""
         titles = await to_thread(lambda: [self._title(one) for one in conversations])
         return [
             turn_models.ConversationBody(**turn_models.conversation_body(one, title, self._names))
@@ -73,6 +83,7 @@ class _Desk:
         return " ".join(first[0].question.split())[:_TITLE_CHARS] if first else ""
 
     def turn(self, turn: DialogTurn, base: str) -> turn_models.TurnBody:
+        """A turn as it is sent; `base` is the server's address."""
         return turn_models.turn_body(turn, urls_of(self.service, None, turn.citations, base))
 
 
@@ -87,7 +98,7 @@ def _conversations(service: Service) -> APIRouter:
         offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
     ) -> list[turn_models.ConversationBody]:
         """The conversations, the one last written to first; only those about a repository if one is named."""
-        desk = _Desk(service, caller)
+        desk = Desk(service, caller)
         found = await desk.call(desk.store.conversations)
         if repository is not None:
             source = service.library.shelf(repository).source
@@ -99,7 +110,7 @@ def _conversations(service: Service) -> APIRouter:
         request: Request, caller: CallerOf, conversation: ConversationId
     ) -> turn_models.ConversationDetail:
         """One conversation with its turns."""
-        desk = _Desk(service, caller)
+        desk = Desk(service, caller)
         one = await desk.conversation(conversation)
         turns = await desk.call(desk.store.turns, one.id)
         base = str(request.base_url)
@@ -110,7 +121,7 @@ def _conversations(service: Service) -> APIRouter:
     @router.get("/{conversation}/export", response_class=Response)
     async def export(caller: CallerOf, conversation: ConversationId) -> Response:
         """The conversation as JSON lines, as `rag turns export` writes and `rag turns import` reads them."""
-        desk = _Desk(service, caller)
+        desk = Desk(service, caller)
         one = await desk.conversation(conversation)
         lines = await desk.call(desk.store.dump, conversations=[one.id])
         text = await to_thread(lambda: "".join(f"{json.dumps(line)}\n" for line in lines))
@@ -131,7 +142,7 @@ def _changes(service: Service) -> APIRouter:
         caller: CallerOf, conversation: ConversationId, wanted: turn_models.Rename
     ) -> turn_models.ConversationBody:
         """Give a conversation another name."""
-        desk = _Desk(service, caller)
+        desk = Desk(service, caller)
         one = await desk.conversation(conversation)
         return await desk.body(await desk.call(desk.store.rename, one.id, wanted.name))
 
@@ -141,16 +152,25 @@ def _changes(service: Service) -> APIRouter:
     ) -> turn_models.ConversationBody:
         """A conversation that goes on from a turn of this one."""
         wanted = wanted or turn_models.Fork()
-        desk = _Desk(service, caller)
+        desk = Desk(service, caller)
         one = await desk.conversation(conversation)
         return await desk.body(await desk.call(desk.store.fork, one.id, at=wanted.at, name=wanted.name))
+
+    @router.post("/{conversation}/rewind")
+    async def rewind(
+        caller: CallerOf, conversation: ConversationId, wanted: turn_models.Rewind
+    ) -> turn_models.Deleted:
+        """Take back the turns after one, and all that was kept for them. A fork keeps what it inherited."""
+        desk = Desk(service, caller)
+        one = await desk.conversation(conversation)
+        return turn_models.Deleted(turns=await to_thread(kept.rewind, desk.store, one, to=wanted.to))
 
     @router.delete("/{conversation}")
     async def delete(caller: CallerOf, conversation: ConversationId) -> turn_models.Deleted:
         """Delete a conversation with its turns, and all that was kept for them."""
-        desk = _Desk(service, caller)
+        desk = Desk(service, caller)
         one = await desk.conversation(conversation)
-        return turn_models.Deleted(turns=await to_thread(delete_conversation, desk.store, one))
+        return turn_models.Deleted(turns=await to_thread(kept.delete_conversation, desk.store, one))
 
     return router
 
@@ -162,25 +182,41 @@ def _turns(service: Service) -> APIRouter:
     async def search(
         request: Request,
         caller: CallerOf,
-        q: Annotated[str, Query(min_length=1, max_length=1000, description="Words to look for.")],
+        q: Words,
         limit: Annotated[int, Query(ge=1, le=_MOST)] = 20,
     ) -> list[turn_models.TurnBody]:
         """Turns that hold words of the query, best first."""
-        desk = _Desk(service, caller)
-        found = await to_thread(recall, desk.engine, q, k=limit)
+        desk = Desk(service, caller)
+        async with service.limiter.seat():
+            found = await to_thread(recall, desk.engine, q, k=limit)
         return [desk.turn(turn, str(request.base_url)) for turn in found]
 
     @router.get("/{turn}")
     async def turn(request: Request, caller: CallerOf, turn: TurnId) -> turn_models.TurnBody:
         """One turn."""
-        desk = _Desk(service, caller)
+        desk = Desk(service, caller)
         return desk.turn(await desk.call(desk.store.turn, turn), str(request.base_url))
+
+    @router.patch("/{turn}")
+    async def correct(
+        request: Request,
+        caller: CallerOf,
+        turn: TurnId,
+        wanted: turn_models.CorrectAnswer | turn_models.CorrectQuestion,
+    ) -> turn_models.TurnBody:
+        """Correct a turn's question or answer. The version before is kept; marks and citations stay."""
+        question = wanted.question if isinstance(wanted, turn_models.CorrectQuestion) else None
+        service.limiter.check_question(question or "")
+        desk = Desk(service, caller)
+        found = await desk.call(desk.store.turn, turn)
+        edited = await to_thread(correct_turn, desk.store, found, question=question, answer=wanted.answer)
+        return desk.turn(edited, str(request.base_url))
 
     @router.delete("/{turn}")
     async def delete(caller: CallerOf, turn: TurnId) -> turn_models.Deleted:
         """Delete one turn, and all that was kept for it. Orders of the others stay."""
-        desk = _Desk(service, caller)
-        if not await to_thread(delete_turn, desk.store, await desk.call(desk.store.turn, turn)):
+        desk = Desk(service, caller)
+        if not await to_thread(kept.delete_turn, desk.store, await desk.call(desk.store.turn, turn)):
             raise NotFound("there is no such turn")
         return turn_models.Deleted(turns=1)
 
@@ -189,7 +225,7 @@ def _turns(service: Service) -> APIRouter:
         request: Request, caller: CallerOf, turn: TurnId, wanted: turn_models.Marking
     ) -> turn_models.TurnBody:
         """Give a turn marks, and take some."""
-        desk = _Desk(service, caller)
+        desk = Desk(service, caller)
         found = await desk.call(desk.store.turn, turn)
         where = (await to_thread(desk.engine.conversation_of, found)).id
         for given in wanted.add:
@@ -197,5 +233,33 @@ def _turns(service: Service) -> APIRouter:
         for taken in wanted.remove:
             await desk.call(desk.store.update_marks, where, None, old=taken, ids=[turn])
         return desk.turn(await desk.call(desk.store.turn, turn), str(request.base_url))
+
+    return router
+
+
+def _said(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["turns"])
+
+    @router.get("/recall")
+    async def said(
+        request: Request,
+        caller: CallerOf,
+        q: Words,
+        conversation: Annotated[str | None, Query(max_length=200, description="Only this one.")] = None,
+        kind: Annotated[Kind | None, Query(description="Only turns, or only messages.")] = None,
+        limit: Annotated[int, Query(ge=1, le=_MOST)] = 20,
+    ) -> list[turn_models.SaidBody]:
+        """Turns, and messages that other programs stored, that hold words of the query, best first."""
+        desk, base = Desk(service, caller), str(request.base_url)
+        async with service.limiter.seat():
+            found = await to_thread(
+                recall_said, desk.engine, q, conversation=conversation, kind=kind, k=limit
+            )
+        return [
+            turn_models.SaidBody(kind="turn", score=one.score, turn=desk.turn(item, base))
+            if isinstance(item, DialogTurn)
+            else turn_models.SaidBody(kind="message", score=one.score, message=message_body(item))
+            for one, item in found
+        ]
 
     return router

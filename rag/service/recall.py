@@ -12,11 +12,11 @@ from rag.memory.freshness import State
 from rag.memory.messages import SUMMARIES
 from rag.memory.preferences import LANGUAGE, Preferences
 from rag.memory.recall import recall_turns, that_fit
-from rag.memory.search import search_text
+from rag.memory.search import Kind, Recalled, search_text
 from rag.ports import BagEmbedder
 from rag.prompt.known import Known, KnownFact
 from rag.service.engine import Engine, Repository
-from rag.types import Conversation, DialogTurn
+from rag.types import Conversation, DialogTurn, Message
 
 USER = ""
 """The user of a namespace whose preferences answers keep to."""
@@ -34,10 +34,23 @@ _NEAR_BEST = 0.6
 def recall(engine: Engine, query: str, *, conversation: str | None = None, k: int = 10) -> list[DialogTurn]:
     """The k turns that hold the words of a query best, best first; messages are left out.
 
+    Raises:
+        NotFound: there is no such conversation.
+    """
+    found = recall_said(engine, query, conversation=conversation, kind="turn", k=k)
+    return [said for _, said in found if isinstance(said, DialogTurn)]
+
+
+def recall_said(
+    engine: Engine, query: str, *, conversation: str | None = None, kind: Kind | None = None, k: int = 10
+) -> list[tuple[Recalled, DialogTurn | Message]]:
+    """The k turns and messages that hold the words of a query best, best first.
+
     Args:
         engine: whose turn store, and whose namespace.
         query: any text.
         conversation: only this one, by id or name; None is all.
+        kind: only turns, or only messages; None is both.
         k: at least 1.
 
     Raises:
@@ -45,12 +58,20 @@ def recall(engine: Engine, query: str, *, conversation: str | None = None, k: in
     """
     namespace = engine.settings.namespace
     within = engine.find_conversation(conversation).id if conversation else None
-    found = search_text(engine.turns, query, namespace=namespace, conversation=within, kind="turn", k=k)
-    turns = []
+    found = search_text(engine.turns, query, namespace=namespace, conversation=within, kind=kind, k=k)
+    messages: dict[str, dict[str, Message]] = {}
+    said: list[tuple[Recalled, DialogTurn | Message]] = []
     for one in found:
         with suppress(NotFound):  # deleted in the meantime
-            turns.append(engine.turns.turn(one.id, namespace=namespace))
-    return turns
+            if one.kind == "turn":
+                said.append((one, engine.turns.turn(one.id, namespace=namespace)))
+                continue
+            if one.conversation not in messages:
+                kept = engine.turns.messages(one.conversation, namespace=namespace)
+                messages[one.conversation] = {message.id: message for message in kept}
+            if message := messages[one.conversation].get(one.id):
+                said.append((one, message))
+    return said
 
 
 def recall_older(

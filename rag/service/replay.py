@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rag.errors import NotFound
 from rag.service.dialog import REMEMBERED_TURNS, Dialog
 from rag.service.engine import Engine, Repository
 from rag.service.freshness import checked
 from rag.service.loop import converse
-from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Prompt
+from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Prompt, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +33,37 @@ def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Rep
         NotFound: the turn's conversation is gone.
         RagError: as asking does.
     """
-    if turn.conversation_id is None:
-        raise NotFound(f"the turn {turn.id} belongs to no conversation")
     conversation = engine.conversation_of(turn)
     sources = [replace(source, ref=as_of) if as_of else source for source in conversation.sources]
-    repositories = [engine.repository(source) for source in sources]
-    dialog = _AsBefore(engine, repositories, conversation, turn.order or 0)
+    dialog = AsBefore(engine, [engine.repository(source) for source in sources], conversation, turn)
     *_, answer = converse(dialog, turn.question, engine.generator())
     if not isinstance(answer, Answer):
         raise TypeError("a conversation ends with its answer")
-    (old,) = checked(engine, [turn], conversation.sources, as_of=as_of)
+    return compared(engine, turn, answer, conversation.sources, as_of=as_of)
+
+
+def compared(
+    engine: Engine, turn: DialogTurn, answer: Answer, sources: Sequence[Source], *, as_of: str | None = None
+) -> Replay:
+    """A turn beside the answer that its question has now, from these sources, or from them `as_of`."""
+    (old,) = checked(engine, [turn], sources, as_of=as_of)
     lost = tuple(pair for pair in old.checked if not any(_same(*pair, new) for new in answer.citations))
     gained = tuple(new for new in answer.citations if not any(_same(*pair, new) for pair in old.checked))
-    return Replay(old, answer, lost, gained)
+    return Replay(old, replace(answer, turn_id="", turn_order=None), lost, gained)
 
 
-class _AsBefore(Dialog):
-    """A conversation as it was before a turn; its answers are not stored."""
+class AsBefore(Dialog):
+    """A conversation as it was before one of its turns; its answers are not stored."""
 
     def __init__(
-        self, engine: Engine, repositories: list[Repository], conversation: Conversation, before: int
+        self,
+        engine: Engine,
+        repositories: Sequence[Repository],
+        conversation: Conversation,
+        turn: DialogTurn,
     ) -> None:
         super().__init__(engine, repositories, conversation)
-        self._of, self._before = conversation, before
+        self._of, self._before = conversation, turn.order or 0
 
     def turns(self) -> list[DialogTurn]:
         """The turns before, oldest first."""

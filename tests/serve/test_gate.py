@@ -98,6 +98,19 @@ def test_a_key_never_sees_anothers_turns(keyed):
         assert keyed.get(path, headers=bob).status == 404
     assert keyed.request("DELETE", f"/api/turns/{turn}", headers=bob).status == 404
     assert keyed.request("DELETE", f"/api/conversations/{conversation}", headers=bob).status == 404
+    for method, path, body in (
+        ("PATCH", f"/api/turns/{turn}", {"answer": "Bob was here."}),
+        ("POST", f"/api/turns/{turn}/replay", None),
+        ("POST", f"/api/conversations/{conversation}/rewind", {"to": -1}),
+        ("GET", f"/api/recall?q=code&conversation={conversation}", None),
+    ):
+        assert keyed.request(method, path, body, headers=bob).status == 404
+    about = f"/api/repositories/sample/turns?path={told['citations'][0]['path']}"
+    for path in ("/api/recall?q=short+code", about):
+        assert turn in keyed.get(path, headers=ann).body.decode()
+        assert keyed.get(path, headers=bob).json == []
+    kept = keyed.get(f"/api/conversations/{conversation}", headers=ann).json["all_turns"]
+    assert [(one["answer"], one["version"]) for one in kept] == [(told["answer"], 1)]
     other = keyed.post("/api/ask", {**QUESTION, "conversation": "mine"}, headers=bob).json
     assert other["conversation"] != conversation
     assert keyed.get("/api/conversations/mine", headers=ann).json["turns"] == 1

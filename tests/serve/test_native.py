@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
+from conftest import git
 
 from rag.backends.memory_turns import MemoryTurnStore
 from rag.service.recall import recall
+from rag.types import Message, Source
 
 QUESTION = "Where is a short code made?"
 
 
-def ask(served, question=QUESTION, **more):
-    reply = served.post("/api/ask", {"question": question, "repositories": ["sample"], **more})
+def ask(served, question=QUESTION, *, repositories=("sample",), **more):
+    reply = served.post("/api/ask", {"question": question, "repositories": list(repositories), **more})
     assert reply.status == 200, reply.body
     return reply
 
@@ -152,6 +154,114 @@ def test_turns_are_searched_marked_and_forked(in_memory):
     assert fork.json["turns"] == 1
     renamed = in_memory.request("PATCH", f"/api/conversations/{fork.json['id']}", {"name": "third"})
     assert renamed.json["name"] == "third"
+
+
+def test_a_turn_is_put_right_and_the_version_before_is_kept(in_memory):
+    turn = ask(in_memory).json["turn"]
+    edited = in_memory.request("PATCH", f"/api/turns/{turn}", {"answer": "It is made by a zebra."}).json
+    assert (edited["answer"], edited["question"], edited["version"]) == (
+        "It is made by a zebra.",
+        QUESTION,
+        2,
+    )
+    again = in_memory.request("PATCH", f"/api/turns/{turn}", {"question": "Who makes it?", "answer": ""}).json
+    assert (again["question"], again["answer"], again["version"]) == ("Who makes it?", "", 3)
+    versions = in_memory.service.engine.turns.versions(turn)
+    assert [one.question for one in versions] == [QUESTION, QUESTION, "Who makes it?"]
+    for body, status in (({}, 422), ({"answer": None}, 422), ({"question": "x" * 16_001}, 413)):
+        assert in_memory.request("PATCH", f"/api/turns/{turn}", body).status == status
+    assert in_memory.request("PATCH", "/api/turns/nobody's", {"answer": "x"}).status == 404
+
+
+def test_a_conversation_is_taken_back_to_a_turn(in_memory):
+    first = ask(in_memory).json
+    where = f"/api/conversations/{first['conversation']}"
+    second = ask(in_memory, "Why?", conversation=first["conversation"]).json
+    fork = in_memory.post(f"{where}/fork", {}).json["id"]
+    assert in_memory.post(f"{where}/rewind", {"to": 0}).json == {"turns": 1}
+    kept = in_memory.get(where).json["all_turns"]
+    assert [turn["id"] for turn in kept] == [first["turn"]]
+    inherited = in_memory.get(f"/api/conversations/{fork}").json["all_turns"]
+    assert [turn["id"] for turn in inherited] == [first["turn"], second["turn"]]
+    assert in_memory.post(f"{where}/rewind", {"to": -1}).json == {"turns": 1}
+    assert in_memory.post(f"{where}/rewind", {"to": -2}).status == 422
+
+
+def test_messages_of_other_programs_are_recalled_beside_turns(in_memory):
+    turn = ask(in_memory, "Which zebra checks a link?").json
+    blocks = [{"type": "text", "text": "A zebra said \ud800"}, {"type": "image", "data": "AAAA"}]
+    said = [Message(blocks, role="assistant", mime="application/json"), Message(b"zebra", mime="text/plain")]
+    store = in_memory.service.engine.turns
+    store.add_messages(said, conversation=turn["conversation"])
+    found = in_memory.get("/api/recall?q=zebra").json
+    assert found == sorted(found, key=lambda one: -one["score"])
+    assert {one["kind"] for one in found} == {"turn", "message"}
+    (one,) = [each["turn"] for each in found if each["turn"]]
+    assert one["id"] == turn["turn"]
+    messages = {each["message"]["id"]: each["message"] for each in found if each["message"]}
+    assert messages[said[0].id]["content"][0] == {"type": "text", "text": "A zebra said ?"}
+    assert (messages[said[1].id]["content"], messages[said[1].id]["encoding"]) == ("emVicmE=", "base64")
+    assert [each["kind"] for each in in_memory.get("/api/recall?q=zebra&kind=turn").json] == ["turn"]
+    elsewhere = ask(in_memory).json["conversation"]
+    assert in_memory.get(f"/api/recall?q=zebra&conversation={elsewhere}").json == []
+    assert in_memory.get("/api/recall?q=zebra&conversation=nowhere").status == 404
+
+
+def test_turns_are_found_by_the_lines_they_talk_about_wherever_those_went(serve):
+    running = serve(engine={"memory": "memory:"}, refresh_s=0.05).ready()
+    told = ask(running).json
+    cited = told["citations"][0]
+    where = f"/api/repositories/sample/turns?path={cited['path']}"
+    (found,) = running.get(where).json
+    assert found["turn"]["id"] == told["turn"]
+    assert found["citations"][0]["now"]["state"] == "fresh"
+    file = running.home / "sample" / cited["path"]
+    file.write_text("# moved down\n\n" + file.read_text())
+    lines = [(cited["start"] + 2, "moved"), (10_000, None)]
+    for line, state in lines:
+        about = running.get(f"{where}&line={line}").json
+        assert [pair["now"]["state"] for one in about for pair in one["citations"]][:1] == (
+            [state] if state else []
+        )
+    assert running.get("/api/repositories/sample/turns?path=no/such.py").json == []
+    assert running.get("/api/repositories/other/turns?path=a.py").status == 404
+
+
+def test_an_old_question_is_asked_again_and_nothing_is_stored(serve):
+    running = serve(engine={"memory": "memory:", "cache": True}, refresh_s=0.05).ready()
+    told = ask(running).json
+    again = running.post(f"/api/turns/{told['turn']}/replay").json
+    assert (again["differs"], again["lost"], again["gained"], again["state"]) == (False, [], [], "fresh")
+    assert (again["answer"]["turn"], again["answer"]["notes"]) == ("", [])
+    for file in {source["path"] for source in told["sources"]}:
+        (running.home / "sample" / file).unlink()
+
+    def differing():
+        reply = running.post(f"/api/turns/{told['turn']}/replay").json
+        return reply if reply["differs"] else None
+
+    gone = running.wait_until(differing)
+    assert gone["state"] == "gone"
+    assert {pair["now"]["state"] for pair in gone["lost"]} == {"gone"}
+    kept = running.get(f"/api/conversations/{told['conversation']}").json
+    assert [turn["id"] for turn in kept["all_turns"]] == [told["turn"]]
+    assert len(running.get("/api/conversations").json) == 1
+
+
+def test_an_old_question_is_asked_again_at_a_ref(serve, sample_repo):
+    running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
+    told = ask(running, repositories=["links"]).json
+    git(sample_repo, "tag", "v1")
+    for file in {source["path"] for source in told["sources"]}:
+        (sample_repo / file).unlink()
+
+    def answered():
+        reply = running.post(f"/api/turns/{told['turn']}/replay", {"ref": "v1"})
+        return reply if reply.status != 503 else None
+
+    again = running.wait_until(answered).json
+    assert (again["differs"], again["state"]) == (False, "fresh")
+    assert running.post(f"/api/turns/{told['turn']}/replay", {"ref": "no-such"}).status in (404, 424)
 
 
 def test_an_answer_is_given_again_where_the_server_is_told_to(served, serve):

@@ -83,8 +83,10 @@ def _terms_of(word: str) -> tuple[str, ...]:
 def terms(text: str) -> list[str]:
     """Return the terms of `text` in order, with repetitions. Empty for text without words."""
     found: list[str] = []
+    known = _known.get  # most words are: a call for each of them would take as long again
     for word in _WORD.findall(text):
-        found += _terms_of(word)
+        terms = known(word)
+        found += _terms_of(word) if terms is None else terms
     return found
 
 

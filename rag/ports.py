@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,6 @@ class Embedder(Protocol):
         ...
 
 
-@runtime_checkable
 class BagEmbedder(Embedder, Protocol):
     """An embedder over counted terms: the text need not be analyzed twice."""
 
@@ -54,6 +53,14 @@ class BagEmbedder(Embedder, Protocol):
             role: which side of the search the texts are on.
         """
         ...
+
+
+def takes_bags(embedder: Embedder) -> TypeGuard[BagEmbedder]:
+    """Whether an embedder embeds counted terms.
+
+    Asked several times a search: `isinstance` takes 30 µs for a protocol, this nothing.
+    """
+    return hasattr(embedder, "embed_bags")
 
 
 class Lists(NamedTuple):

@@ -56,10 +56,7 @@ class Resolved(NamedTuple):
 def resolve(text: str, sources: Sequence[NumberedSource]) -> Resolved:
     """Resolve the references of a whole answer. Without sources every number is invented."""
     filtered = CitationFilter(sources)
-    clean = filtered.feed(text) + filtered.close()
-    used = filtered.used | {source.n for source in sources if _mentions(clean, source)}
-    shown = tuple(_citation(source, used=source.n in used) for source in sources)
-    return Resolved(clean, tuple(c for c in shown if c.used), shown, filtered.invented)
+    return filtered.resolved(filtered.feed(text) + filtered.close())
 
 
 class CitationFilter:
@@ -70,6 +67,7 @@ class CitationFilter:
     """
 
     def __init__(self, sources: Sequence[NumberedSource]) -> None:
+        self._sources = tuple(sources)
         self._known = frozenset(source.n for source in sources)
         self._line = ""
         self._passed_on = 0
@@ -92,6 +90,12 @@ class CitationFilter:
     def close(self) -> str:
         """The text is complete: return what was held back."""
         return self._finish_line() if self._line else ""
+
+    def resolved(self, text: str) -> Resolved:
+        """The whole text that was passed on, after `close`, with its references resolved."""
+        used = self.used | {source.n for source in self._sources if _mentions(text, source)}
+        shown = tuple(_citation(source, used=source.n in used) for source in self._sources)
+        return Resolved(text, tuple(c for c in shown if c.used), shown, self.invented)
 
     def _finish_line(self) -> str:
         line = self._line

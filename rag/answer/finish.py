@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from rag.answer.citations import resolve
+from rag.answer.citations import Resolved
 from rag.answer.cost import cost
 from rag.ports import TokenCounter
 from rag.types import Answer, Prepared, Usage
@@ -14,6 +14,7 @@ from rag.types import Answer, Prepared, Usage
 def finish(
     prepared: Prepared,
     text: str,
+    resolved: Resolved,
     *,
     model: str,
     usage: Usage | None,
@@ -21,11 +22,12 @@ def finish(
     home: Path | None = None,
     complete: bool = True,
 ) -> Answer:
-    """Resolve the references of an answer and fill in what is known about it.
+    """Fill in what is known about an answer whose references are resolved.
 
     Args:
         prepared: what was asked and shown.
-        text: the answer as it came, references and all.
+        text: the answer as it came.
+        resolved: the same with its references resolved.
         model: what wrote it.
         usage: tokens as the service counted them; None has them estimated by `counter`.
         counter: counts the answer when the service did not.
@@ -39,7 +41,6 @@ def finish(
     Raises:
         SettingsError: the user's price list cannot be read.
     """
-    resolved = resolve(text, prepared.prompt.sources)
     if usage is None:
         usage = Usage(prompt_tokens=prepared.prompt.tokens, answer_tokens=counter.count(text))
     if usage.cost_usd is None:

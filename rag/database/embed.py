@@ -12,7 +12,7 @@ from rag.analysis import TermBags
 from rag.database.digest import Digest, head_text
 from rag.database.store import Store
 from rag.errors import DimensionMismatch
-from rag.ports import BagEmbedder, Embedder, Vectors
+from rag.ports import Embedder, Vectors, takes_bags
 from rag.types import Chunk
 
 _BAG_BATCH = 4096
@@ -38,7 +38,7 @@ def embed_digests(
         DimensionMismatch: the embedder's vectors are not as wide as the store's.
     """
     total = len(bags)
-    if isinstance(embedder, BagEmbedder):
+    if takes_bags(embedder):
         idf = corpus_idf(bags, store)
         parts = []
         for first in range(0, total, _BAG_BATCH):

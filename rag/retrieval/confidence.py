@@ -18,7 +18,7 @@ from functools import cache
 from typing import NamedTuple
 
 from rag.analysis import is_stop_word, terms
-from rag.ports import BagEmbedder
+from rag.ports import takes_bags
 from rag.resources import shipped
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.lexical import K1, Rarity, bm25
@@ -152,7 +152,7 @@ def _lexical(searchers: Sequence[Searcher], found: Found) -> float:
 def _near(searcher: Searcher, found: Found) -> float:
     """The best chunk's cosine with the question's own words; a usual one where its scale is not known."""
     own, index = found.sought.question, searcher.index
-    if not isinstance(searcher.embedder, BagEmbedder) or not len(index):
+    if not takes_bags(searcher.embedder) or not len(index):
         return USUAL_NEAR
     query = embed_question(searcher.embedder, index, own.text, own.terms)
     best = nearest(searcher.vectors, index, query, 1)
@@ -225,7 +225,7 @@ def _names(text: str) -> set[int]:
 
 def _foreign(searchers: Sequence[Searcher], text: str) -> bool:
     """Whether most words of a question are not English, and the embedder may understand it all the same."""
-    if any(isinstance(searcher.embedder, BagEmbedder) for searcher in searchers):
+    if any(takes_bags(searcher.embedder) for searcher in searchers):
         return False
     said = _WORD.findall(text)
     if len(said) <= 2 or any(is_stop_word(word) for word in said):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags
-from rag.ports import BagEmbedder, ChunkIndex, Embedder, VectorIndex, Vectors
+from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
 from rag.retrieval.lexical import Rarity
 
 
@@ -17,7 +17,7 @@ def embed_question(embedder: Embedder, index: ChunkIndex, text: str, terms: Mapp
 
     An embedder of counted terms gets the terms, with the corpus's statistics; any other gets the text.
     """
-    if not isinstance(embedder, BagEmbedder):
+    if not takes_bags(embedder):
         return np.asarray(embedder.embed([text], role="query")[0])
     count = len(terms)
     bag = TermBags(

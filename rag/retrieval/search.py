@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rag.ports import BagEmbedder, ChunkIndex, Embedder, VectorIndex, Vectors
+from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
@@ -140,7 +140,7 @@ def _gather(searcher: Searcher, sought: Sought, rarity: Rarity) -> _Gathered:
     own = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
     alike = synonyms(index, own, rarity)
     query = _query_vector(searcher, sought)
-    if isinstance(searcher.embedder, BagEmbedder) and not lexical:
+    if takes_bags(searcher.embedder) and not lexical:
         # Not one word of the question stands anywhere: what such an embedder finds near is chance.
         query = np.zeros_like(query)
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
@@ -163,7 +163,7 @@ def _gather(searcher: Searcher, sought: Sought, rarity: Rarity) -> _Gathered:
 
 def _nearness(gathered: Sequence[_Gathered], sought: Sought) -> float | None:
     """The best cosine of all; None where the vector was not that of the question alone, or of its words."""
-    alone = all(isinstance(g.searcher.embedder, BagEmbedder) and g.query.any() for g in gathered)
+    alone = all(takes_bags(g.searcher.embedder) and g.query.any() for g in gathered)
     if sought.carried or not alone or not gathered:
         return None
     return max(float(g.dense.max(initial=0.0)) for g in gathered)

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
-from rag.answer.citations import CitationFilter
+from rag.answer.citations import CitationFilter, resolve
 from rag.answer.finish import finish
 from rag.answer.not_found import not_found
 from rag.errors import ProviderError
 from rag.ports import AsyncGenerator, CompletingGenerator, TextGenerator
-from rag.service.answers import look_up
+from rag.service.answers import is_wanted, look_up
 from rag.service.dialog import Dialog
 from rag.types import Answer, Prepared
 
@@ -92,7 +92,9 @@ async def aconverse(
             standalone = _first_line(await generator.acomplete(prompt))
         except ProviderError as error:
             dialog.not_condensed(error)
-    lookup = await to_thread(look_up, dialog, question, standalone, generator, wanted=cache)
+    lookup = None
+    if is_wanted(dialog.engine.settings) if cache is None else cache:
+        lookup = await to_thread(look_up, dialog, question, standalone, generator, wanted=True)
     given = await to_thread(lookup.unchanged) if lookup else None
     prepared = given.prepared if given else await (prepare or _in_this_process)(dialog, question, standalone)
     if lookup and not given:
@@ -180,16 +182,21 @@ class _Writing:
         self._dialog, self._generator = dialog, generator
         self._filter = CitationFilter(prepared.prompt.sources)
         self._raw: list[str] = []
+        self._shown: list[str] = []
         self._began = time.perf_counter()
 
     def take(self, piece: str) -> str:
         """A piece came: what of it can be shown already."""
         self._raw.append(piece)
-        return self._filter.feed(piece)
+        return self._show(self._filter.feed(piece))
 
     def rest(self) -> str:
         """What was held back in the end."""
-        return self._filter.close()
+        return self._show(self._filter.close())
+
+    def _show(self, text: str) -> str:
+        self._shown.append(text)
+        return text
 
     def remember(self) -> Answer:
         """Store the whole answer as a turn."""
@@ -202,9 +209,12 @@ class _Writing:
 
     def _finished(self, *, complete: bool) -> Answer:
         engine = self._dialog.engine
+        text = "".join(self._raw)
+        sources = self.prepared.prompt.sources
         answer = finish(
             self.prepared,
-            "".join(self._raw),
+            text,
+            self._filter.resolved("".join(self._shown)) if complete else resolve(text, sources),
             model=self._generator.model,
             usage=self._generator.usage,
             counter=engine.counter,

@@ -13,7 +13,7 @@ from rag.memory.messages import SUMMARIES
 from rag.memory.preferences import LANGUAGE, Preferences
 from rag.memory.recall import recall_turns, that_fit
 from rag.memory.search import Kind, Recalled, search_text
-from rag.ports import BagEmbedder
+from rag.ports import takes_bags
 from rag.prompt.known import Known, KnownFact
 from rag.service.engine import Engine, Repository
 from rag.types import Conversation, DialogTurn, Message
@@ -95,7 +95,7 @@ def recall_older(
     before = shown[0].order if shown else None
     if conversation is None or not turns or before == 0:
         return []
-    embedder = engine.embedder if isinstance(engine.embedder, BagEmbedder) else None
+    embedder = engine.embedder if takes_bags(engine.embedder) else None
     namespace = engine.settings.namespace
     found = recall_turns(
         engine.turns,

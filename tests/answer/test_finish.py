@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rag.answer.citations import resolve
 from rag.answer.cost import cost, load_prices
 from rag.answer.finish import finish
 from rag.backends.tiktoken_counter import TiktokenCounter
@@ -20,9 +21,9 @@ def prepared(*hits: Hit) -> Prepared:
 
 
 def test_an_answer_says_all_that_is_known_about_it() -> None:
-    answer = finish(
-        prepared(HIT, HIT), "It does [2][7].", model="gpt-4o", usage=None, counter=TiktokenCounter()
-    )
+    question, text = prepared(HIT, HIT), "It does [2][7]."
+    resolved = resolve(text, question.prompt.sources)
+    answer = finish(question, text, resolved, model="gpt-4o", usage=None, counter=TiktokenCounter())
     assert (answer.text, answer.invented) == ("It does [2].", 1)
     assert [c.n for c in answer.citations] == [2]
     assert [(c.n, c.used) for c in answer.sources] == [(1, False), (2, True)]
@@ -39,7 +40,10 @@ def test_an_answer_says_all_that_is_known_about_it() -> None:
 
 def test_what_the_service_counted_is_kept() -> None:
     usage = Usage(10, 20, estimated=False, cost_usd=0.5)
-    answer = finish(prepared(), "No.", model="m", usage=usage, counter=TiktokenCounter(), complete=False)
+    resolved = resolve("No.", ())
+    answer = finish(
+        prepared(), "No.", resolved, model="m", usage=usage, counter=TiktokenCounter(), complete=False
+    )
     assert answer.usage == usage
     assert (answer.found, answer.complete, answer.notes) == (False, False, ())
 

@@ -20,6 +20,8 @@ def merge(hits: Sequence[Hit]) -> list[Hit]:
         current = hit
         place = len(merged)
         for position in range(len(merged) - 1, -1, -1):
+            if merged[position].path != current.path:
+                continue
             if (joined := _joined(merged[position], current)) is not None:
                 current, place = joined, position
                 del merged[position]

@@ -215,7 +215,8 @@ def _wikis(service: Service, cache: WikiCache) -> APIRouter:
     async def export(asked: shapes.ExportRequest) -> Response:
         """Pages as one file."""
         await name_of(library, asked.repo_url)
-        text, media_type, name = await to_thread(exported, asked)
+        async with service.limiter.seat():
+            text, media_type, name = await to_thread(exported, asked)
         headers = {"Content-Disposition": f"attachment; filename={name}"}
         return Response(text.encode("utf-8", "replace"), media_type=media_type, headers=headers)
 
@@ -233,7 +234,8 @@ def _files(service: Service) -> APIRouter:
         shelf = await shelf_of(service.library, path)
         await _within(_WAIT_FOR_FILES_S, ready(service.library, shelf), shelf)
         assert shelf.repository is not None
-        return await to_thread(_tree, shelf.repository)
+        async with service.limiter.seat():
+            return await to_thread(_tree, shelf.repository)
 
     return router
 

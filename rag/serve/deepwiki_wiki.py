@@ -95,12 +95,13 @@ class Wikis:
             # Two pages may have the same title: the files tell which is meant.
             structure, page = max(named, key=lambda pair: len(set(files) & set(pair[1].file_paths)))
         else:
-            page = await to_thread(_asked_page, structure, wiki.repository, title, files)
+            async with self._service.limiter.seat():
+                page = await to_thread(_asked_page, structure, wiki.repository, title, files)
             structure = replace(structure, pages=(*structure.pages, page))
         prose = None
         if engine.settings.has_model and page.kind in WITH_PROSE:
             prose = await self._written(engine, wiki, structure, page, shelf)
-        async with self._service.limiter.seat():
+        async with self._service.limiter.long_seat():
             links = await to_thread(PageLinks, shelf, structure.survey, base)
             return await to_thread(_rendered, structure, page, prose, links)
 
@@ -114,9 +115,9 @@ class Wikis:
         self._wikis[key] = wiki
         while len(self._wikis) > _KEPT_WIKIS:
             self._wikis.popitem(last=False)
-        async with wiki.making:
-            if most not in wiki.plans:
-                async with self._service.limiter.seat():
+        if most not in wiki.plans:
+            async with self._service.limiter.long_seat(), wiki.making:
+                if most not in wiki.plans:
                     wiki.plans[most] = await to_thread(_plan, repository, rules, most)
         return wiki, wiki.plans[most]
 

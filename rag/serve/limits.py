@@ -23,7 +23,9 @@ class Limiter:
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._seats = asyncio.Semaphore(settings.concurrent)
+        self._long_seats = asyncio.Semaphore(max(1, settings.threads // 2))
         self.waiting = 0
+        self.waiting_long = 0
         self.asking = 0
         self.stopping = False
         self._rate = _parsed(settings.rate) if settings.rate else None
@@ -54,7 +56,7 @@ class Limiter:
 
     @asynccontextmanager
     async def seat(self) -> AsyncIterator[None]:
-        """A seat for one question, waited for in a queue that is not endless.
+        """A seat for one question, or other work in a thread, waited for in a queue that is not endless.
 
         Raises:
             TooMany: the queue is full.
@@ -78,6 +80,32 @@ class Limiter:
         finally:
             self.asking -= 1
             self._seats.release()
+
+    @asynccontextmanager
+    async def long_seat(self) -> AsyncIterator[None]:
+        """A seat for work that keeps a thread busy for seconds, such as reading a whole repository.
+
+        At most half of the threads do such at once, so that questions go on. What waits for its turn here
+        takes no seat from a question.
+
+        Raises:
+            TooMany, ShuttingDown: as `seat`.
+        """
+        if self._long_seats.locked() and self.waiting_long >= self._settings.waiting:
+            raise TooMany(
+                f"{self.waiting_long} others wait for work as long as this; come again in a moment",
+                retry_after_s=_RETRY_S,
+            )
+        self.waiting_long += 1
+        try:
+            await self._long_seats.acquire()
+        finally:
+            self.waiting_long -= 1
+        try:
+            async with self.seat():
+                yield
+        finally:
+            self._long_seats.release()
 
 
 def _parsed(rate: str) -> limits.RateLimitItem:

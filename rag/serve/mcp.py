@@ -7,6 +7,7 @@ SDK is used in both its lines, 1.x and 2.x, which differ in the names of a few t
 from __future__ import annotations
 
 import json
+from asyncio import to_thread
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -213,11 +214,10 @@ def _add_resources(server: Any, service: Service) -> None:
     @server.resource("turns://conversations/{conversation}", mime_type="application/json")
     async def turns_of_a_conversation(conversation: str, ctx: Context) -> str:
         """The turns of a conversation, oldest first, with what each answer was made from."""
-        from asyncio import to_thread
-
         engine = service.engine_for(_caller(ctx, service))
-        found = await to_thread(engine.find_conversation, conversation)
-        turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
+        async with service.limiter.seat():
+            found = await to_thread(engine.find_conversation, conversation)
+            turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
         return json.dumps([turn_record(turn) for turn in turns], ensure_ascii=False)
 
 

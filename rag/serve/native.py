@@ -86,7 +86,8 @@ def _repositories(service: Service) -> APIRouter:
     ) -> models.SourceLines:
         """Lines of a file as they are in the index: both ends belong; nothing outside it is opened."""
         repository = await library.repository(name)
-        return await to_thread(source_lines, repository, path, start, end)
+        async with service.limiter.seat():
+            return await to_thread(source_lines, repository, path, start, end)
 
     @router.get("/repositories/{name:path}")
     async def repository(name: Named) -> models.RepositoryState:
@@ -162,7 +163,7 @@ def _evaluation(service: Service) -> APIRouter:
         repository = await service.library.repository(asked.repository)
 
         async def measured() -> list[eval_models.EvalScores]:
-            async with service.limiter.seat():
+            async with service.limiter.long_seat():
                 return [await to_thread(_scores, repository, one, asked.k) for one in asked.questions]
 
         each = await until_gone(request, measured())

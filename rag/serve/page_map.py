@@ -73,7 +73,8 @@ def install(app: FastAPI, service: Service) -> None:
     ) -> ChunkMap:
         """Where the chunks lie, in two dimensions. Of a large repository a sample, and all of `path`."""
         repository = await service.library.repository(name)
-        return await to_thread(lambda: planes.of(repository.store).drawn(repository.store, path))
+        async with service.limiter.long_seat():
+            return await to_thread(lambda: planes.of(repository.store).drawn(repository.store, path))
 
     app.include_router(router)
 

@@ -6,20 +6,22 @@ and takes more arguments, none of which is needed.
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import to_thread
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, Field
 
+from rag.database.store import Store
 from rag.retrieval.lookup import Use, definitions, uses
 from rag.serve.errors import BadRequest, StillIndexing
 from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url
 from rag.serve.service import MOST_REPOSITORIES, Service
-from rag.service import Repository
 from rag.service.lines import read_lines
 from rag.service.recall import recall
 from rag.types import Answer, Citation, Hit
@@ -81,6 +83,15 @@ class Places(Reply):
     places: list[Place] = Field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Wiki:
+    """The structure of one state of a repository; who asks while it is made waits for it."""
+
+    store: Store
+    structure: WikiStructure | None = None
+    making: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class Toolbox:
     """The tools over one service.
 
@@ -91,7 +102,7 @@ class Toolbox:
 
     def __init__(self, service: Service, base: str = "") -> None:
         self._service, self._base = service, base
-        self._wikis: OrderedDict[str, tuple[Repository, WikiStructure]] = OrderedDict()
+        self._wikis: OrderedDict[str, _Wiki] = OrderedDict()
 
     # ------------------------------------------------------------ DeepWiki's
 
@@ -115,7 +126,8 @@ class Toolbox:
         """The wiki as one text; from a page on, and not much longer than asked, if so asked."""
         structure = await self._wiki(repo, ref, tell)
         if page is None and max_chars is None:
-            text = await to_thread(wiki_contents, structure)
+            async with self._service.limiter.long_seat():
+                text = await to_thread(wiki_contents, structure)
             return Contents(result=text, pages=[one.title for one in structure.pages])
         first = 1 if page is None else page
         if not 1 <= first <= len(structure.pages):
@@ -124,7 +136,8 @@ class Toolbox:
             )
         texts: list[str] = []
         for one in structure.pages[first - 1 :]:
-            text = f"# Page: {one.title}\n\n{await to_thread(page_markdown, structure, one.id)}"
+            async with self._service.limiter.long_seat():
+                text = f"# Page: {one.title}\n\n{await to_thread(page_markdown, structure, one.id)}"
             if texts and (max_chars is None or sum(map(len, texts)) + len(text) > max_chars):
                 break
             texts.append(text)
@@ -186,7 +199,8 @@ class Toolbox:
         last = min(end or start + _MOST_LINES - 1, start + _MOST_LINES - 1)
         if start < 1 or last < start:
             raise BadRequest(f"lines count from 1 and end after they start, not {start}-{end}")
-        read = await to_thread(read_lines, shelf.repository, path, start, last)
+        async with self._service.limiter.seat():
+            read = await to_thread(read_lines, shelf.repository, path, start, last)
         place = Place(
             repo=shelf.name,
             path=read.path,
@@ -202,7 +216,8 @@ class Toolbox:
         """Where a symbol is defined."""
         shelf = await self._ready(repo, ref, tell)
         assert shelf.repository is not None
-        hits = await to_thread(definitions, shelf.repository.searcher.index, name)
+        async with self._service.limiter.seat():
+            hits = await to_thread(definitions, shelf.repository.searcher.index, name)
         places = [self._of_hit(hit, shelf) for hit in hits[:_MOST_HITS]]
         return Places(result=_listed(places, nothing=f"Nothing defines {name}."), places=places)
 
@@ -210,7 +225,8 @@ class Toolbox:
         """Where a symbol is called, else where it is named."""
         shelf = await self._ready(repo, ref, tell)
         assert shelf.repository is not None
-        found = await to_thread(uses, shelf.repository.searcher.index, symbol)
+        async with self._service.limiter.seat():
+            found = await to_thread(uses, shelf.repository.searcher.index, symbol)
         calls = [use for use in found if use.calls]
         shown = (calls or found)[:_SHOWN_USES]
         if not shown:
@@ -223,9 +239,9 @@ class Toolbox:
     async def recall_turns(self, caller: Caller, query: str, conversation: str | None, limit: int) -> Reply:
         """Earlier turns of the caller that hold the words of a query."""
         engine = self._service.engine_for(caller)
-        found = await to_thread(
-            recall, engine, query, conversation=conversation, k=max(1, min(limit, _MOST_HITS))
-        )
+        most = max(1, min(limit, _MOST_HITS))
+        async with self._service.limiter.seat():
+            found = await to_thread(recall, engine, query, conversation=conversation, k=most)
         if not found:
             return Reply(result="No earlier turn speaks of this.")
         blocks = [
@@ -255,14 +271,19 @@ class Toolbox:
         shelf = await self._ready(name, ref, tell)
         repository = shelf.repository
         assert repository is not None
-        known = self._wikis.get(shelf.name)
-        if known is None or known[0].store is not repository.store:
-            await tell(0.5, 1.0, "reading the structure")
-            known = self._wikis[shelf.name] = (repository, await to_thread(wiki_structure, repository))
-        self._wikis.move_to_end(shelf.name)
+        wiki = self._wikis.pop(shelf.name, None)
+        if wiki is None or wiki.store is not repository.store:
+            wiki = _Wiki(repository.store)
+        self._wikis[shelf.name] = wiki
         while len(self._wikis) > _KEPT_WIKIS:
             self._wikis.popitem(last=False)
-        return known[1]
+        if wiki.structure is None:
+            # The seat comes first: who waits for another to make the structure is counted, too.
+            async with self._service.limiter.long_seat(), wiki.making:
+                if wiki.structure is None:
+                    await tell(0.5, 1.0, "reading the structure")
+                    wiki.structure = await to_thread(wiki_structure, repository)
+        return wiki.structure
 
     def _cited(self, citation: Citation, shelf: Shelf | None) -> Place:
         name = shelf.name if shelf else citation.repo

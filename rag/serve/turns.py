@@ -99,7 +99,8 @@ def _conversations(service: Service) -> APIRouter:
     ) -> list[turn_models.ConversationBody]:
         """The conversations, the one last written to first; only those about a repository if one is named."""
         desk = Desk(service, caller)
-        found = await desk.call(desk.store.conversations)
+        async with service.limiter.seat():
+            found = await desk.call(desk.store.conversations)
         if repository is not None:
             source = service.library.shelf(repository).source
             found = [one for one in found if source in one.sources]
@@ -112,7 +113,8 @@ def _conversations(service: Service) -> APIRouter:
         """One conversation with its turns."""
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
-        turns = await desk.call(desk.store.turns, one.id)
+        async with service.limiter.seat():
+            turns = await desk.call(desk.store.turns, one.id)
         base = str(request.base_url)
         return turn_models.ConversationDetail(
             **(await desk.body(one)).model_dump(), all_turns=[desk.turn(turn, base) for turn in turns]
@@ -123,8 +125,9 @@ def _conversations(service: Service) -> APIRouter:
         """The conversation as JSON lines, as `rag turns export` writes and `rag turns import` reads them."""
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
-        lines = await desk.call(desk.store.dump, conversations=[one.id])
-        text = await to_thread(lambda: "".join(f"{json.dumps(line)}\n" for line in lines))
+        async with service.limiter.long_seat():
+            lines = await desk.call(desk.store.dump, conversations=[one.id])
+            text = await to_thread(lambda: "".join(f"{json.dumps(line)}\n" for line in lines))
         return Response(
             text,
             media_type="application/x-ndjson",

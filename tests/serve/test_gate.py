@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 
@@ -9,8 +10,10 @@ import pytest
 
 from rag.errors import SettingsError
 from rag.serve.app import create_app
+from rag.serve.errors import TooMany
 from rag.serve.keys import add_key, read_keys
 from rag.serve.library import is_public
+from rag.serve.limits import Limiter
 from rag.serve.settings import ServerSettings, check_name
 from rag.settings import Settings
 from rag.types import Source
@@ -297,6 +300,69 @@ def test_when_all_seats_are_taken_the_next_is_told_to_come_again(serve, provider
     provider.stopping.set()
     for thread in threads:
         thread.join()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/api/search", QUESTION),
+        ("GET", "/api/repositories/sample/map", None),
+        ("GET", "/api/repositories/sample/source?path=snip/auth.py", None),
+        ("GET", "/api/repositories/sample/turns?path=snip/auth.py", None),
+        (
+            "POST",
+            "/api/eval",
+            {"repository": "sample", "questions": [{"question": "x", "answers": [{"path": "a"}]}]},
+        ),
+        ("GET", "/api/conversations", None),
+        ("GET", "/api/conversations/kept", None),
+        ("GET", "/api/conversations/kept/export", None),
+        ("GET", "/api/conversations/kept/freshness", None),
+        ("GET", "/api/recall?q=code", None),
+        ("GET", "/api/turns?q=code", None),
+        ("POST", "/v1/embeddings", {"model": "rag", "input": "x"}),
+    ],
+)
+def test_what_takes_a_thread_for_long_takes_a_seat(without_seats, method, path, body):
+    reply = without_seats.request(method, path, body)
+    assert (reply.status, reply.json["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert int(reply.headers["retry-after"]) >= 1
+    assert without_seats.get("/health").status == 200
+
+
+@pytest.fixture(scope="module")
+def without_seats(tmp_path_factory):
+    """A server that has a conversation, and no seat for anyone."""
+    from live_server import sample_copy, serving
+
+    home = tmp_path_factory.mktemp("without-seats")
+    with serving(home, repositories=(("sample", sample_copy(home)),), concurrent=0, waiting=0) as running:
+        running.ready()
+        running.service.engine.turns.create_conversation(name="kept")
+        yield running
+
+
+def test_long_work_leaves_threads_to_questions():
+    async def run():
+        limiter = Limiter(ServerSettings(threads=4, waiting=1))
+        done = asyncio.Event()
+
+        async def work():
+            async with limiter.long_seat():
+                await done.wait()
+
+        working = [asyncio.create_task(work()) for _ in range(3)]
+        while limiter.waiting_long < 1 or limiter.asking < 2:
+            await asyncio.sleep(0)
+        async with limiter.seat():
+            assert (limiter.asking, limiter.waiting, limiter.waiting_long) == (3, 0, 1)
+        with pytest.raises(TooMany):
+            await work()
+        done.set()
+        await asyncio.gather(*working)
+        assert (limiter.asking, limiter.waiting_long) == (0, 0)
+
+    asyncio.run(run())
 
 
 # ---------------------------------------------------------------- what an operator sees

@@ -6,14 +6,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from live_server import SAMPLE, Served
+from live_server import SAMPLE, Served, sample_copy, serving
 
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
 
@@ -206,6 +206,35 @@ def test_what_cannot_be_done_is_said(served: Served, tool: str, arguments: Any, 
     text, _, failed = over_http(served, lambda session: called(session, tool, **arguments))
     assert failed
     assert says in text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read_wiki_structure", {}),
+        ("read_wiki_contents", {}),
+        ("search_code", {"query": "x"}),
+        ("find_symbol", {"name": "authenticate"}),
+        ("who_calls", {"symbol": "authenticate"}),
+        ("read_span", {"path": "snip/auth.py"}),
+        ("ask_question", {"question": "x"}),
+    ],
+)
+def test_without_a_free_seat_a_tool_says_to_come_again(
+    without_seats: Served, tool: str, arguments: Any
+) -> None:
+    said, _, failed = over_http(
+        without_seats, lambda session: called(session, tool, repoName="sample", **arguments)
+    )
+    assert failed
+    assert "again in a moment" in said
+
+
+@pytest.fixture(scope="module")
+def without_seats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("without-seats")
+    with serving(home, repositories=(("sample", sample_copy(home)),), concurrent=0, waiting=0) as running:
+        yield running.ready()
 
 
 def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,5 +115,10 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE INDEX record_expires ON record (expires) WHERE expires IS NOT NULL;
     """,
+    # Holders of a term are counted and found in the index alone.
+    """
+    ALTER TABLE posting DROP CONSTRAINT posting_pkey,
+        ADD PRIMARY KEY (space, term, number, item) INCLUDE (origin, kind, count);
+    """,
 )
 """Each entry brings the schema one version on. Add entries; never change one that was released."""

@@ -15,6 +15,7 @@ _ID = "i.id, CASE WHEN position('\\xff'::bytea IN i.id) > 0 THEN i.record END"
 """An item's slot, and the record where the slot is not the id itself."""
 
 _Counts = dict[int, dict[int, int]]
+"""How often an item holds the terms, by its key and their numbers."""
 
 
 def match_terms(db: Db, terms: Sequence[str], space: int, view: View | None, limit: int) -> Matches:
@@ -30,13 +31,14 @@ def match_terms(db: Db, terms: Sequence[str], space: int, view: View | None, lim
         items = turns + messages
     slots = [slot(term) for term in terms]
     scope, values = _scope(view)
-    counts, holders = _newest(db, slots, space, scope, values, limit)
+    counts, numbers, holders = _newest(db, slots, space, scope, values, limit)
     cut = [number for number, holding in enumerate(holders) if holding == limit]
     if cut:
         held = _holding(db, [slots[number] for number in cut], space, scope, values)
         for number, holding in zip(cut, held, strict=True):
             holders[number] = holding
-        _complete(db, slots, [number for number in cut if holders[number] > limit], counts, space)
+        cut = [number for number in cut if holders[number] > limit]
+        _complete(db, slots, cut, counts, numbers, space)
     return Matches(items, length, tuple(holders), _holders(db, counts, len(terms)))
 
 
@@ -52,29 +54,34 @@ def citing_ids(db: Db, space: int, sought: dict[str, str]) -> list[str]:
 
 def _newest(
     db: Db, slots: list[bytes], space: int, scope: str, values: list[Any], limit: int
-) -> tuple[_Counts, list[int]]:
-    """The newest holders of each term: item → term → count; and how many of each were found.
+) -> tuple[_Counts, dict[int, int], list[int]]:
+    """The newest holders of each term, their orders, and how many of each were found.
 
     Within a conversation orders are unique; across several, ids decide between the same orders.
     """
     place = f"p.space = %s AND p.term = t.term{scope}"
     if scope:
-        newest = f"SELECT p.item, p.count FROM posting p WHERE {place} ORDER BY p.number DESC LIMIT %s"
+        newest = f"""
+            SELECT p.item, p.number, p.count FROM posting p
+            WHERE {place} ORDER BY p.number DESC LIMIT %s
+        """
     else:
         newest = f"""
-            SELECT p.item, p.count FROM posting p JOIN item i ON i.key = p.item
+            SELECT p.item, p.number, p.count FROM posting p JOIN item i ON i.key = p.item
             WHERE {place} ORDER BY p.number DESC, i.id LIMIT %s
         """
     found = f"""
-        SELECT t.n, p.item, p.count
+        SELECT t.n, p.item, p.number, p.count
         FROM unnest(%b::bytea[]) WITH ORDINALITY AS t (term, n), LATERAL ({newest}) p
     """
     counts: _Counts = {}
+    numbers: dict[int, int] = {}
     holders = [0] * len(slots)
-    for n, item, count in db.execute(found, [slots, space, *values, limit]):
+    for n, item, number, count in db.execute(found, [slots, space, *values, limit]).fetchall():
         counts.setdefault(item, {})[n - 1] = count
+        numbers[item] = number
         holders[n - 1] += 1
-    return counts, holders
+    return counts, numbers, holders
 
 
 def _holding(db: Db, slots: list[bytes], space: int, scope: str, values: list[Any]) -> list[int]:
@@ -86,16 +93,26 @@ def _holding(db: Db, slots: list[bytes], space: int, scope: str, values: list[An
     return [row[0] for row in db.execute(counted, [space, *values, slots])]
 
 
-def _complete(db: Db, slots: list[bytes], cut: list[int], counts: _Counts, space: int) -> None:
-    """Count the terms with more holders than were read in the items found by other terms."""
+def _complete(
+    db: Db, slots: list[bytes], cut: list[int], counts: _Counts, numbers: dict[int, int], space: int
+) -> None:
+    """Count the terms with more holders than were read in the items found by other terms.
+
+    A posting is looked up for each item and term. Without the limit Postgres, which does not know how common
+    the terms are, would read all postings of the terms to join them.
+    """
     counted = """
         SELECT i.key, t.n, p.count
-        FROM item i CROSS JOIN unnest(%b::bytea[], %b::integer[]) AS t (term, n)
-        JOIN posting p ON p.space = %s AND p.term = t.term AND p.number = i.number AND p.item = i.key
-        WHERE i.key = ANY(%b::bigint[])
+        FROM unnest(%b::bytea[], %b::integer[]) AS t (term, n),
+            unnest(%b::bigint[], %b::bigint[]) AS i (key, number),
+            LATERAL (
+                SELECT p.count FROM posting p
+                WHERE p.space = %s AND p.term = t.term AND p.number = i.number AND p.item = i.key LIMIT 1
+            ) p
     """
     if cut:
-        for item, n, count in db.execute(counted, [[slots[n] for n in cut], cut, space, list(counts)]):
+        values = [[slots[n] for n in cut], cut, list(numbers), list(numbers.values()), space]
+        for item, n, count in db.execute(counted, values).fetchall():
             counts[item][n] = count
 
 
@@ -117,16 +134,20 @@ def _scope(view: View | None) -> tuple[str, list[Any]]:
 
 def _holders(db: Db, counts: _Counts, terms: int) -> tuple[Holder, ...]:
     rows = db.execute(
-        f"SELECT i.key, i.kind, o.id, i.number, i.length, {_ID} "
-        "FROM item i JOIN origin o ON o.key = i.origin WHERE i.key = ANY(%b::bigint[])",
+        f"SELECT i.key, i.kind, i.origin, i.number, i.length, {_ID} "
+        "FROM item i WHERE i.key = ANY(%b::bigint[])",
         [list(counts)],
+    ).fetchall()
+    origins = db.execute(
+        "SELECT key, id FROM origin WHERE key = ANY(%b::bigint[])", [[*{r[2] for r in rows}]]
     )
+    conversations = {key: json.loads(named) for key, named in origins.fetchall()}
     found = []
-    for key, kind, conversation, number, length, *named in rows:
+    for key, kind, origin, number, length, *named in rows:
         held = [0] * terms
         for term, count in counts[key].items():
             held[term] = count
-        where = json.loads(conversation)
+        where = conversations[origin]
         found.append(Holder(_id(*named), "message" if kind else "turn", where, number, length, tuple(held)))
     return tuple(sorted(found, key=lambda holder: (holder.conversation, holder.order)))
 

@@ -106,7 +106,8 @@ local function settle()  -- writes what was changed
   pending = {added = {}, gone = {}}
 end
 
--- reading: blocks are {number, block, origin, first, last, what their fields begin with}, the newest first
+-- reading: blocks are {number, block, origin, first, last, what their fields begin with}, the newest first;
+-- entries are read where they are packed, and a block's are told apart by what they begin with
 
 local function blocks_shown(v)
   local found, floor = {}, math.min(v.ft, v.fm)
@@ -139,54 +140,43 @@ local function blocks_listed(term)
   table.sort(found, function(a, b) return a[2] > b[2] end)
   return found
 end
-local function counts_in(block)  -- by order within the block and kind
-  if not block.counts then
-    block.counts = {}
-    for at = 1, #block.value, 6 do
-      block.counts[block.value:sub(at, at + 1)] = struct.unpack('>I4', block.value:sub(at + 2, at + 5))
+local find, byte, sub = string.find, string.byte, string.sub
+local function times_in(value, head)  -- of one item; nil when it does not hold the term
+  local at = find(value, head, 1, true)
+  while at and (at - 1) % 6 ~= 0 do at = find(value, head, at + 1, true) end
+  return at and (struct.unpack('>I4', value, at + 2))
+end
+local function take(found, block, value, v)  -- the holders in a block that are shown; how many
+  local base, first, last, before = block[2] * 256, block[4], block[5], #found
+  local turns, messages = v and v.ft or 0, v and v.fm or 0
+  for at = 1, #value, 6 do
+    local order, is_turn = base + byte(value, at), byte(value, at + 1) == 116
+    if first <= order and order <= last and order >= (is_turn and turns or messages) then
+      found[#found + 1] = {origin = block[3], kind = is_turn and 't' or 'm', order = order,
+        head = sub(value, at, at + 1), spot = block[6]}
     end
   end
-  return block.counts
-end
-local function times_in(block, head)  -- of one item; nil when it does not hold the term
-  if block.counts then return block.counts[head] end
-  local at = block.value:find(head, 1, true)
-  while at and (at - 1) % 6 ~= 0 do at = block.value:find(head, at + 1, true) end
-  return at and (struct.unpack('>I4', block.value:sub(at + 2, at + 5)))
-end
-local function held(block, v)  -- the holders in a block that are shown
-  local found, floor = {}, {t = v and v.ft or 0, m = v and v.fm or 0}
-  for head in pairs(counts_in(block)) do
-    local order, kind = block[2] * 256 + head:byte(1), head:sub(2)
-    if block[4] <= order and order <= block[5] and order >= floor[kind] then
-      found[#found + 1] = {origin = block[3], kind = kind, order = order, head = head, spot = block[6]}
-    end
-  end
-  return found
+  return #found - before
 end
 local function is_whole(block, v)
   local first = block[2] * 256
   return block[4] <= first and first + 255 <= block[5] and not (v and (first < v.ft or first < v.fm))
 end
-local function holders(v, term, limit, shown_blocks)  -- how many; enough of the newest; the blocks by place
+local function holders(v, term, limit, shown_blocks)  -- how many; enough of the newest; values by place
   local blocks, fields, by_place, total, found = shown_blocks or blocks_listed(term), {}, {}, 0, {}
-  for n, block in ipairs(blocks) do fields[n] = block[6] .. term end
+  for n = 1, #blocks do fields[n] = blocks[n][6] .. term end
   local values, past = many('HMGET', P, fields), nil
-  for n, place_ in ipairs(blocks) do
-    if values[n] then
-      local block = {unpack(place_)}
-      block.value = values[n]
-      by_place[block[6]] = by_place[block[6]] or block
-      local enough = #found >= limit and block[2] < past
-      if enough and is_whole(block, v) then
-        total = total + #block.value / 6
+  for n = 1, #blocks do
+    local block, value = blocks[n], values[n]
+    if value then
+      by_place[block[6]] = value
+      if #found < limit or block[2] >= past then
+        total = total + take(found, block, value, v)
+        past = block[2]
+      elseif is_whole(block, v) then
+        total = total + #value / 6
       else
-        local mine = held(block, v)
-        total = total + #mine
-        if not enough then
-          for _, item in ipairs(mine) do found[#found + 1] = item end
-          past = block[2]
-        end
+        total = total + take({}, block, value, v)
       end
     end
   end

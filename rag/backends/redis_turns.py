@@ -325,9 +325,10 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
 
 
 def _holder(row: Any, terms: int) -> Holder:
-    kind, item_id, origin, order, length, pairs = row
+    packed, item_id, origin = row
+    kind, order, length, *pairs = packed.split()
     counts = [0] * terms
-    for n in range(0, len(pairs), 2):
-        counts[pairs[n]] = pairs[n + 1]
+    for term, times in zip(pairs[::2], pairs[1::2], strict=True):
+        counts[int(term)] = int(times)
     named: Kind = "turn" if kind == b"t" else "message"
-    return Holder(decoded(item_id), named, decoded(origin), order, length, tuple(counts))
+    return Holder(decoded(item_id), named, decoded(origin), int(order), int(length), tuple(counts))

@@ -486,7 +486,8 @@ class Prompt:
 class Prepared:
     """A question made ready for a model: steps 1 to 3 of the path.
 
-    `conversation` is None before its first turn, `confidence` where it is not judged.
+    `conversation` is None before its first turn, `confidence` where it is not judged. `quotes` is the answer
+    that needs no model, in pieces, where it was written along with the rest.
     """
 
     question: str
@@ -496,6 +497,7 @@ class Prepared:
     prompt: Prompt
     seconds: Mapping[str, float] = field(default_factory=dict)
     confidence: Confidence | None = None
+    quotes: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)

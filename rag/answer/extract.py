@@ -49,7 +49,7 @@ class ExtractiveGenerator:
 
     def __init__(self) -> None:
         self.quoted: list[tuple[str, int, int]] = []
-        """Path, first and last line of each stretch that the last answer quotes."""
+        """Path, first and last line of each stretch that the last answer quotes, if it was written here."""
 
     @property
     def usage(self) -> Usage | None:
@@ -59,7 +59,7 @@ class ExtractiveGenerator:
     def stream(self, prepared: Prepared) -> Iterator[str]:
         """Yield the quotes, one source a piece."""
         self.quoted = []
-        return extract(prepared, self.quoted)
+        return extract(prepared, self.quoted) if prepared.quotes is None else iter(prepared.quotes)
 
 
 def extract(prepared: Prepared, quoted: list[tuple[str, int, int]] | None = None) -> Iterator[str]:

@@ -9,8 +9,8 @@ from fastapi import Depends, Request
 from rag.serve.keys import Caller
 
 
-def caller_of(request: Request) -> Caller:
-    """Who sends a request: the gate has put it there."""
+async def caller_of(request: Request) -> Caller:
+    """Who sends a request: the gate has put it there. Asynchronous, so that no thread is asked for it."""
     caller: Caller = request.state.caller
     return caller
 

@@ -138,7 +138,11 @@ def _astream(generator: TextGenerator, prepared: Prepared) -> AsyncIterator[str]
 
 
 async def _in_a_thread(generator: TextGenerator, prepared: Prepared) -> AsyncIterator[str]:
-    for piece in await to_thread(lambda: list(generator.stream(prepared))):
+    if prepared.quotes is None:
+        pieces = await to_thread(lambda: list(generator.stream(prepared)))
+    else:
+        pieces = list(generator.stream(prepared))  # written already
+    for piece in pieces:
         yield piece
 
 

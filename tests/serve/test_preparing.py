@@ -70,8 +70,14 @@ def test_a_child_prepares_what_this_process_would(engine: Engine, root: Path) ->
         await started(preparing, one)
         asked = [*QUESTIONS, "And who calls it?"]
         prepared = await asyncio.gather(*(preparing.prepare(one, question, None) for question in asked))
-        assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in asked]
+        here = [one.prepare(question) for question in asked]
+        assert [said(each) for each in prepared] == [said(each) for each in here]
         assert preparing.done_by_children >= 3
+        # What a child quotes along with it is what would be quoted here.
+        writing = ExtractiveGenerator()
+        quoted = [each for each in prepared if each.quotes is not None]
+        assert len(quoted) >= 3
+        assert [list(writing.stream(each)) for each in prepared] == [list(writing.stream(h)) for h in here]
 
     running(work)
 

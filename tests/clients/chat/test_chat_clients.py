@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import conversations
+from serving import conversations
 
 FIRST, SECOND = "Where is a short code made?", "And who calls it?"
 

@@ -1,0 +1,125 @@
+"""The client of the official MCP SDK 1.x, at both our doors, of servers on either line of the SDK.
+
+The `rag` of this environment serves with 1.x, that of `RAG_COMMAND` with what it has, which is 2.x.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+from mcp import ClientSession, McpError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from serving import COMMAND, sample_copy, serving
+
+SERVERS = {"served-by-1": (sys.executable, "-m", "rag"), "served-by-2": (COMMAND,)}
+TOOLS = {
+    "list_available_repos",
+    "read_wiki_structure",
+    "read_wiki_contents",
+    "ask_question",
+    "recall_turns",
+    "search_code",
+    "read_span",
+    "find_symbol",
+    "who_calls",
+}
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def over_http(request, tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("http"), rag=SERVERS[request.param]) as url:
+        yield lambda: streamable_http_client(f"{url}/mcp")
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def over_stdio(request, tmp_path_factory):
+    home = tmp_path_factory.mktemp("stdio")
+    command, *first = SERVERS[request.param]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "RAG_HOME": str(home / "rag-home")}
+    words = [*first, "mcp", "--repo", f"sample={sample_copy(home)}"]
+    return lambda: stdio_client(StdioServerParameters(command=command, args=words, env=environment))
+
+
+@asynccontextmanager
+async def session_of(door):
+    async with door() as streams, ClientSession(streams[0], streams[1]) as session:
+        hello = await session.initialize()
+        assert (hello.serverInfo.name, bool(hello.instructions)) == ("rag", True)
+        yield session
+
+
+async def told(session, tool, **arguments):
+    """What a tool says; the client has compared its values with the tool's schema."""
+    said = []
+
+    async def note(done, total, message):
+        said.append(message)
+
+    result = await session.call_tool(tool, arguments, progress_callback=note)
+    assert not result.isError, result.content
+    assert result.structuredContent["result"] == result.content[0].text
+    return result.structuredContent | {"progress": said}
+
+
+async def converse(session):
+    """What an agent does with us, from the list of tools to a follow-up."""
+    assert {tool.name for tool in (await session.list_tools()).tools} == TOOLS
+    assert "sample (" in (await told(session, "list_available_repos"))["result"]
+    values = await told(session, "ask_question", repoName="sample", question="Where is a token checked?")
+    assert any(source["symbol"] == "authenticate" for source in values["sources"])
+    goes_on = {"question": "And who calls it?", "conversationId": values["conversationId"]}
+    second = await told(session, "ask_question", repoName=["sample"], **goes_on)
+    assert second["conversationId"] == values["conversationId"]
+    resource = await session.read_resource(f"turns://conversations/{values['conversationId']}")
+    turns = [turn["id"] for turn in json.loads(resource.contents[0].text)]
+    assert turns == [values["turnId"], second["turnId"]]
+    assert values["turnId"] in (await told(session, "recall_turns", query="token"))["result"]
+
+
+async def look_around(session):
+    """The tools that need no question."""
+    (place,) = (await told(session, "find_symbol", repoName="sample", name="authenticate"))["places"]
+    lines = {"path": place["path"], "startLine": place["start_line"], "endLine": place["end_line"]}
+    read = await told(session, "read_span", repoName="sample", **lines)
+    assert read["places"][0]["text"] == place["text"]
+    callers = await told(session, "who_calls", repoName="sample", symbol="authenticate")
+    assert any(one["path"] == "snip/app.py" for one in callers["places"])
+    found = await told(session, "search_code", repoName="sample", query="revoke a token", limit=3)
+    assert 0 < len(found["places"]) <= 3
+    outline = await told(session, "read_wiki_structure", repoName="sample")
+    assert outline["result"].startswith("Available pages for sample:")
+    assert outline["progress"] == ["reading the structure"]
+    part = await told(session, "read_wiki_contents", repoName="sample", page=1, maxChars=500)
+    assert (len(part["pages"]), part["nextPage"]) == (1, 2)
+
+
+async def be_mistaken(session):
+    """A tool says what it could not do."""
+    for tool, arguments, says in (
+        ("ask_question", {"repoName": "nowhere", "question": "x"}, "no repository of that name"),
+        ("read_span", {"repoName": "sample", "path": "../../etc/passwd"}, "no file"),
+        ("find_symbol", {"repoName": "sample"}, "name"),
+    ):
+        result = await session.call_tool(tool, arguments)
+        assert result.isError
+        assert says in result.content[0].text
+    with pytest.raises(McpError):
+        await session.read_resource("turns://conversations/nobody")
+
+
+@pytest.mark.parametrize("talk", [converse, look_around, be_mistaken])
+async def test_over_http(over_http, talk):
+    async with session_of(over_http) as session:
+        await talk(session)
+
+
+async def test_over_stdio(over_stdio):
+    async with session_of(over_stdio) as session:
+        await converse(session)
+        await look_around(session)
+        await be_mistaken(session)

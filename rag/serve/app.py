@@ -9,7 +9,7 @@ How to add a door
         dialog = await service.dialog(caller, ["NAME"], conversation="id or name")
         answer = await service.answered(dialog, question)    whole, stored as a turn
         async with aclosing(service.answer(dialog, question)) as pieces: …      str pieces, then the Answer
-        repository = await service.library.repository("NAME", ref)              open store, checkout
+        repository = await service.library.repository("NAME", caller=caller)    open store, checkout
         found = await to_thread(dialog.search, question, k=10, turns=[])        retrieval alone
         engine = service.engine_for(caller)                                     the caller's conversations:
         turns = await to_thread(engine.turns.turns, id, namespace=caller.namespace)

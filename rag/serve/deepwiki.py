@@ -227,11 +227,13 @@ def _files(service: Service) -> APIRouter:
     router = _router(_FilesRoute)
 
     @router.get("/local_repo/structure")
-    async def structure(path: Annotated[str | None, Query(max_length=4_096)] = None) -> shapes.FileTree:
+    async def structure(
+        caller: CallerOf, path: Annotated[str | None, Query(max_length=4_096)] = None
+    ) -> shapes.FileTree:
         """The files of a repository of the list, as they are indexed, and its README."""
         if not path:
             raise BadRequest("No path provided. Please provide a 'path' query parameter.")
-        shelf = await shelf_of(service.library, path)
+        shelf = await shelf_of(service.library, path, caller)
         await _within(_WAIT_FOR_FILES_S, ready(service.library, shelf), shelf)
         assert shelf.repository is not None
         async with service.limiter.seat():

@@ -58,7 +58,7 @@ class Chat:
             RagError: as `Service.answer`.
         """
         self._service.limiter.check_history(len(asked.messages))
-        shelf = await shelf_of(self._service.library, asked.repo_url)
+        shelf = await shelf_of(self._service.library, asked.repo_url, caller)
         wanted = read_request([(message.role, message.content) for message in asked.messages])
         if wanted.kind in ("question", "research"):
             self._service.limiter.check_question(wanted.text, param="messages")

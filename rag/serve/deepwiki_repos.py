@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rag.serve.errors import Forbidden, ServeError, StillIndexing
+from rag.serve.keys import Caller
 from rag.serve.library import Library, Shelf
 from rag.serve.links import web_address
 
@@ -19,14 +20,14 @@ _NO_HOST = "example"
 _LONGEST = 4_096
 
 
-async def shelf_of(library: Library, repo_url: str) -> Shelf:
+async def shelf_of(library: Library, repo_url: str, caller: Caller) -> Shelf:
     """The repository that is meant.
 
     Raises:
         Forbidden: as `name_of`.
         TooMany: as `Library.shelf`.
     """
-    return library.shelf(await name_of(library, repo_url))
+    return library.shelf(await name_of(library, repo_url), caller=caller)
 
 
 async def name_of(library: Library, repo_url: str) -> str:

@@ -12,7 +12,7 @@ from rag.serve import turn_models
 from rag.serve.answer_models import answer_body, cited
 from rag.serve.caller import CallerOf
 from rag.serve.models import shown
-from rag.serve.native import Named, urls_of
+from rag.serve.native import Named
 from rag.serve.service import Service
 from rag.serve.streams import until_gone
 from rag.serve.turn_models import source_check
@@ -69,12 +69,12 @@ def _about(service: Service) -> APIRouter:
         Oldest first; with `NAME@REF` of that state of the repository.
         """
         desk, base = Desk(service, caller), str(request.base_url)
-        shelf = service.library.shelf(name)
+        shelf = service.library.shelf(name, caller=caller)
         await service.library.opened(shelf)
         async with service.limiter.seat():
             found = await to_thread(turns_about, desk.engine, shelf.source, path, line=line)
         return [
-            turn_models.TurnAbout(turn=desk.turn(turn, base), citations=_checked(service, pairs, base))
+            turn_models.TurnAbout(turn=desk.turn(turn, base), citations=_checked(desk, pairs, base))
             for turn, pairs in found
         ]
 
@@ -95,28 +95,28 @@ def _replay(service: Service) -> APIRouter:
         desk, base = Desk(service, caller), str(request.base_url)
         found = await desk.call(desk.store.turn, turn)
         ref = wanted.ref if wanted else None
-        return _replayed(service, await until_gone(request, service.replayed(caller, found, ref)), desk, base)
+        return _replayed(desk, await until_gone(request, service.replayed(caller, found, ref)), base)
 
     return router
 
 
-def _replayed(service: Service, replay: Replay, desk: Desk, base: str) -> turn_models.ReplayBody:
-    urls = urls_of(service, None, (*replay.answer.sources, *replay.answer.citations), base)
+def _replayed(desk: Desk, replay: Replay, base: str) -> turn_models.ReplayBody:
+    urls = desk.urls((*replay.answer.sources, *replay.answer.citations), base)
     turn = replay.turn
     return turn_models.ReplayBody(
         turn=desk.turn(turn, base),
         state=turn.freshness.state if turn.freshness else "unknown",
         answer=answer_body(replay.answer, urls),
         differs=turn.answer.strip() != replay.answer.text.strip(),
-        lost=_checked(service, replay.lost, base),
+        lost=_checked(desk, replay.lost, base),
         gained=[cited(citation, urls[citation]) for citation in replay.gained],
     )
 
 
 def _checked(
-    service: Service, pairs: Sequence[tuple[Citation, Freshness]], base: str
+    desk: Desk, pairs: Sequence[tuple[Citation, Freshness]], base: str
 ) -> list[turn_models.CheckedCitation]:
-    urls = urls_of(service, None, [citation for citation, _ in pairs], base)
+    urls = desk.urls([citation for citation, _ in pairs], base)
     return [
         turn_models.CheckedCitation(cited=cited(citation, urls[citation]), now=source_check(citation, check))
         for citation, check in pairs

@@ -27,11 +27,12 @@ def install(app: FastAPI, service: Service) -> None:
 
     def health() -> Health:
         shelves = service.library.shelves()
+        listed = [shelf for shelf in shelves if shelf.is_listed]
         return Health(
             status="stopping" if service.limiter.stopping else "ok",
             version=app.version,
-            repositories=len(shelves),
-            ready=sum(shelf.repository is not None for shelf in shelves),
+            repositories=len(listed),
+            ready=sum(shelf.repository is not None for shelf in listed),
             indexing=sum(shelf.running for shelf in shelves),
         )
 
@@ -45,7 +46,7 @@ def install(app: FastAPI, service: Service) -> None:
     async def ready(response: Response) -> Health:
         """Whether every repository of the list can be asked; 503 until then. Needs no key."""
         state = health()
-        if state.ready < sum(s.is_listed for s in service.library.shelves()) or state.status != "ok":
+        if state.ready < state.repositories or state.status != "ok":
             response.status_code = 503
         return state
 

@@ -110,8 +110,8 @@ def install(app: FastAPI, service: Service) -> None:
 def _facts(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api/facts", tags=["facts"])
 
-    def body(fact: Fact) -> FactBody:
-        names = {shelf.source.location: shelf.name for shelf in service.library.shelves()}
+    def body(fact: Fact, caller: Caller) -> FactBody:
+        names = {shelf.source.location: shelf.name for shelf in reversed(service.library.seen_by(caller))}
         return FactBody(
             id=fact.id,
             text=shown(fact.text),
@@ -131,28 +131,30 @@ def _facts(service: Service) -> APIRouter:
     ) -> list[FactBody]:
         """The facts of a repository, else all, oldest first."""
         engine = service.engine_for(caller)
-        location = service.library.shelf(repository).source.location if repository is not None else None
+        location = None
+        if repository is not None:
+            location = service.library.shelf(repository, caller=caller).source.location
         found: Sequence[Fact] = await to_thread(facts_of(engine).list, location)
         if check:
-            served = [shelf.source for shelf in service.library.shelves()]
+            served = [shelf.source for shelf in service.library.seen_by(caller)]
             async with service.limiter.seat():
                 found = await to_thread(check_facts, engine, found, served)
-        return [body(fact) for fact in found]
+        return [body(fact, caller) for fact in found]
 
     @router.post("", status_code=201)
     async def add(caller: CallerOf, wanted: FactAbout | FactOfTurn) -> FactBody:
         """Keep a fact. One that a turn states rests on the lines that it cites, and holds while they do."""
         engine = service.engine_for(caller)
         if isinstance(wanted, FactAbout):
-            source = service.library.shelf(wanted.repository).source
-            return body(await to_thread(add_fact, engine, wanted.text, turn=None, source=source))
+            source = service.library.shelf(wanted.repository, caller=caller).source
+            return body(await to_thread(add_fact, engine, wanted.text, turn=None, source=source), caller)
         turn = await to_thread(engine.turns.turn, wanted.turn, namespace=caller.namespace)
-        return body(await to_thread(add_fact, engine, wanted.text, turn=turn, source=None))
+        return body(await to_thread(add_fact, engine, wanted.text, turn=turn, source=None), caller)
 
     @router.delete("/{fact}")
     async def forget(caller: CallerOf, fact: FactId) -> FactBody:
         """Forget a fact."""
-        return body(await to_thread(forget_fact, service.engine_for(caller), fact))
+        return body(await to_thread(forget_fact, service.engine_for(caller), fact), caller)
 
     return router
 

@@ -30,6 +30,7 @@ from rag.serve.errors import (
     UnknownRepository,
 )
 from rag.serve.indexing import Indexed, Indexers
+from rag.serve.keys import Caller
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import log
 from rag.service import Engine, Repository, locate
@@ -68,6 +69,8 @@ class Shelf:
     indexed: float | None = None
     """When the last job ended, seconds since 1970."""
     checked: float = 0.0
+    asked_by: set[str] = field(default_factory=set)
+    """Of one beyond the list: the namespaces of those who have asked for it."""
     took_s: float = 0.0
     _task: asyncio.Task[None] | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -118,8 +121,15 @@ class Library:
         """All shelves, in the order of their names here."""
         return list(self._shelves.values())
 
-    def shelf(self, name: str, ref: str | None = None) -> Shelf:
+    def seen_by(self, caller: Caller) -> list[Shelf]:
+        """The shelves of the list, then those that the caller has asked for: which branches and URLs others
+        look at is their business."""
+        return [s for s in self.shelves() if s.is_listed or caller.namespace in s.asked_by]
+
+    def shelf(self, name: str, ref: str | None = None, *, caller: Caller | None = None) -> Shelf:
         """The shelf that a request names: `NAME`, `NAME@REF`, or an allowed URL (`@REF` too).
+
+        With a `caller` one beyond the list is among those that this caller sees.
 
         Raises:
             UnknownRepository: no such name is served.
@@ -127,7 +137,10 @@ class Library:
             TooMany: requests have too many refs and URLs indexed at once.
         """
         full, source = self._named(name, ref)
-        return self._shelves.get(full) or self._added(full, source)
+        shelf = self._shelves.get(full) or self._added(full, source)
+        if caller is not None and not shelf.is_listed:
+            shelf.asked_by.add(caller.namespace)
+        return shelf
 
     def named(self, name: str, ref: str | None = None) -> str:
         """What the shelf is called that a request names; it is not added.
@@ -156,7 +169,7 @@ class Library:
         """The shelf of a source, as a conversation remembers it; None when it is not served."""
         return next((s for s in self._shelves.values() if s.source == source), None)
 
-    async def repository(self, name: str, ref: str | None = None) -> Repository:
+    async def repository(self, name: str, *, caller: Caller | None = None) -> Repository:
         """The repository a request names, open; begins to index it, and to look for changes.
 
         Raises:
@@ -164,7 +177,7 @@ class Library:
             IndexingFailed: it could not be indexed.
             ServeError: as `shelf`.
         """
-        return await self.opened(self.shelf(name, ref))
+        return await self.opened(self.shelf(name, caller=caller))
 
     async def opened(self, shelf: Shelf) -> Repository:
         """The repository of a shelf, see `repository`."""

@@ -106,9 +106,9 @@ def _base(service: Service) -> str:
 
 def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
-    async def list_available_repos() -> Annotated[CallToolResult, Reply]:
+    async def list_available_repos(ctx: Context) -> Annotated[CallToolResult, Reply]:
         """List the repositories that can be asked."""
-        return await _result(tools.list_available_repos())
+        return await _result(tools.list_available_repos(_caller(ctx, service)))
 
     @server.tool(annotations=_READS)
     async def read_wiki_structure(
@@ -117,7 +117,8 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Reply]:
         """Get a list of documentation topics for a repository."""
-        return await _result(tools.read_wiki_structure(repoName, ref, _teller(ctx)))
+        caller = _caller(ctx, service)
+        return await _result(tools.read_wiki_structure(caller, repoName, ref, _teller(ctx)))
 
     @server.tool(annotations=_READS)
     async def read_wiki_contents(
@@ -132,7 +133,8 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
         ] = None,
     ) -> Annotated[CallToolResult, Contents]:
         """View documentation about a repository: all pages, or some with `page` and `maxChars`."""
-        return await _result(tools.read_wiki_contents(repoName, ref, page, maxChars, _teller(ctx)))
+        caller = _caller(ctx, service)
+        return await _result(tools.read_wiki_contents(caller, repoName, ref, page, maxChars, _teller(ctx)))
 
 
 def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
@@ -187,7 +189,8 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
         """Read lines of a file as it is indexed, numbered; at most 2,000 at once."""
-        return await _result(tools.read_span(repoName, path, startLine, endLine, ref, _teller(ctx)))
+        caller = _caller(ctx, service)
+        return await _result(tools.read_span(caller, repoName, path, startLine, endLine, ref, _teller(ctx)))
 
     @server.tool(annotations=_READS)
     async def find_symbol(
@@ -197,7 +200,8 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
         """Find where a function, class or method is defined."""
-        return await _result(tools.find_symbol(repoName, name, ref, _teller(ctx)))
+        caller = _caller(ctx, service)
+        return await _result(tools.find_symbol(caller, repoName, name, ref, _teller(ctx)))
 
     @server.tool(annotations=_READS)
     async def who_calls(
@@ -207,7 +211,8 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
         """Find where a symbol is called, by its name; where it is only named, if nowhere."""
-        return await _result(tools.who_calls(repoName, symbol, ref, _teller(ctx)))
+        caller = _caller(ctx, service)
+        return await _result(tools.who_calls(caller, repoName, symbol, ref, _teller(ctx)))
 
 
 def _add_resources(server: Any, service: Service) -> None:

@@ -22,6 +22,8 @@ from rag.retrieval.search import search_in_turn
 from rag.serve import answer_models, eval_models, models
 from rag.serve.caller import CallerOf
 from rag.serve.errors import shape_of
+from rag.serve.keys import Caller
+from rag.serve.library import Shelf
 from rag.serve.links import citation_url, viewer_link
 from rag.serve.service import Service
 from rag.serve.streams import EventStream, event, until_gone
@@ -48,28 +50,30 @@ def _repositories(service: Service) -> APIRouter:
     library = service.library
 
     @router.get("/repositories")
-    async def repositories() -> list[models.RepositoryState]:
-        """The repositories that are served, and how far their indexes are."""
-        return [models.repository_state(shelf) for shelf in library.shelves()]
+    async def repositories(caller: CallerOf) -> list[models.RepositoryState]:
+        """The repositories that are served, then the refs and URLs that the caller has asked for."""
+        return [models.repository_state(shelf) for shelf in library.seen_by(caller)]
 
     @router.post("/repositories/{name:path}/index", status_code=202)
-    async def index(name: Named, how: models.IndexRequest | None = None) -> models.RepositoryState:
+    async def index(
+        caller: CallerOf, name: Named, how: models.IndexRequest | None = None
+    ) -> models.RepositoryState:
         """Begin to index a repository, or what changed of it; a job that is going on is not begun again."""
-        shelf = library.shelf(name)
+        shelf = library.shelf(name, caller=caller)
         library.index(shelf, rebuild=bool(how and how.rebuild))
         return models.repository_state(shelf)
 
     @router.post("/repositories/{name:path}/index/cancel")
-    async def cancel(name: Named) -> models.RepositoryState:
+    async def cancel(caller: CallerOf, name: Named) -> models.RepositoryState:
         """End the job that indexes a repository, if there is one. The index before it stays."""
-        shelf = library.shelf(name)
+        shelf = library.shelf(name, caller=caller)
         await library.cancel(shelf)
         return models.repository_state(shelf)
 
     @router.get("/repositories/{name:path}/index/events", responses=_EVENTS, response_class=Response)
-    async def progress(name: Named) -> Response:
+    async def progress(caller: CallerOf, name: Named) -> Response:
         """The state of a repository, now and as its job goes on, until that ends: events `state`."""
-        shelf = library.shelf(name)
+        shelf = library.shelf(name, caller=caller)
 
         async def states() -> AsyncGenerator[bytes, None]:
             async for now in library.events(shelf):
@@ -79,20 +83,21 @@ def _repositories(service: Service) -> APIRouter:
 
     @router.get("/repositories/{name:path}/source")
     async def source(
+        caller: CallerOf,
         name: Named,
         path: Annotated[str, Query(min_length=1, max_length=1000)],
         start: Annotated[int, Query(ge=1)] = 1,
         end: Annotated[int | None, Query(ge=1)] = None,
     ) -> models.SourceLines:
         """Lines of a file as they are in the index: both ends belong; nothing outside it is opened."""
-        repository = await library.repository(name)
+        repository = await library.repository(name, caller=caller)
         async with service.limiter.seat():
             return await to_thread(source_lines, repository, path, start, end)
 
     @router.get("/repositories/{name:path}")
-    async def repository(name: Named) -> models.RepositoryState:
+    async def repository(caller: CallerOf, name: Named) -> models.RepositoryState:
         """One repository."""
-        return models.repository_state(library.shelf(name))
+        return models.repository_state(library.shelf(name, caller=caller))
 
     return router
 
@@ -112,7 +117,7 @@ def _asking(service: Service) -> APIRouter:
         async with service.limiter.seat():
             result = await to_thread(dialog.search, asked.question, k=asked.k)
         base = str(request.base_url)
-        hits = [answer_models.found(hit, _lines_url(service, hit, base)) for hit in result.hits]
+        hits = [answer_models.found(hit, _lines_url(service, caller, hit, base)) for hit in result.hits]
         return answer_models.SearchResult(
             question=asked.question, standalone_question=result.sought.standalone, hits=hits
         )
@@ -134,13 +139,15 @@ def _asking(service: Service) -> APIRouter:
         base = str(request.base_url)
         if not asked.stream:
             answer = await until_gone(request, service.answered(dialog, asked.question))
-            return answer_models.answer_body(answer, urls_of(service, dialog, answer.sources, base))
+            return answer_models.answer_body(answer, urls_of(service, caller, dialog, answer.sources, base))
 
         async def events() -> AsyncGenerator[bytes, None]:
             async with aclosing(service.answer(dialog, asked.question)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Answer):
-                        body = answer_models.answer_body(piece, urls_of(service, dialog, piece.sources, base))
+                        body = answer_models.answer_body(
+                            piece, urls_of(service, caller, dialog, piece.sources, base)
+                        )
                         yield event(body.model_dump(mode="json"), "answer")
                     else:
                         yield event({"text": piece}, "piece")
@@ -156,11 +163,13 @@ def _evaluation(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["evaluation"])
 
     @router.post("/eval")
-    async def evaluate(request: Request, asked: eval_models.EvalRequest) -> eval_models.EvalResult:
+    async def evaluate(
+        request: Request, asked: eval_models.EvalRequest, caller: CallerOf
+    ) -> eval_models.EvalResult:
         """Measure retrieval on one's own questions: NDCG@10, MRR@10, recall@10, lines found of 200 read."""
         for judged in asked.questions:
             service.limiter.check_question(judged.question, param="questions")
-        repository = await service.library.repository(asked.repository)
+        repository = await service.library.repository(asked.repository, caller=caller)
 
         async def measured() -> list[eval_models.EvalScores]:
             async with service.limiter.long_seat():
@@ -187,34 +196,33 @@ def last_words(error: RagError) -> bytes:
 
 
 def urls_of(
-    service: Service, dialog: Dialog | None, citations: Sequence[Citation], base: str
+    service: Service, caller: Caller, dialog: Dialog | None, citations: Sequence[Citation], base: str
 ) -> dict[Citation, str]:
     """Where each citation can be read."""
+    seen = service.library.seen_by(caller)
     opened = {r.source.location: r for r in dialog.repositories} if dialog else {}
     return {
         citation: citation_url(
             citation,
-            opened.get(citation.location) or _repository(service, citation.location),
-            _name(service, citation.location, citation.repo),
+            opened.get(citation.location) or _repository(seen, citation.location),
+            _name(seen, citation.location, citation.repo),
             base,
         )
         for citation in citations
     }
 
 
-def _lines_url(service: Service, hit: Hit, base: str) -> str:
-    name = _name(service, hit.location, hit.repo)
+def _lines_url(service: Service, caller: Caller, hit: Hit, base: str) -> str:
+    name = _name(service.library.seen_by(caller), hit.location, hit.repo)
     return viewer_link(base, name, hit.path, hit.start, hit.end)
 
 
-def _repository(service: Service, location: str) -> Repository | None:
-    shelves = service.library.shelves()
+def _repository(shelves: Sequence[Shelf], location: str) -> Repository | None:
     return next((s.repository for s in shelves if s.source.location == location and s.repository), None)
 
 
-def _name(service: Service, location: str, otherwise: str) -> str:
+def _name(shelves: Sequence[Shelf], location: str, otherwise: str) -> str:
     """What a repository is called here."""
-    shelves = service.library.shelves()
     return next((s.name for s in shelves if s.source.location == location), otherwise)
 
 

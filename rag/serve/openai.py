@@ -112,22 +112,23 @@ class Chat:
 
     # ------------------------------------------------------------ what is asked
 
-    def shelves(self, model: str) -> list[Shelf]:
-        """The repositories a model names.
+    def shelves(self, model: str, caller: Caller) -> list[Shelf]:
+        """The repositories a model names; `rag` alone is the only one of the list.
 
         Raises:
             UnknownRepository: it names none that is served.
         """
         library = self.service.library
         names = [name for name in model.removeprefix(_MODEL).split(",") if name]
-        if model in ("rag", _MODEL) and len(library.names()) == 1:
-            names = library.names()
+        listed = [shelf.name for shelf in library.shelves() if shelf.is_listed]
+        if model in ("rag", _MODEL) and len(listed) == 1:
+            names = listed
         if not names or len(names) > MOST_REPOSITORIES:
             raise UnknownRepository(
                 f"the model {model[:80]!r} names no repository; it is rag:NAME, and /v1/models lists them",
                 param="model",
             )
-        return [library.shelf(name) for name in dict.fromkeys(names)]
+        return [library.shelf(name, caller=caller) for name in dict.fromkeys(names)]
 
     async def dialog(
         self,
@@ -212,14 +213,14 @@ def install(app: FastAPI, service: Service) -> None:
 
 def _add_models(router: APIRouter, chat: Chat) -> None:
     @router.get("/models")
-    async def models() -> Models:
-        """What can be asked: one model for each repository."""
-        return Models(data=[_model(shelf) for shelf in chat.service.library.shelves()])
+    async def models(caller: CallerOf) -> Models:
+        """What can be asked: one model for each repository, and each ref that the caller asked for."""
+        return Models(data=[_model(shelf) for shelf in chat.service.library.seen_by(caller)])
 
     @router.get("/models/{model:path}")
-    async def model(model: str) -> Model:
+    async def model(model: str, caller: CallerOf) -> Model:
         """One of them."""
-        (shelf, *_) = chat.shelves(model)
+        (shelf, *_) = chat.shelves(model, caller)
         return _model(shelf)
 
 
@@ -244,7 +245,7 @@ def _add_completions(router: APIRouter, chat: Chat) -> None:
         before the question do.
         """
         service.limiter.check_history(len(asked.messages))
-        shelves = chat.shelves(asked.model)
+        shelves = chat.shelves(asked.model, caller)
         read = read_messages([(message.role, message.content) for message in asked.messages])
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}
         wants_usage = bool(asked.stream_options and asked.stream_options.include_usage)

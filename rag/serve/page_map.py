@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from rag.database.quantise import restored
 from rag.database.store import Store
 from rag.ports import Rows
+from rag.serve.caller import CallerOf
 from rag.serve.models import shown
 from rag.serve.native import Named
 from rag.serve.service import Service
@@ -68,11 +69,12 @@ def install(app: FastAPI, service: Service) -> None:
 
     @router.get("/repositories/{name:path}/map")
     async def chunk_map(
+        caller: CallerOf,
         name: Named,
         path: Annotated[list[str], Query(max_length=MOST_FILES, description="Show all of these.")] = [],  # noqa: B006
     ) -> ChunkMap:
         """Where the chunks lie, in two dimensions. Of a large repository a sample, and all of `path`."""
-        repository = await service.library.repository(name)
+        repository = await service.library.repository(name, caller=caller)
         async with service.limiter.long_seat():
             return await to_thread(lambda: planes.of(repository.store).drawn(repository.store, path))
 

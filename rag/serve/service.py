@@ -126,7 +126,9 @@ class Service:
             raise BadRequest(
                 f"{len(repositories)} repositories were named; at most {MOST_REPOSITORIES} are asked"
             )
-        shelves = [self.library.shelf(one) if isinstance(one, str) else one for one in repositories]
+        shelves = [
+            self.library.shelf(one, caller=caller) if isinstance(one, str) else one for one in repositories
+        ]
         shelves = list(dict.fromkeys(shelves))
         engine = self.engine_for(caller)
         found: Conversation | None = None
@@ -144,12 +146,16 @@ class Service:
         opened = [await self.library.opened(shelf) for shelf in shelves]
         return Dialog(engine, opened, found, name=conversation or "" if found is None else "")
 
-    def _served(self, conversation: Conversation, number: int, ref: str | None = None) -> Shelf:
-        source = conversation.sources[number]
-        shelf = self.library.of_source(source if ref is None else replace(source, ref=None))
+    def _served(self, conversation: Conversation, number: int) -> Shelf:
+        shelf = self.library.of_source(conversation.sources[number])
         if shelf is None:
             raise Forbidden("the conversation is about a repository that this server does not serve")
-        return shelf if ref is None else self.library.shelf(shelf.name, ref)
+        return shelf
+
+    def _at_ref(self, shelf: Shelf, ref: str, caller: Caller) -> Shelf:
+        """The same repository at another ref."""
+        listed = self.library.of_source(replace(shelf.source, ref=None)) or shelf
+        return self.library.shelf(listed.name, ref, caller=caller)
 
     def _only_one(self) -> Shelf:
         listed = [shelf for shelf in self.library.shelves() if shelf.is_listed]
@@ -212,7 +218,9 @@ class Service:
         """
         engine = self.engine_for(caller)
         conversation = await to_thread(engine.conversation_of, turn)
-        shelves = [self._served(conversation, number, ref) for number in range(len(conversation.sources))]
+        shelves = [self._served(conversation, number) for number in range(len(conversation.sources))]
+        if ref is not None:
+            shelves = [self._at_ref(shelf, ref, caller) for shelf in shelves]
         if not shelves:
             raise BadRequest("the turn's conversation is about no repository that could be asked again")
         opened = [await self.library.opened(shelf) for shelf in shelves]

@@ -106,25 +106,25 @@ class Toolbox:
 
     # ------------------------------------------------------------ DeepWiki's
 
-    async def list_available_repos(self) -> Reply:
+    async def list_available_repos(self, caller: Caller) -> Reply:
         """The repositories of the list, with how far each is indexed."""
         lines = []
-        for shelf in self._service.library.shelves():
+        for shelf in self._service.library.seen_by(caller):
             commit = shelf.repository.checkout.commit if shelf.repository else None
             where = f" at {commit[:10]}" if commit else ""
             lines.append(f"- {shelf.name} ({shelf.state}{where})")
         return Reply(result="\n".join(["Available repositories:", "", *lines]))
 
-    async def read_wiki_structure(self, repo: str, ref: str | None, tell: Tell) -> Reply:
+    async def read_wiki_structure(self, caller: Caller, repo: str, ref: str | None, tell: Tell) -> Reply:
         """The pages of a repository's wiki, as an outline."""
-        structure = await self._wiki(repo, ref, tell)
+        structure = await self._wiki(caller, repo, ref, tell)
         return Reply(result=structure_outline(structure, repo))
 
     async def read_wiki_contents(
-        self, repo: str, ref: str | None, page: int | None, max_chars: int | None, tell: Tell
+        self, caller: Caller, repo: str, ref: str | None, page: int | None, max_chars: int | None, tell: Tell
     ) -> Contents:
         """The wiki as one text; from a page on, and not much longer than asked, if so asked."""
-        structure = await self._wiki(repo, ref, tell)
+        structure = await self._wiki(caller, repo, ref, tell)
         if page is None and max_chars is None:
             async with self._service.limiter.long_seat():
                 text = await to_thread(wiki_contents, structure)
@@ -161,7 +161,7 @@ class Toolbox:
         names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
         if len(names) > MOST_REPOSITORIES:
             raise BadRequest(f"{len(names)} repositories were named; at most {MOST_REPOSITORIES} are asked")
-        shelves = [await self._ready(name, ref, tell) for name in names]
+        shelves = [await self._ready(caller, name, ref, tell) for name in names]
         dialog = await self._service.dialog(caller, shelves, conversation=conversation)
         await tell(0.5, 1.0, "answering")
         answer = await self._service.answered(dialog, question)
@@ -183,7 +183,7 @@ class Toolbox:
     ) -> Places:
         """The chunks that answer a query best, with their text."""
         self._service.limiter.check_question(query, param="query")
-        shelf = await self._ready(repo, ref, tell)
+        shelf = await self._ready(caller, repo, ref, tell)
         dialog = await self._service.dialog(caller, [shelf])
         async with self._service.limiter.seat():
             found = await to_thread(dialog.search, query, k=max(1, min(limit, _MOST_HITS)), turns=[])
@@ -191,10 +191,10 @@ class Toolbox:
         return Places(result=_listed(places, nothing="Nothing was found."), places=places)
 
     async def read_span(
-        self, repo: str, path: str, start: int, end: int | None, ref: str | None, tell: Tell
+        self, caller: Caller, repo: str, path: str, start: int, end: int | None, ref: str | None, tell: Tell
     ) -> Places:
         """Lines of a file, as they are indexed."""
-        shelf = await self._ready(repo, ref, tell)
+        shelf = await self._ready(caller, repo, ref, tell)
         assert shelf.repository is not None
         last = min(end or start + _MOST_LINES - 1, start + _MOST_LINES - 1)
         if start < 1 or last < start:
@@ -212,18 +212,18 @@ class Toolbox:
         head = f"{read.path}:{read.start}-{read.end} (of {read.total} lines)"
         return Places(result=f"{head}\n\n{_numbered(read.text, read.start)}", places=[place])
 
-    async def find_symbol(self, repo: str, name: str, ref: str | None, tell: Tell) -> Places:
+    async def find_symbol(self, caller: Caller, repo: str, name: str, ref: str | None, tell: Tell) -> Places:
         """Where a symbol is defined."""
-        shelf = await self._ready(repo, ref, tell)
+        shelf = await self._ready(caller, repo, ref, tell)
         assert shelf.repository is not None
         async with self._service.limiter.seat():
             hits = await to_thread(definitions, shelf.repository.searcher.index, name)
         places = [self._of_hit(hit, shelf) for hit in hits[:_MOST_HITS]]
         return Places(result=_listed(places, nothing=f"Nothing defines {name}."), places=places)
 
-    async def who_calls(self, repo: str, symbol: str, ref: str | None, tell: Tell) -> Places:
+    async def who_calls(self, caller: Caller, repo: str, symbol: str, ref: str | None, tell: Tell) -> Places:
         """Where a symbol is called, else where it is named."""
-        shelf = await self._ready(repo, ref, tell)
+        shelf = await self._ready(caller, repo, ref, tell)
         assert shelf.repository is not None
         async with self._service.limiter.seat():
             found = await to_thread(uses, shelf.repository.searcher.index, symbol)
@@ -254,10 +254,10 @@ class Toolbox:
 
     # ------------------------------------------------------------ what they share
 
-    async def _ready(self, name: str, ref: str | None, tell: Tell) -> Shelf:
+    async def _ready(self, caller: Caller, name: str, ref: str | None, tell: Tell) -> Shelf:
         """The shelf of a repository, once it can be asked; tells how far its index is meanwhile."""
         library = self._service.library
-        shelf = library.shelf(name, ref)
+        shelf = library.shelf(name, ref, caller=caller)
         while True:
             try:
                 await library.opened(shelf)
@@ -266,9 +266,9 @@ class Toolbox:
                 async for state in library.events(shelf):
                     await tell(float(state.done), float(state.total) or None, state.stage or "indexing")
 
-    async def _wiki(self, name: str, ref: str | None, tell: Tell) -> WikiStructure:
+    async def _wiki(self, caller: Caller, name: str, ref: str | None, tell: Tell) -> WikiStructure:
         """The structure of a repository's wiki, made once for each state of its index."""
-        shelf = await self._ready(name, ref, tell)
+        shelf = await self._ready(caller, name, ref, tell)
         repository = shelf.repository
         assert repository is not None
         wiki = self._wikis.pop(shelf.name, None)

@@ -20,7 +20,7 @@ from rag.serve.turn_models import message_body
 from rag.service import kept
 from rag.service.edit import correct_turn
 from rag.service.recall import recall, recall_said
-from rag.types import Conversation, DialogTurn
+from rag.types import Citation, Conversation, DialogTurn
 
 ConversationId = Annotated[str, Path(description="A conversation's id or name.", max_length=200)]
 TurnId = Annotated[str, Path(description="A turn's id.", max_length=200)]
@@ -47,10 +47,10 @@ class Desk:
     """One caller's conversations, with what the routes need of them."""
 
     def __init__(self, service: Service, caller: Caller) -> None:
-        self.service, self.namespace = service, caller.namespace
+        self.service, self.caller, self.namespace = service, caller, caller.namespace
         self.engine = service.engine_for(caller)
         self.store = self.engine.turns
-        self._names = {str(shelf.source): shelf.name for shelf in service.library.shelves()}
+        self._names = {str(shelf.source): shelf.name for shelf in service.library.seen_by(caller)}
 
     async def conversation(self, name: str) -> Conversation:
         """The conversation of an id or name. Raises NotFound."""
@@ -84,7 +84,11 @@ class Desk:
 
     def turn(self, turn: DialogTurn, base: str) -> turn_models.TurnBody:
         """A turn as it is sent; `base` is the server's address."""
-        return turn_models.turn_body(turn, urls_of(self.service, None, turn.citations, base))
+        return turn_models.turn_body(turn, self.urls(turn.citations, base))
+
+    def urls(self, citations: Sequence[Citation], base: str) -> dict[Citation, str]:
+        """Where each citation can be read."""
+        return urls_of(self.service, self.caller, None, citations, base)
 
 
 def _conversations(service: Service) -> APIRouter:
@@ -102,7 +106,7 @@ def _conversations(service: Service) -> APIRouter:
         async with service.limiter.seat():
             found = await desk.call(desk.store.conversations)
         if repository is not None:
-            source = service.library.shelf(repository).source
+            source = service.library.shelf(repository, caller=caller).source
             found = [one for one in found if source in one.sources]
         return await desk.bodies(found[offset : offset + limit])
 

@@ -119,6 +119,29 @@ def test_a_key_never_sees_anothers_turns(keyed):
     assert keyed.get("/api/conversations/mine", headers=ann).json["turns"] == 1
 
 
+def test_a_key_sees_no_ref_that_another_asked_for(serve, sample_repo):
+    file = sample_repo.parent / "keys.toml"
+    ann, bob = (bearer(add_key(file, name)) for name in ("ann", "bob"))
+    running = serve(keys_file=file, repositories=(("links", Source(str(sample_repo.resolve()))),))
+    running.wait_until(lambda: running.get("/ready").status == 200)
+    asked = {**QUESTION, "repositories": ["links@main"]}
+    running.wait_until(lambda: running.post("/api/ask", asked, headers=ann).status == 200)
+
+    def seen(headers):
+        repositories = [one["name"] for one in running.get("/api/repositories", headers=headers).json]
+        models = [one["id"] for one in running.get("/v1/models", headers=headers).json["data"]]
+        assert models == [f"rag:{name}" for name in repositories]
+        return repositories
+
+    assert seen(ann) == ["links", "links@main"]
+    assert seen(bob) == ["links"]
+    assert running.get("/health").json["repositories"] == 1
+    alone = {"model": "rag", "messages": [{"role": "user", "content": "Where is a code made?"}]}
+    assert running.post("/v1/chat/completions", alone, headers=bob).status == 200
+    assert running.get("/api/repositories/links@main", headers=bob).json["state"] == "ready"
+    assert seen(bob) == ["links", "links@main"]
+
+
 def test_only_the_hash_of_a_key_is_kept(tmp_path):
     file = tmp_path / "keys.toml"
     key = add_key(file, "ann", "team")

@@ -24,8 +24,8 @@ prints all, with intervals; a * says that the interval leaves out 0):
 
 Tried and left out, since the gain did not carry over to the other half of the repositories: definitions that
 the best hits call or that matching tests and documents name, pseudo-relevance feedback, the embedding's own
-neighbours of a term as synonyms, BM25 over whole files, the hits beside a chunk, its length, and the names
-of a class's members beside its head.
+neighbours of a term as synonyms, BM25 over whole files, the hits beside a chunk, its length, the names of a
+class's members beside its head, and a second vector of a chunk's documentation and comments alone.
 """
 
 from __future__ import annotations

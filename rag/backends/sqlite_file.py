@@ -196,12 +196,12 @@ class SqliteFile:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.row_factory = sqlite3.Row
         connection.text_factory = _decode
+        connection.execute("PRAGMA cache_size = -32000")  # in KiB: the upper pages of a large file's indexes
         if self._version(connection) < len(self._migrations):
             self._write_ahead(connection)
             self._migrate(connection)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA cache_size = -32000")  # in KiB: the upper pages of a large file's indexes
 
     def _version(self, connection: sqlite3.Connection) -> int:
         """The version of the schema, 0 for a file that is still empty."""

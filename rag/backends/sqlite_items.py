@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rag.backends.sqlite_sql import Value, execute, put_wanted, text
-from rag.backends.turn_items import Item, Kind, Span
+from rag.backends.sqlite_postings import Posted, place_of, post, repost, unpost
+from rag.backends.sqlite_sql import execute, insert, put_wanted, text
+from rag.backends.turn_items import Cited, Item, Kind, Span
 from rag.records import message_from_record, term_counts, turn_from_record
 from rag.types import Conversation
 
@@ -21,7 +21,6 @@ KINDS: dict[Kind, int] = {"turn": 0, "message": 1}
 _KIND_NAMES: tuple[Kind, ...] = ("turn", "message")
 _NO_END = 2**63 - 1
 _FEW = 8
-_ROWS = 50
 
 _FOUND = """
     SELECT i.*, o.id AS origin_id, n.namespace,
@@ -35,7 +34,7 @@ _SHOWN_BY_NONE = """
         AND i.number >= CASE i.kind WHEN 0 THEN c.first_turn ELSE c.first_message END
     )
 """
-
+_IS_CITED = "EXISTS (SELECT 1 FROM cited c WHERE c.file = file.key)"
 
 Range = tuple[int, int, int]
 """An origin by its key, and the first and last order in it, both included."""
@@ -96,6 +95,15 @@ def add_items(db: sqlite3.Connection, items: Sequence[Item]) -> None:
         return
     space = space_key(db, items[0].namespace)
     origins = {each: origin_key(db, each, items[0].namespace) for each in {item.origin for item in items}}
+    keyed = put_items(db, items, space, origins)
+    cite(db, [(key, it.cited) for key, it in keyed])
+    post(db, [_posted(key, space, origins[it.origin], it) for key, it in keyed])
+
+
+def put_items(
+    db: sqlite3.Connection, items: Sequence[Item], space: int, origins: Mapping[str, int]
+) -> list[tuple[int, Item]]:
+    """Store items without what finds them by words and citations; return them with their keys."""
     key = int(db.execute("SELECT coalesce(max(key), 0) FROM item").fetchone()[0])
     keyed = list(enumerate(items, key + 1))
     db.executemany(
@@ -114,44 +122,43 @@ def add_items(db: sqlite3.Connection, items: Sequence[Item]) -> None:
             for key, it in keyed
         ],
     )
-    db.executemany(
-        "INSERT INTO version VALUES (?, ?, ?)",
-        [(key, n, old) for key, it in keyed for n, old in enumerate(it.versions[:-1], 1)],
-    )
+    if old := [(key, n, version) for key, it in keyed for n, version in enumerate(it.versions[:-1], 1)]:
+        db.executemany("INSERT INTO version VALUES (?, ?, ?)", old)
     add_marks(db, [(key, mark) for key, it in keyed for mark in it.marks])
-    _cite(db, keyed)
-    _post(db, [(key, space, origins[it.origin], it) for key, it in keyed])
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     for item in items:
         total = sums[origins[item.origin]]
         total[KINDS[item.kind]] += 1
         total[2] += item.length
     _sum(db, sums)
+    return keyed
 
 
 def add_marks(db: sqlite3.Connection, marks: Iterable[tuple[int, str]]) -> None:
     """Mark items, by key."""
-    rows = [(key, text(mark)) for key, mark in marks]
-    db.executemany("INSERT OR IGNORE INTO mark VALUES (?, CAST(? AS TEXT))", rows)
+    if rows := [(key, text(mark)) for key, mark in marks]:
+        db.executemany("INSERT OR IGNORE INTO mark VALUES (?, CAST(? AS TEXT))", rows)
 
 
 def edit_item(db: sqlite3.Connection, row: sqlite3.Row, edited: Item) -> None:
     """Store another version of an item that was found."""
     key, version = row["key"], json.loads(row["record"])["version"]
-    _unpost(db, [row])
     execute(db, "INSERT INTO version VALUES (?, ?, ?)", key, version, row["record"])
     execute(
         db, "UPDATE item SET record = ?, length = ? WHERE key = ?", edited.versions[-1], edited.length, key
     )
-    _cite(db, [(key, edited)])
-    _post(db, [(key, row["space"], row["origin"], edited)])
+    cite(db, [(key, edited.cited)])
+    repost(db, posted(row), _posted(key, row["space"], row["origin"], edited))
     _sum(db, {row["origin"]: [0, 0, edited.length - row["length"]]})
 
 
 def remove_items(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> int:
     """Delete items that were found, with all that hangs on them; return how many."""
-    _unpost(db, rows)
-    db.executemany("DELETE FROM item WHERE key = ?", [(row["key"],) for row in rows])
+    keys = [(row["key"],) for row in rows]
+    unpost(db, [posted(row) for row in rows])
+    files = {file for key in keys for (file,) in db.execute("SELECT file FROM cited WHERE item = ?", key)}
+    db.executemany("DELETE FROM item WHERE key = ?", keys)
+    db.executemany(f"DELETE FROM file WHERE key = ? AND NOT {_IS_CITED}", [(file,) for file in files])
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     for row in rows:
         total = sums[row["origin"]]
@@ -258,36 +265,37 @@ def count_items(db: sqlite3.Connection, view: View) -> tuple[int, int, int]:
     return (counts[0], counts[1], length)
 
 
-def _cite(db: sqlite3.Connection, items: Iterable[tuple[int, Item]]) -> None:
-    rows = [(key, *map(text, place)) for key, item in items for place in item.cited]
-    cast = "CAST(? AS TEXT)"
-    db.executemany(f"INSERT OR IGNORE INTO cited VALUES (?, {cast}, {cast}, {cast})", rows)
+def posted(row: sqlite3.Row) -> Posted:
+    """What the index has of an item that was found."""
+    record = json.loads(row["record"])
+    counts = term_counts(message_from_record(record) if row["kind"] else turn_from_record(record))
+    return Posted(row["key"], row["space"], place_of(row["origin"], row["kind"]), row["number"], counts)
 
 
-def _post(db: sqlite3.Connection, items: Sequence[tuple[int, int, int, Item]]) -> None:
-    # By term, as the index is: neighbouring rows are written together. Many rows a statement, and what is the
-    # same in all of them written into it, take half the time.
-    places: dict[tuple[int, int, int], dict[str, list[Value]]] = defaultdict(lambda: defaultdict(list))
-    for key, space, origin, item in items:
-        by_term, order = places[space, origin, KINDS[item.kind]], item.order
-        for term, count in item.counts.items():
-            by_term[term] += (term, order, key, count)
-    for (space, origin, kind), by_term in places.items():
-        values = list(chain.from_iterable(by_term[term] for term in sorted(by_term)))
-        whole = len(values) // (4 * _ROWS) * (4 * _ROWS)
-        row = f"({space}, ?, ?, ?, {origin}, {kind}, ?)"
-        for rows, first, end in ((_ROWS, 0, whole), (1, whole, len(values))):
-            statement = f"INSERT INTO posting VALUES {', '.join([row] * rows)}"
-            db.executemany(statement, (values[at : at + 4 * rows] for at in range(first, end, 4 * rows)))
+def _posted(key: int, space: int, origin: int, item: Item) -> Posted:
+    return Posted(key, space, place_of(origin, KINDS[item.kind]), item.order, item.counts)
 
 
-def _unpost(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> None:
-    gone: list[tuple[Value, ...]] = []
-    for row in rows:
-        record = json.loads(row["record"])
-        said = message_from_record(record) if row["kind"] else turn_from_record(record)
-        gone += [(row["space"], term, row["number"], row["key"]) for term in term_counts(said)]
-    db.executemany("DELETE FROM posting WHERE space = ? AND term = ? AND number = ? AND item = ?", gone)
+def cite(db: sqlite3.Connection, items: Iterable[tuple[int, Iterable[Cited]]]) -> None:
+    """Say what items cite, by key, beside what they cited already."""
+    files: dict[Cited, int] = {}
+    rows = []
+    for key, cited in items:
+        for place in cited:
+            if place not in files:
+                files[place] = _file_key(db, place)
+            rows.append((key, files[place]))
+    if rows:
+        db.executemany("INSERT OR IGNORE INTO cited VALUES (?, ?)", rows)
+
+
+def _file_key(db: sqlite3.Connection, place: Cited) -> int:
+    """The key of a cited file, made where there is none."""
+    known = "SELECT key FROM file WHERE path = ? AND location = ? AND blob = ?"
+    row = execute(db, known, *place).fetchone()
+    if row is not None:
+        return int(row[0])
+    return insert(db, "file", dict(zip(("path", "location", "blob"), place, strict=True)))
 
 
 def _sum(db: sqlite3.Connection, sums: dict[int, list[int]]) -> None:

@@ -7,8 +7,9 @@
                          └──< item           turns and messages, as JSON records (`rag.records`)
                                 ├──< version     earlier versions of a turn
                                 ├──< mark
-                                ├──< cited       the files a turn cites, in any version
-                                └──< posting     how often it holds a term: the inverted index
+                                ├──< cited >── file      what a turn cites, in any version
+                                └──< pending     the terms it holds, until they stand in the index
+    posting                      where terms stand: the inverted index (`sqlite_postings`)
     record                       small records by shelf and key
 
 An origin is a conversation, which may be gone while a fork shows what was said in it; it sums up its items.
@@ -20,7 +21,7 @@ are ISO 8601 in UTC with microseconds, so they compare as text. Item kinds are 0
 from __future__ import annotations
 
 from rag.backends.sqlite_file import Step
-from rag.backends.sqlite_upgrade import move_turns
+from rag.backends.sqlite_upgrade import index_items, move_turns
 
 APPLICATION_ID = 0x52414754
 """`RAGT` in the file's header."""
@@ -202,6 +203,50 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         # With the id, what a search finds is told from the index alone.
         "DROP INDEX item_place",
         "CREATE UNIQUE INDEX item_place ON item (origin, kind, number, length, id)",
+    ),
+    (
+        # What an append writes lies together: terms in a row until many go to their places at once, and of
+        # what is cited a number.
+        "DROP TABLE cited",
+        "DROP TABLE posting",
+        """
+        CREATE TABLE file (
+            key      INTEGER PRIMARY KEY,
+            path     TEXT NOT NULL,
+            location TEXT NOT NULL,
+            blob     TEXT NOT NULL,
+            UNIQUE (path, location, blob)
+        ) STRICT
+        """,
+        "CREATE INDEX file_blob ON file (blob)",
+        """
+        CREATE TABLE cited (
+            item INTEGER NOT NULL REFERENCES item (key) ON DELETE CASCADE,
+            file INTEGER NOT NULL REFERENCES file (key),
+            PRIMARY KEY (item, file)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX cited_file ON cited (file)",
+        """
+        CREATE TABLE pending (
+            item   INTEGER PRIMARY KEY REFERENCES item (key) ON DELETE CASCADE,
+            space  INTEGER NOT NULL,
+            place  INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            weight INTEGER NOT NULL,
+            counts TEXT NOT NULL
+        ) STRICT
+        """,
+        """
+        CREATE TABLE posting (
+            space   INTEGER NOT NULL,
+            term    TEXT NOT NULL,
+            first   INTEGER NOT NULL,
+            entries BLOB NOT NULL,
+            PRIMARY KEY (space, term, first)
+        ) STRICT, WITHOUT ROWID
+        """,
+        index_items,
     ),
 )
 """Each entry brings the schema one version on. Add entries; never change one that was released."""

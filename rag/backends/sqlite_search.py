@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
+import numpy as np
+import numpy.typing as npt
+
 from rag.backends.sqlite_items import View, count_items
-from rag.backends.sqlite_sql import Value, execute
+from rag.backends.sqlite_postings import Entries, entries_of, place_of
+from rag.backends.sqlite_sql import execute
 from rag.ports import Holder, Matches
 
-_MOST_RANGES = 100
-_AT = "i.origin = {0}.origin AND i.kind = {0}.kind AND i.number = {0}.number"
+_Numbers = npt.NDArray[np.int64]
+
+Place = tuple[int, int]
+"""Where an item stands: `sqlite_postings.place_of`, and its order."""
+
+_AT = "i.origin = f.place / 2 AND i.kind = f.place % 2 AND i.number = f.number"
 """An item by its place: all that is told of it here stands in that index."""
 
 
@@ -27,101 +35,102 @@ def match_terms(
     else:
         turns, messages, length = count_items(db, view)
         items = turns + messages
-    scope, values = ("1", ()) if view is None else _scope(db, view)
-    place = f"p.space = ? AND p.term = ? AND {scope}"
-    holders, counts, places = [], dict[int, dict[int, int]](), dict[int, list[int]]()
-    for number, term in enumerate(terms):
-        rows, holding = _newest(db, place, (space, term, *values), limit, across=view is None)
-        holders.append(holding)
-        for item, count, *at in rows:
-            counts.setdefault(item, {})[number] = count
-            places[item] = at
-    _keep_found(db, places)
-    _complete(db, terms, [n for n, holding in enumerate(holders) if holding > limit], counts, space)
-    return Matches(items, length, tuple(holders), _holders(db, counts, len(terms)))
+    holding = entries_of(db, space, terms)
+    if view is not None:
+        holding = _shown(view, holding)
+    counts: dict[Place, dict[int, int]] = {}
+    for number, entries in enumerate(holding):
+        for place, order, count in _newest(db, entries, limit).tolist():
+            counts.setdefault((place, order), {})[number] = count
+    _complete(holding, limit, counts)
+    return Matches(items, length, tuple(map(len, holding)), _holders(db, counts, len(terms)))
 
 
-def _newest(
-    db: sqlite3.Connection, place: str, values: tuple[Value, ...], limit: int, *, across: bool
-) -> tuple[list[sqlite3.Row], int]:
-    """The newest holders of a term with their counts and places, and how many hold it.
-
-    Within a conversation orders are unique; across several, ids decide between the same orders.
-    """
-    found = "SELECT p.item, p.count, p.origin, p.kind, p.number FROM posting p"
-    if across:
-        newest = (
-            f"{found} JOIN item i ON {_AT.format('p')} WHERE {place} ORDER BY p.number DESC, i.id LIMIT ?"
-        )
-    else:
-        newest = f"{found} WHERE {place} ORDER BY p.number DESC LIMIT ?"
-    rows = execute(db, newest, *values, limit).fetchall()
-    if len(rows) < limit:
-        return rows, len(rows)
-    holding = execute(db, f"SELECT count(*) FROM posting p WHERE {place}", *values).fetchone()[0]
-    return rows, int(holding)
-
-
-def _scope(db: sqlite3.Connection, view: View) -> tuple[str, tuple[Value, ...]]:
-    """A condition on postings that hold what a conversation shows, and its values."""
+def _shown(view: View, holding: Sequence[Entries]) -> list[Entries]:
+    """The entries of what a conversation shows."""
     if view.is_whole:
-        return "p.origin = ?", (view.origins[0],)
-    ranges = [(kind, *place) for kind in (0, 1) for place in view.ranges(kind)]
-    if len(ranges) <= _MOST_RANGES:
-        each = "(p.kind = ? AND p.origin = ? AND p.number BETWEEN ? AND ?)"
-        return f"({' OR '.join([each] * len(ranges)) or '0'})", tuple(n for place in ranges for n in place)
-    db.execute(
-        "CREATE TEMP TABLE IF NOT EXISTS shown (kind INTEGER, origin INTEGER, first INTEGER, last INTEGER)"
-    )
-    db.execute("DELETE FROM temp.shown")
-    db.executemany("INSERT INTO temp.shown VALUES (?, ?, ?, ?)", ranges)
-    within = "s.kind = p.kind AND s.origin = p.origin AND p.number BETWEEN s.first AND s.last"
-    return f"EXISTS (SELECT 1 FROM temp.shown s WHERE {within})", ()
+        return [entries[entries["place"] // 2 == view.origins[0]] for entries in holding]
+    ranges = [_ranges(view, kind) for kind in (0, 1)]
+    return [np.concatenate([_within(entries, each) for each in ranges]) for entries in holding]
 
 
-def _keep_found(db: sqlite3.Connection, places: Mapping[int, Sequence[int]]) -> None:
+def _ranges(view: View, kind: int) -> _Numbers:
+    """Where what a conversation shows of a kind stands: rows of a place, a first and a last order."""
+    ranges = [(place_of(origin, kind), first, last) for origin, first, last in view.ranges(kind)]
+    return np.array(ranges, np.int64).reshape(-1, 3)
+
+
+def _within(entries: Entries, ranges: _Numbers) -> Entries:
+    """The entries within ranges of a kind, which ascend and are apart."""
+    if not len(ranges):
+        return entries[:0]
+    place, first, last = ranges.T
+    at = np.searchsorted(first, entries["number"], side="right") - 1
+    is_in = (at >= 0) & (entries["number"] <= last[at]) & (entries["place"] == place[at])
+    shown: Entries = entries[is_in]
+    return shown
+
+
+def _newest(db: sqlite3.Connection, entries: Entries, limit: int) -> Entries:
+    """The newest of a term's holders: of the highest orders; of the same order the first by id."""
+    if len(entries) <= limit:
+        return entries
+    orders = entries["number"]
+    last = np.partition(orders, -limit)[-limit]
+    sure, equal = entries[orders > last], entries[orders == last]
+    if (room := limit - len(sure)) < len(equal):
+        _look_for(db, ((place, number) for place, number, _ in equal.tolist()))
+        by_id = f"SELECT f.at FROM temp.found f CROSS JOIN item i ON {_AT} ORDER BY i.id LIMIT ?"
+        equal = equal[[row[0] for row in db.execute(by_id, (room,))]]
+    return np.concatenate((sure, equal))
+
+
+def _complete(holding: Sequence[Entries], limit: int, counts: dict[Place, dict[int, int]]) -> None:
+    """Count the terms that have more holders than were taken, in what other terms have found."""
+    cut = [number for number, entries in enumerate(holding) if len(entries) > limit]
+    places, orders = np.array(list(counts), np.int64).reshape(-1, 2).T
+    for term in cut:
+        entries = holding[term]
+        for place, order, count in entries[_is_one_of(entries, places, orders)].tolist():
+            if (place, order) in counts:
+                counts[place, order][term] = count
+
+
+def _is_one_of(entries: Entries, places: _Numbers, orders: _Numbers) -> npt.NDArray[np.bool_]:
+    """Whether an entry's place and its order are among these, each by itself."""
+    return np.isin(entries["number"], orders) & np.isin(entries["place"], places)
+
+
+def _look_for(db: sqlite3.Connection, places: Iterable[Place]) -> None:
+    """Put places into `temp.found`, numbered from 0."""
     db.execute(
-        "CREATE TEMP TABLE IF NOT EXISTS found "
-        "(item INTEGER PRIMARY KEY, origin INTEGER, kind INTEGER, number INTEGER)"
+        "CREATE TEMP TABLE IF NOT EXISTS found (at INTEGER PRIMARY KEY, place INTEGER, number INTEGER)"
     )
     db.execute("DELETE FROM temp.found")
-    db.executemany("INSERT INTO temp.found VALUES (?, ?, ?, ?)", [(item, *at) for item, at in places.items()])
+    rows = ((at, *place) for at, place in enumerate(places))
+    db.executemany("INSERT INTO temp.found VALUES (?, ?, ?)", rows)
 
 
-def _complete(
-    db: sqlite3.Connection,
-    terms: Sequence[str],
-    cut: list[int],
-    counts: dict[int, dict[int, int]],
-    space: int,
-) -> None:
-    """Count the terms with more holders than were read in the items found by other terms."""
-    counted = """
-        SELECT f.item, p.count FROM temp.found f
-        CROSS JOIN posting p ON p.space = ? AND p.term = ? AND p.number = f.number AND p.item = f.item
-    """
-    for number in cut:
-        for item, count in execute(db, counted, space, terms[number]):
-            counts[item][number] = count
-
-
-def _holders(db: sqlite3.Connection, counts: dict[int, dict[int, int]], terms: int) -> tuple[Holder, ...]:
+def _holders(
+    db: sqlite3.Connection, counts: Mapping[Place, Mapping[int, int]], terms: int
+) -> tuple[Holder, ...]:
+    places = list(counts)
+    _look_for(db, places)
     # Thousands of rows: their text comes as bytes, so that no function of ours is called for each.
     rows = db.execute(
-        "SELECT f.item, CAST(i.id AS BLOB), i.kind, i.origin, i.number, i.length "
-        f"FROM temp.found f CROSS JOIN item i ON {_AT.format('f')}"
+        f"SELECT f.at, CAST(i.id AS BLOB), i.length FROM temp.found f CROSS JOIN item i ON {_AT}"
     ).fetchall()
     origins = {
         origin: execute(db, "SELECT id FROM origin WHERE key = ?", origin).fetchone()[0]
-        for origin in {row[3] for row in rows}
+        for origin in {place // 2 for place, _ in places}
     }
     found = []
-    for key, item_id, kind, origin, number, length in rows:
+    for at, item_id, length in rows:
+        place, number = places[at]
         held = [0] * terms
-        for term, count in counts[key].items():
+        for term, count in counts[place, number].items():
             held[term] = count
-        name = item_id.decode("utf-8", "surrogatepass")
-        said_in = origins[origin]
-        found.append(Holder(name, "message" if kind else "turn", said_in, number, length, tuple(held)))
+        name, said_in = item_id.decode("utf-8", "surrogatepass"), origins[place // 2]
+        found.append(Holder(name, "message" if place % 2 else "turn", said_in, number, length, tuple(held)))
     found.sort(key=itemgetter(2, 3))
     return tuple(found)

@@ -70,9 +70,8 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
     ) -> list[DialogTurn]:
         """Store turns at the end, all or none, see `TurnStore`."""
-        first = [replace(turn, version=1) for turn in turns]
         with self._writing() as db:
-            known, new = self._add(db, "turn", first, conversation, namespace)
+            known, new = self._add(db, "turn", turns, conversation, namespace, version=1)
         records = {**known, **{item.id: item.record() for item in new}}
         return [turn_from_record(records[turn.id]) for turn in turns]
 
@@ -148,9 +147,9 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         """Ids of turns with a citation of this file, of any version of theirs; ascending."""
         where = {"location": location, "path": path, "blob": blob or None}
         sought = {name: value for name, value in where.items() if value is not None}
-        conditions = " AND ".join(["i.space = ?", *(f"c.{name} = ?" for name in sought)])
-        cited = "SELECT DISTINCT i.id FROM cited c JOIN item i ON i.key = c.item"
-        found = f"{cited} WHERE {conditions} ORDER BY i.id"
+        conditions = " AND ".join(["i.space = ?", *(f"f.{name} = ?" for name in sought)])
+        cited = "FROM file f CROSS JOIN cited c ON c.file = f.key CROSS JOIN item i ON i.key = c.item"
+        found = f"SELECT DISTINCT i.id {cited} WHERE {conditions} ORDER BY i.id"
         with self._reading() as db:
             return [row["id"] for row in execute(db, found, space_key(db, namespace), *sought.values())]
 
@@ -283,6 +282,7 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         said: Sequence[DialogTurn | Message],
         conversation: str,
         namespace: str,
+        **begins: Any,
     ) -> tuple[dict[str, Record], list[Item]]:
         """Store what is new; return the records of what was known by id, and the new items."""
         view = view_of(db, conversation, namespace)
@@ -293,7 +293,9 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         new: dict[str, Item] = {}
         for one in said:
             if one.id not in known and one.id not in new:
-                placed = replace(one, namespace=namespace, conversation_id=conversation, order=order)
+                placed = replace(
+                    one, namespace=namespace, conversation_id=conversation, order=order, **begins
+                )
                 new[one.id] = Item.of(placed)
                 order += 1
         if new:

@@ -1,4 +1,4 @@
-"""From version 1 of the schema, whose turns were rows of columns, to version 2."""
+"""What it takes to bring a file from one version of the schema to the next, beyond statements."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from rag.backends.sqlite_items import add_items, origin_key
+from rag.backends.sqlite_items import cite, made_space_key, origin_key, posted, put_items
+from rag.backends.sqlite_postings import post
 from rag.backends.sqlite_sql import execute
-from rag.backends.turn_items import Item
+from rag.backends.turn_items import Item, cited_in
 from rag.records import turn_from_record
 
+_AT_ONCE = 1_000
+"""So many items are read and written at a time."""
 _JSON = ("question_metadata", "answer_metadata", "metadata")
 
 
@@ -20,7 +23,20 @@ def move_turns(db: sqlite3.Connection) -> None:
     for row in db.execute("SELECT id, namespace FROM conversation").fetchall():
         origin = origin_key(db, row["id"], row["namespace"])
         execute(db, "INSERT INTO span VALUES (?, 0, ?, NULL)", row["id"], origin)
-        add_items(db, list(_turns(db, row["id"])))
+        space = made_space_key(db, row["namespace"])
+        put_items(db, list(_turns(db, row["id"])), space, {row["id"]: origin})
+
+
+def index_items(db: sqlite3.Connection) -> None:
+    """Write anew what finds turns and messages by their words, and turns by what they cite (version 4)."""
+    last = 0
+    some = "SELECT * FROM item WHERE key > ? ORDER BY key LIMIT ?"
+    while rows := db.execute(some, (last, _AT_ONCE)).fetchall():
+        post(db, [posted(row) for row in rows])
+        cite(db, [(row["key"], cited_in(json.loads(row["record"]))) for row in rows])
+        last = rows[-1]["key"]
+    earlier = db.execute("SELECT item, record FROM version").fetchall()
+    cite(db, [(item, cited_in(json.loads(record))) for item, record in earlier])
 
 
 def _turns(db: sqlite3.Connection, conversation: str) -> Iterator[Item]:

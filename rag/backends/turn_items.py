@@ -28,6 +28,8 @@ from rag.records import (
 from rag.types import Conversation, DialogTurn, Message
 
 Kind = Literal["turn", "message"]
+Cited = tuple[str, str, str]
+"""A file that a turn cites: path, location, blob."""
 
 
 class Span(NamedTuple):
@@ -71,7 +73,7 @@ class Item:
     marks: set[str]
     counts: dict[str, int]
     length: int
-    cited: frozenset[tuple[str, str, str]] = frozenset()  # path, location, blob, of any version
+    cited: frozenset[Cited] = frozenset()  # by any version
 
     @classmethod
     def of(cls, said: DialogTurn | Message) -> Item:
@@ -90,9 +92,7 @@ class Item:
             marks=marks,
             counts=counts,
             length=sum(counts.values()),
-            cited=frozenset(
-                (each["path"], each["location"], each["blob"]) for each in record.get("citations", ())
-            ),
+            cited=cited_in(record),
         )
 
     def record(self, version: int = -1) -> Record:
@@ -112,6 +112,11 @@ class Item:
         return (mark is None or not self.marks.isdisjoint(mark)) and (
             exclude_mark is None or self.marks.isdisjoint(exclude_mark)
         )
+
+
+def cited_in(record: Record) -> frozenset[Cited]:
+    """The files that a record cites."""
+    return frozenset((each["path"], each["location"], each["blob"]) for each in record.get("citations", ()))
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule
 from remembering import RememberingContract
 
-from rag.backends import sqlite_file
+from rag.backends import sqlite_file, sqlite_postings
 from rag.backends.memory_turns import MemoryTurnStore
 from rag.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite_sql import insert
@@ -89,10 +89,12 @@ class MemoryMachine(MemoryStoreMachine):
 
 
 class SqliteMachine(MemoryStoreMachine):
-    """In a file, which is also closed and opened again in between."""
+    """In a file, which is also closed and opened again in between; its index is written every few items."""
 
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(sqlite_postings, "GATHERED", 80)
         super().__init__()
 
     def make_store(self) -> MemoryStore:
@@ -106,6 +108,7 @@ class SqliteMachine(MemoryStoreMachine):
 
     def teardown(self) -> None:
         super().teardown()
+        self.patch.undo()
         self.folder.cleanup()
 
 

@@ -1,0 +1,156 @@
+"""Words are found the same, whether they wait in rows of their own or stand in the index of a SQLite file."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rag.analysis import terms
+from rag.backends import sqlite_postings, sqlite_upgrade
+from rag.backends.sqlite_file import SqliteFile
+from rag.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS
+from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.ports import MemoryStore
+from rag.testing.clock import SteppedClock
+from rag.testing.memory_store import MemoryStoreContract
+from rag.testing.said import full_message, full_turn, said
+from rag.testing.turn_search import counted
+from rag.types import DialogTurn, Message
+
+
+class TestSqliteTurnStoreThatMerges(MemoryStoreContract):
+    @pytest.fixture(autouse=True)
+    def gathered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sqlite_postings, "GATHERED", 60)
+
+    @pytest.fixture
+    def store(self, tmp_path: Path, clock: SteppedClock) -> Iterator[MemoryStore]:
+        with closing(SqliteTurnStore(tmp_path / "turns.db", clock=clock)) as store:
+            yield store
+
+    @pytest.fixture
+    def other_store(self, tmp_path: Path, clock: SteppedClock) -> Iterator[MemoryStore]:
+        with closing(SqliteTurnStore(tmp_path / "other.db", clock=clock)) as store:
+            yield store
+
+
+_WORDS = [f"word{n}" for n in range(60)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteTurnStore]:
+    with closing(SqliteTurnStore(tmp_path / "turns.db")) as store:
+        yield store
+
+
+def _text(chance: random.Random) -> str:
+    return " ".join(chance.choices(_WORDS, weights=range(1, 61), k=chance.randrange(300)))
+
+
+def _agree(store: SqliteTurnStore, *conversations: str) -> None:
+    """What is found is what is counted, in each conversation and in all of them."""
+    sought = list(dict.fromkeys(terms(" ".join([*_WORDS[::7], "missing"]))))
+    shown = {each: [*store.turns(each), *store.messages(each)] for each in conversations}
+    every: dict[tuple[type, str], DialogTurn | Message] = {
+        (type(item), item.id): item for items in shown.values() for item in items
+    }
+    for limit in (2, 1000):
+        assert store.matching(sought, limit=limit) == counted(every.values(), sought, limit)
+        for each, items in shown.items():
+            assert store.matching(sought, conversation=each, limit=limit) == counted(items, sought, limit)
+
+
+@pytest.mark.parametrize("gathered", [0, 300, 10**9])
+def test_words_are_found_as_if_counted_after_any_change(
+    store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch, gathered: int
+) -> None:
+    monkeypatch.setattr(sqlite_postings, "GATHERED", gathered)
+    chance = random.Random(gathered)
+    monkeypatch.setattr(sqlite_postings, "_AT_ONCE", 2)
+    first, second = store.create_conversation(), store.create_conversation(keep_last=9)
+    for _ in range(6):
+        for here in (first.id, second.id):
+            store.append(said(_text(chance), _text(chance)), conversation=here)
+            store.extend([said(_text(chance)) for _ in range(3)], conversation=here)
+            store.add_messages([Message(_text(chance)), Message(b"\0")], conversation=here)
+        edited, gone = chance.sample(store.turns(first.id), 2)
+        store.edit_turn(replace(edited, user_query=said(_text(chance)).user_query))
+        store.delete_turn(gone.id)
+        store.append(said("", ""), conversation=first.id)
+        wordless = store.append(said("", ""), conversation=first.id)
+        store.edit_turn(replace(wordless, user_query=said(_text(chance)).user_query))
+        _agree(store, first.id, second.id)
+    fork = store.fork(first.id, at=store.turns(first.id)[7].order)
+    store.append(said(_text(chance)), conversation=fork.id)
+    _agree(store, first.id, second.id, fork.id)
+    store.delete_conversation(first.id)
+    store.rewind(second.id, to=store.turns(second.id)[4].order or 0)
+    _agree(store, second.id, fork.id)
+
+
+def test_nothing_stays_of_what_is_gone(
+    tmp_path: Path, store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_postings, "GATHERED", 90)
+    here = store.create_conversation()
+    for n in range(7):
+        turn = store.append(full_turn(), conversation=here.id)
+        store.add_messages([full_message()], conversation=here.id)
+        store.edit_turn(replace(turn, user_query=said(f"edited {n}").user_query))
+    store.clear(here.id)
+    with closing(sqlite3.connect(tmp_path / "turns.db")) as db:
+        for table in ("item", "version", "mark", "cited", "file", "pending", "posting"):
+            assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
+
+
+def test_a_file_of_version_3_opens_with_everything(
+    tmp_path: Path, store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(3)
+    here = store.create_conversation(name="demo", keep_last=40)
+    for _ in range(15):
+        store.extend([said(_text(chance)), full_turn()], conversation=here.id)
+        store.add_messages([Message(_text(chance)), full_message()], conversation=here.id)
+    edited = store.turns(here.id)[1]
+    store.edit_turn(replace(edited, citations=()))
+    old = tmp_path / "old.db"
+    file = SqliteFile(old, application_id=APPLICATION_ID, migrations=MIGRATIONS[:3])
+    with closing(sqlite3.connect(old)) as db:
+        db.execute("ATTACH ? AS new", (str(store.path),))
+        for table in "conversation conversation_source space origin span item version mark record".split():
+            db.execute(f"INSERT INTO {table} SELECT * FROM new.{table}")
+        db.execute("INSERT INTO cited SELECT key, 'old.py', '/r', 'b' FROM item")
+        db.execute("INSERT INTO posting SELECT space, 'old', number, key, origin, kind, 1 FROM item")
+        db.commit()
+    file.close()
+    monkeypatch.setattr(sqlite_upgrade, "_AT_ONCE", 7)
+    monkeypatch.setattr(sqlite_postings, "GATHERED", 600)
+    with closing(SqliteTurnStore(old)) as opened:
+        assert list(opened.dump()) == list(store.dump())
+        assert edited.id in opened.citing(path=edited.citations[0].path) == store.citing()
+        assert opened.citing(path="old.py") == []
+        assert opened.matching(["old"]).holders == (0,)
+        _agree(opened, here.id)
+        assert opened.append(said("next"), conversation=here.id).order == 60
+        _agree(opened, here.id)
+
+
+def test_an_append_that_merges_is_undone_whole(
+    store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = store.create_conversation()
+    kept = store.append(said("token"), conversation=here.id)
+    monkeypatch.setattr(sqlite_postings, "GATHERED", 2)
+    with pytest.raises(KeyError), store.together():
+        store.append(said("token cookie"), conversation=here.id)
+        assert store.matching(["token"]).holders == (2,)
+        raise KeyError
+    assert [found.id for found in store.matching(["token", "cooki"]).found] == [kept.id]
+    store.append(said("token cookie"), conversation=here.id)
+    assert store.matching(["token", "cooki"]).holders == (2, 1)

@@ -120,7 +120,8 @@ def doors(settings: ServerSettings) -> tuple[str, ...]:
 
 async def _ours(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RagError)
-    return JSONResponse(shape_of(error), status_of(error)[0], headers=headers_of(error))
+    words = request.app.state.service.words(error)
+    return JSONResponse(shape_of(error, words), status_of(error)[0], headers=headers_of(error))
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:

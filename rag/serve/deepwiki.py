@@ -15,6 +15,7 @@ import hmac
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
@@ -59,7 +60,8 @@ class _Route(APIRoute):
                 return await inner(request)
             except RagError as error:
                 status, _ = status_of(error)
-                return JSONResponse({self.key: str(error)}, status, headers=headers_of(error))
+                words = request.app.state.service.words(error)
+                return JSONResponse({self.key: words}, status, headers=headers_of(error))
             except RequestValidationError as error:
                 return JSONResponse({self.key: _what_is_wrong(error)}, 422)
 
@@ -108,7 +110,7 @@ def _chat(app: FastAPI, service: Service) -> APIRouter:
                 async for piece in pieces:
                     yield piece.encode("utf-8", "replace")
 
-        return EventStream(streamed(), streams=service.streams, last_words=_last_words)
+        return EventStream(streamed(), streams=service.streams, last_words=partial(_last_words, service))
 
     async def socket(connection: WebSocket) -> None:
         await answer_socket(connection, service, chat)
@@ -121,8 +123,8 @@ async def _next(pieces: AsyncGenerator[str, None]) -> str:
     return await anext(pieces, "")
 
 
-def _last_words(error: RagError) -> bytes:
-    return f"\n\nError: {' '.join(str(error).split())}".encode("utf-8", "replace")
+def _last_words(service: Service, error: RagError) -> bytes:
+    return f"\n\nError: {' '.join(service.words(error).split())}".encode("utf-8", "replace")
 
 
 def _menus(service: Service) -> APIRouter:

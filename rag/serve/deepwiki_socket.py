@@ -44,7 +44,7 @@ async def answer_socket(socket: WebSocket, service: Service, chat: Chat) -> None
     except WebSocketDisconnect:
         return
     except RagError as error:
-        await _say(socket, f"Error: {_one_line(error)}")
+        await _say(socket, f"Error: {_one_line(service, error)}")
     with suppress(RuntimeError, WebSocketDisconnect):
         await socket.close()
 
@@ -83,7 +83,7 @@ async def _send(socket: WebSocket, service: Service, chat: Chat, asked: ChatRequ
                 await socket.send_text(piece)
                 begun = "\n\n"
     except RagError as error:
-        await _say(socket, f"{begun}Error: {_one_line(error)}")
+        await _say(socket, f"{begun}Error: {_one_line(service, error)}")
     except asyncio.CancelledError:
         if not service.streams.ending:
             raise
@@ -117,5 +117,5 @@ async def _say(socket: WebSocket, text: str) -> None:
         await socket.send_text(text)
 
 
-def _one_line(error: RagError) -> str:
-    return " ".join(str(error).split())
+def _one_line(service: Service, error: RagError) -> str:
+    return " ".join(service.words(error).split())

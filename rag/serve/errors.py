@@ -169,10 +169,12 @@ def shape(status: int, message: str, *, code: str | None = None, param: str | No
     return {"error": {"message": message, "type": kind, "code": code, "param": param}}
 
 
-def shape_of(error: RagError) -> dict[str, Any]:
-    """The body for one of our errors."""
+def shape_of(error: RagError, message: str | None = None) -> dict[str, Any]:
+    """The body for one of our errors; with another `message` where its own is not for everybody."""
     status, code = status_of(error)
-    return shape(status, str(error), code=code, param=getattr(error, "param", None))
+    return shape(
+        status, str(error) if message is None else message, code=code, param=getattr(error, "param", None)
+    )
 
 
 def body_of(error: RagError) -> bytes:

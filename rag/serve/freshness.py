@@ -48,7 +48,7 @@ def _freshness(service: Service) -> APIRouter:
 
         async with service.limiter.seat():
             turns = await to_thread(compared)
-        return [_turn_check(turn) for turn in turns]
+        return [_turn_check(service, turn) for turn in turns]
 
     return router
 
@@ -118,17 +118,19 @@ def _checked(
 ) -> list[turn_models.CheckedCitation]:
     urls = desk.urls([citation for citation, _ in pairs], base)
     return [
-        turn_models.CheckedCitation(cited=cited(citation, urls[citation]), now=source_check(citation, check))
+        turn_models.CheckedCitation(
+            cited=cited(citation, urls[citation]), now=source_check(citation, check, desk.service.told)
+        )
         for citation, check in pairs
     ]
 
 
-def _turn_check(turn: DialogTurn) -> turn_models.TurnCheck:
+def _turn_check(service: Service, turn: DialogTurn) -> turn_models.TurnCheck:
     worst = turn.freshness or Freshness("unknown", "no source is cited")
     return turn_models.TurnCheck(
         turn=turn.id,
         state=worst.state,
-        reason=shown(worst.reason),
+        reason=shown(service.told(worst.reason)),
         stale=worst.is_stale,
-        checks=[source_check(*pair) for pair in zip(turn.citations, turn.checks, strict=True)],
+        checks=[source_check(*pair, service.told) for pair in zip(turn.citations, turn.checks, strict=True)],
     )

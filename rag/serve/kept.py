@@ -120,7 +120,7 @@ def _facts(service: Service) -> APIRouter:
             created=fact.created,
             sources=[FactSource(path=shown(c.path), start=c.start, end=c.end) for c in fact.citations],
             state=fact.freshness.state if fact.freshness else None,
-            reason=shown(fact.freshness.reason) if fact.freshness else "",
+            reason=shown(service.told(fact.freshness.reason)) if fact.freshness else "",
         )
 
     @router.get("")

@@ -24,14 +24,14 @@ from rag.serve.tools import Asked, Contents, Places, Reply, Tell, Toolbox, as_va
 try:  # 2.x
     from mcp.server import MCPServer as _Server
     from mcp.server.mcpserver import Context
-    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 
     _IS_V2 = True
 except ImportError:
     try:
         from mcp.server.fastmcp import Context
         from mcp.server.fastmcp import FastMCP as _Server
-        from mcp.server.fastmcp.exceptions import ToolError
+        from mcp.server.fastmcp.exceptions import ResourceError, ToolError
 
         _IS_V2 = False
     except ImportError as error:
@@ -108,7 +108,7 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def list_available_repos(ctx: Context) -> Annotated[CallToolResult, Reply]:
         """List the repositories that can be asked."""
-        return await _result(tools.list_available_repos(_caller(ctx, service)))
+        return await _result(service, tools.list_available_repos(_caller(ctx, service)))
 
     @server.tool(annotations=_READS)
     async def read_wiki_structure(
@@ -118,7 +118,7 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
     ) -> Annotated[CallToolResult, Reply]:
         """Get a list of documentation topics for a repository."""
         caller = _caller(ctx, service)
-        return await _result(tools.read_wiki_structure(caller, repoName, ref, _teller(ctx)))
+        return await _result(service, tools.read_wiki_structure(caller, repoName, ref, _teller(ctx)))
 
     @server.tool(annotations=_READS)
     async def read_wiki_contents(
@@ -134,7 +134,9 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
     ) -> Annotated[CallToolResult, Contents]:
         """View documentation about a repository: all pages, or some with `page` and `maxChars`."""
         caller = _caller(ctx, service)
-        return await _result(tools.read_wiki_contents(caller, repoName, ref, page, maxChars, _teller(ctx)))
+        return await _result(
+            service, tools.read_wiki_contents(caller, repoName, ref, page, maxChars, _teller(ctx))
+        )
 
 
 def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
@@ -152,7 +154,7 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         """
         caller = _caller(ctx, service)
         return await _result(
-            tools.ask_question(caller, repoName, question, conversationId, ref, _teller(ctx))
+            service, tools.ask_question(caller, repoName, question, conversationId, ref, _teller(ctx))
         )
 
     @server.tool(annotations=_READS)
@@ -163,7 +165,7 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         limit: Limit = 5,
     ) -> Annotated[CallToolResult, Reply]:
         """Find earlier questions and their answers."""
-        return await _result(tools.recall_turns(_caller(ctx, service), query, conversationId, limit))
+        return await _result(service, tools.recall_turns(_caller(ctx, service), query, conversationId, limit))
 
 
 def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
@@ -177,7 +179,7 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
     ) -> Annotated[CallToolResult, Places]:
         """Find the functions, classes and sections for a question, with their lines and text."""
         caller = _caller(ctx, service)
-        return await _result(tools.search_code(caller, repoName, query, limit, ref, _teller(ctx)))
+        return await _result(service, tools.search_code(caller, repoName, query, limit, ref, _teller(ctx)))
 
     @server.tool(annotations=_READS)
     async def read_span(
@@ -190,7 +192,9 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
     ) -> Annotated[CallToolResult, Places]:
         """Read lines of a file as it is indexed, numbered; at most 2,000 at once."""
         caller = _caller(ctx, service)
-        return await _result(tools.read_span(caller, repoName, path, startLine, endLine, ref, _teller(ctx)))
+        return await _result(
+            service, tools.read_span(caller, repoName, path, startLine, endLine, ref, _teller(ctx))
+        )
 
     @server.tool(annotations=_READS)
     async def find_symbol(
@@ -201,7 +205,7 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
     ) -> Annotated[CallToolResult, Places]:
         """Find where a function, class or method is defined."""
         caller = _caller(ctx, service)
-        return await _result(tools.find_symbol(caller, repoName, name, ref, _teller(ctx)))
+        return await _result(service, tools.find_symbol(caller, repoName, name, ref, _teller(ctx)))
 
     @server.tool(annotations=_READS)
     async def who_calls(
@@ -212,7 +216,7 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
     ) -> Annotated[CallToolResult, Places]:
         """Find where a symbol is called, by its name; where it is only named, if nowhere."""
         caller = _caller(ctx, service)
-        return await _result(tools.who_calls(caller, repoName, symbol, ref, _teller(ctx)))
+        return await _result(service, tools.who_calls(caller, repoName, symbol, ref, _teller(ctx)))
 
 
 def _add_resources(server: Any, service: Service) -> None:
@@ -220,13 +224,16 @@ def _add_resources(server: Any, service: Service) -> None:
     async def turns_of_a_conversation(conversation: str, ctx: Context) -> str:
         """The turns of a conversation, oldest first, with what each answer was made from."""
         engine = service.engine_for(_caller(ctx, service))
-        async with service.limiter.seat():
-            found = await to_thread(engine.find_conversation, conversation)
-            turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
+        try:
+            async with service.limiter.seat():
+                found = await to_thread(engine.find_conversation, conversation)
+                turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
+        except RagError as error:
+            raise ResourceError(service.words(error)) from error
         return json.dumps([turn_record(turn) for turn in turns], ensure_ascii=False)
 
 
-async def _result(coming: Awaitable[Reply]) -> CallToolResult:
+async def _result(service: Service, coming: Awaitable[Reply]) -> CallToolResult:
     """A reply as the SDK passes it on: the text for people and models, the values beside it.
 
     Raises:
@@ -234,7 +241,9 @@ async def _result(coming: Awaitable[Reply]) -> CallToolResult:
     """
     try:
         reply = await coming
-    except (RagError, ValueError) as error:
+    except RagError as error:
+        raise ToolError(service.words(error)) from error
+    except ValueError as error:
         raise ToolError(str(error)) from error
     return CallToolResult.model_validate(
         {

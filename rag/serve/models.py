@@ -5,6 +5,7 @@ Text from a repository may hold bytes that are no text, as names of files do: `?
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -103,13 +104,13 @@ class SourceLines(BaseModel):
     dirty: bool
 
 
-def repository_state(shelf: Shelf) -> RepositoryState:
-    """A shelf as it is now."""
+def repository_state(shelf: Shelf, told: Callable[[str], str]) -> RepositoryState:
+    """A shelf as it is now, its texts as they are `told`."""
     checkout = shelf.repository.checkout if shelf.repository else None
     report: dict[str, Any] = shelf.report or {}
     return RepositoryState(
         name=shelf.name,
-        location=shown(shelf.source.location),
+        location=shown(told(shelf.source.location)),
         ref=shelf.source.ref,
         state=shelf.state,
         job=IndexJob(
@@ -117,7 +118,7 @@ def repository_state(shelf: Shelf) -> RepositoryState:
             stage=shelf.stage,
             done=shelf.done,
             total=shelf.total,
-            error=shown(str(shelf.error)) if shelf.error else None,
+            error=shown(told(str(shelf.error))) if shelf.error else None,
         ),
         commit=checkout.commit if checkout else None,
         dirty=bool(checkout and checkout.dirty),

@@ -9,6 +9,7 @@ import time
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from statistics import fmean
 from typing import Annotated
 
@@ -52,7 +53,7 @@ def _repositories(service: Service) -> APIRouter:
     @router.get("/repositories")
     async def repositories(caller: CallerOf) -> list[models.RepositoryState]:
         """The repositories that are served, then the refs and URLs that the caller has asked for."""
-        return [models.repository_state(shelf) for shelf in library.seen_by(caller)]
+        return [models.repository_state(shelf, service.told) for shelf in library.seen_by(caller)]
 
     @router.post("/repositories/{name:path}/index", status_code=202)
     async def index(
@@ -61,14 +62,14 @@ def _repositories(service: Service) -> APIRouter:
         """Begin to index a repository, or what changed of it; a job that is going on is not begun again."""
         shelf = library.shelf(name, caller=caller)
         library.index(shelf, rebuild=bool(how and how.rebuild))
-        return models.repository_state(shelf)
+        return models.repository_state(shelf, service.told)
 
     @router.post("/repositories/{name:path}/index/cancel")
     async def cancel(caller: CallerOf, name: Named) -> models.RepositoryState:
         """End the job that indexes a repository, if there is one. The index before it stays."""
         shelf = library.shelf(name, caller=caller)
         await library.cancel(shelf)
-        return models.repository_state(shelf)
+        return models.repository_state(shelf, service.told)
 
     @router.get("/repositories/{name:path}/index/events", responses=_EVENTS, response_class=Response)
     async def progress(caller: CallerOf, name: Named) -> Response:
@@ -77,9 +78,10 @@ def _repositories(service: Service) -> APIRouter:
 
         async def states() -> AsyncGenerator[bytes, None]:
             async for now in library.events(shelf):
-                yield event(models.repository_state(now).model_dump(mode="json"), "state")
+                yield event(models.repository_state(now, service.told).model_dump(mode="json"), "state")
 
-        return EventStream(states(), streams=service.streams, last_words=last_words)
+        last = partial(last_words, service)
+        return EventStream(states(), streams=service.streams, last_words=last)
 
     @router.get("/repositories/{name:path}/source")
     async def source(
@@ -97,7 +99,7 @@ def _repositories(service: Service) -> APIRouter:
     @router.get("/repositories/{name:path}")
     async def repository(caller: CallerOf, name: Named) -> models.RepositoryState:
         """One repository."""
-        return models.repository_state(library.shelf(name, caller=caller))
+        return models.repository_state(library.shelf(name, caller=caller), service.told)
 
     return router
 
@@ -152,9 +154,8 @@ def _asking(service: Service) -> APIRouter:
                     else:
                         yield event({"text": piece}, "piece")
 
-        return EventStream(
-            events(), streams=service.streams, last_words=last_words, patience_s=service.patience_s
-        )
+        last = partial(last_words, service)
+        return EventStream(events(), streams=service.streams, last_words=last, patience_s=service.patience_s)
 
     return router
 
@@ -190,9 +191,9 @@ def _evaluation(service: Service) -> APIRouter:
     return router
 
 
-def last_words(error: RagError) -> bytes:
+def last_words(service: Service, error: RagError) -> bytes:
     """An error as the last event of a stream."""
-    return event(shape_of(error), "error")
+    return event(shape_of(error, service.words(error)), "error")
 
 
 def urls_of(

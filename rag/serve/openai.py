@@ -12,6 +12,7 @@ import uuid
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -373,11 +374,12 @@ def _streamed(
         yield _DONE
 
     headers = {"X-Rag-Conversation": conversation} if conversation else {}
-    return EventStream(events(), streams=service.streams, last_words=_last_words, headers=headers)
+    last = partial(_last_words, service)
+    return EventStream(events(), streams=service.streams, last_words=last, headers=headers)
 
 
-def _last_words(error: RagError) -> bytes:
-    return event(shape_of(error))
+def _last_words(service: Service, error: RagError) -> bytes:
+    return event(shape_of(error, service.words(error)))
 
 
 def _base64(row: Any) -> str:

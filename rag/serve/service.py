@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 
-from rag.errors import NotFound
+from rag.errors import NotFound, RagError
 from rag.ports import TextGenerator
 from rag.serve.errors import BadRequest, Forbidden, UnknownRepository
+from rag.serve.folders import Folders
 from rag.serve.keys import Caller, Keyring, named_keys, read_keys
 from rag.serve.library import Library, Shelf
 from rag.serve.limits import Limiter
@@ -59,6 +60,8 @@ class Service:
         self.telemetry.watch(self.library, self.limiter)
         self.streams = Streams()
         self.preparing = Preparing(settings.processes if _children_can_prepare(settings.engine) else 0)
+        is_private = settings.is_loopback and not settings.public_hosts and not keys
+        self._folders = None if is_private else Folders(settings)
         self.lifespans: list[Lifespan] = []
         self._engines: dict[str, Engine] = {settings.engine.namespace: self.engine}
         self._generators: list[TextGenerator] = []
@@ -86,6 +89,17 @@ class Service:
                 known.__dict__[shared] = getattr(self.engine, shared)
             self._engines[caller.namespace] = known
         return known
+
+    def told(self, text: str) -> str:
+        """A text as callers may read it: to those from elsewhere folders are told by their names."""
+        return text if self._folders is None else self._folders.hidden(text)
+
+    def words(self, error: RagError) -> str:
+        """What callers are told of an error; where that leaves something out, the log has it whole."""
+        told = self.told(str(error))
+        if told != str(error):
+            log.warning("%s: %s", type(error).__name__, error)
+        return told
 
     @property
     def patience_s(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -191,15 +192,18 @@ class Deleted(BaseModel):
     turns: int
 
 
-def conversation_body(conversation: Conversation, title: str, names: dict[str, str]) -> dict[str, Any]:
-    """A conversation's fields; `names` are those of the sources served here, by how sources print."""
+def conversation_body(
+    conversation: Conversation, title: str, names: dict[str, str], told: Callable[[str], str]
+) -> dict[str, Any]:
+    """A conversation's fields; `names` are those of the sources served here, by how sources print, and
+    locations are as they are `told`."""
     record = conversation_record(conversation)
     return {
         "id": record["id"],
         "name": shown(record["name"]),
         "title": shown(title),
         "sources": [
-            SourceBody(location=shown(s.location), ref=s.ref, name=names.get(str(s)))
+            SourceBody(location=shown(told(s.location)), ref=s.ref, name=names.get(str(s)))
             for s in conversation.sources
         ],
         "created": record["created"],
@@ -232,12 +236,12 @@ def turn_body(turn: DialogTurn, urls: dict[Citation, str]) -> TurnBody:
     )
 
 
-def source_check(citation: Citation, check: Freshness) -> SourceCheck:
-    """What became of a citation."""
+def source_check(citation: Citation, check: Freshness, told: Callable[[str], str]) -> SourceCheck:
+    """What became of a citation; the reason as it is `told`."""
     return SourceCheck(
         n=citation.n,
         state=check.state,
-        reason=shown(check.reason),
+        reason=shown(told(check.reason)),
         path=shown(check.path),
         start=check.start,
         end=check.end,

@@ -68,7 +68,9 @@ class Desk:
         """Several, in their order."""
         titles = await to_thread(lambda: [self._title(one) for one in conversations])
         return [
-            turn_models.ConversationBody(**turn_models.conversation_body(one, title, self._names))
+            turn_models.ConversationBody(
+                **turn_models.conversation_body(one, title, self._names, self.service.told)
+            )
             for one, title in zip(conversations, titles, strict=True)
         ]
 

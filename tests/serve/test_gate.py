@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 
@@ -11,6 +12,7 @@ import pytest
 from rag.errors import SettingsError
 from rag.serve.app import create_app
 from rag.serve.errors import TooMany
+from rag.serve.folders import Folders
 from rag.serve.keys import add_key, read_keys
 from rag.serve.library import is_public
 from rag.serve.limits import Limiter
@@ -386,6 +388,53 @@ def test_long_work_leaves_threads_to_questions():
         assert (limiter.asking, limiter.waiting_long) == (0, 0)
 
     asyncio.run(run())
+
+
+def test_callers_from_elsewhere_are_told_no_folder_of_the_server(serve, tmp_path, caplog):
+    gone = tmp_path / "srv" / "gone"
+    gone.mkdir(parents=True)
+    source = Source(str(gone.resolve()))
+    gone.rmdir()
+
+    def told(**settings):
+        running = serve(repositories=(("api", source),), **settings)
+        running.wait_until(lambda: running.get("/api/repositories/api").json["state"] == "failed")
+        replies = [
+            running.post("/api/ask", {**QUESTION, "repositories": ["api"]}),
+            running.post(
+                "/v1/chat/completions", {"model": "rag:api", "messages": [{"role": "user", "content": "x"}]}
+            ),
+            running.get("/api/repositories"),
+            running.get("/api/repositories/api/index/events"),
+        ]
+        assert [reply.status for reply in replies] == [424, 424, 200, 200]
+        return [reply.body.decode() for reply in replies]
+
+    assert all(str(gone) in text for text in told())
+    caplog.clear()
+    texts = told(public_hosts=("rag.example",))
+    assert not any(str(tmp_path) in text for text in texts)
+    assert json.loads(texts[0])["error"]["message"].startswith("there is no folder api")
+    assert f"there is no folder {gone}" in caplog.text
+
+
+def test_a_folder_is_named_and_what_lies_below_it_is_told(tmp_path):
+    settings = ServerSettings(
+        engine=Settings(home=tmp_path / "home", memory=f"sqlite:///{tmp_path}/turns/all.db"),
+        repositories=(("team/api", Source("/srv/api")), ("web", Source("https://example.org/srv/api"))),
+        keys_file=tmp_path / "keys.toml",
+    )
+    hidden = Folders(settings).hidden
+    for text, told in (
+        ("cannot read /srv/api/a.py: no", "cannot read team/api/a.py: no"),
+        ("there is no folder /srv/api.", "there is no folder team/api."),
+        ("'/srv/api'; /srv/api-2, /srv/api.git", "'team/api'; /srv/api-2, /srv/api.git"),
+        ("https://example.org/srv/api", "https://example.org/srv/api"),
+        (f"the store {tmp_path}/home/stores/x.pkl", "the store RAG_HOME/stores/x.pkl"),
+        (f"{tmp_path}/turns/all.db is locked", "all.db is locked"),
+        (f"in {tmp_path}/keys.toml", "in keys.toml"),
+    ):
+        assert hidden(text) == told
 
 
 # ---------------------------------------------------------------- what an operator sees

@@ -120,22 +120,32 @@ def wiki(
         )
         wanted = locate(source, ref, Filters(tuple(include or ()), tuple(exclude or ())))
         with opened_engine(settings, yes=yes) as engine:
-            report = write_wiki(engine, engine.repository(wanted), output, chosen, progress=_tell)
+            report = write_wiki(engine, engine.repository(wanted), output, chosen, progress=_Telling())
         out_json(_as_json(report)) if json else _print(report)
         if report.failed:
-            raise typer.Exit(ProviderError.exit_code)
+            failed = report.given_up or ProviderError
+            raise typer.Exit(failed.exit_code)
 
 
-def _tell(result: PageResult, done: int, total: int) -> None:
-    if result.error:
-        say(f"rag: {visible(result.page.title)} has no text: {visible(result.error)}")
-    elif result.has_prose and result.action == "written":
-        say(f"rag: {done:,} of {total:,} pages: {visible(result.page.title)}")
+class _Telling:
+    """Says which page has its text, and why one has none; what several pages lack it for is said once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, result: PageResult, done: int, total: int) -> None:
+        if result.error and result.error not in self._said:
+            self._said.add(result.error)
+            say(f"rag: {visible(result.page.title)} has no text: {visible(result.error)}")
+        elif not result.error and result.has_prose and result.action == "written":
+            say(f"rag: {done:,} of {total:,} pages: {visible(result.page.title)}")
 
 
 def _print(report: WikiReport) -> None:
     for note in report.notes:
         say(f"rag: {visible(note)}")
+    if report.given_up is not None:
+        say("rag: the model was asked for no more pages; run again to have their text")
     for result in report.pages:
         if result.uncited:
             say(f"rag: the text of {visible(result.page.title)} cites no source")
@@ -144,8 +154,10 @@ def _print(report: WikiReport) -> None:
         parts.append(f"{kept:,} edited by hand and left")
     if report.removed:
         parts.append(f"{len(report.removed):,} removed")
-    if report.failed:
-        parts.append(f"{len(report.failed):,} without text")
+    if waiting := report.count("waiting"):
+        parts.append(f"{waiting:,} left as they were")
+    if lacking := sum(not result.has_prose for result in report.failed):
+        parts.append(f"{lacking:,} without text")
     tokens = f", {report.tokens:,} tokens" if report.tokens else ""
     out(f"{counted(len(report.pages), 'page')} in {visible(str(report.folder))}: {', '.join(parts)}{tokens}")
 

@@ -6,11 +6,21 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.answer.markdown import closes_fence, code_spans, opened_fence
-from rag.errors import ProviderBroke, RagError
+from rag.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ContextTooSmall,
+    ProviderBroke,
+    ProviderRejected,
+    ProviderUnreachable,
+    RagError,
+    RateLimited,
+)
 from rag.resources import shipped
 from rag.service.dialog import Dialog
 from rag.service.loop import converse
@@ -176,6 +186,17 @@ class ProseWriter:
         listed = [self._chunks.get(path, [])[:_CHUNKS_A_FILE] for path in page.file_paths[:_SHOWN]]
         order = [c for n in range(_CHUNKS_A_FILE) for chunks in listed for c in chunks[n : n + 1]]
         return [store.hit(chunk, 1.0, {"page": 1.0}) for chunk in order[:_SHOWN]]
+
+
+def concerns_all(error: RagError) -> bool:
+    """Whether no other page would fare better: the setting is wrong, the service away, the budget spent."""
+    if isinstance(error, ProviderRejected):
+        return error.status == HTTPStatus.NOT_FOUND  # no such model; else it refused what this page said
+    if isinstance(error, RateLimited):
+        return not error.retryable
+    return isinstance(error, (AuthenticationFailed, ProviderUnreachable)) or (
+        isinstance(error, ConfigError) and not isinstance(error, ContextTooSmall)
+    )
 
 
 def _chunks_by_path(repository: Repository, structure: WikiStructure) -> dict[str, list[int]]:

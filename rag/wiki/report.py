@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from rag.errors import RagError
 from rag.types import Usage
 from rag.wiki.structure import MAX_PAGES
 from rag.wiki.values import WikiPage, WikiStructure
@@ -21,8 +22,8 @@ class PageResult:
     """What became of a page.
 
     `action` is "written", "unchanged" (nothing it is made of changed), "kept" (it was edited by hand, and is
-    left alone) or "waiting" (the run was stopped before it). `error` says why prose that was asked for is
-    not there. `usage` is what this run spent on it.
+    left alone) or "waiting" (the run was stopped before it, and it is as it was). `error` says why
+    prose that was asked for is not there. `usage` is what this run spent on it.
     """
 
     page: WikiPage
@@ -37,14 +38,24 @@ class PageResult:
 
 @dataclass(frozen=True, slots=True)
 class WikiReport:
-    """What a run came to. `notes` are sentences the user ought to know."""
+    """What a run came to. `notes` are sentences the user ought to know.
+
+    `planned` gives the structure, which is made when it is asked for where nothing had to be written.
+    `given_up` is why the model was asked no more: an error that every other page would have met, too.
+    """
 
     folder: Path
-    structure: WikiStructure
+    planned: Callable[[], WikiStructure] = field(repr=False, compare=False)
     pages: tuple[PageResult, ...]
     removed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     cancelled: bool = False
+    given_up: RagError | None = None
+
+    @property
+    def structure(self) -> WikiStructure:
+        """All pages of the wiki."""
+        return self.planned()
 
     @property
     def failed(self) -> tuple[PageResult, ...]:

@@ -2,6 +2,7 @@
 
 One JSON file in the wiki's folder. For each page it holds the file, a hash of what was written, a
 fingerprint of what it was made of, the blob ids of the files it cites, and the prose a model wrote.
+What a whole run wrote, and from what, is noted when it is done: while that stands, there is nothing to do.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from rag.errors import WikiUnwritable
 from rag.types import Usage
+from rag.wiki.values import WikiPage
 
 STATE_FILE = ".rag-wiki.json"
 VERSION = 1
@@ -60,11 +62,18 @@ class PageState:
 
 @dataclass(slots=True)
 class WikiState:
-    """All pages by id, the copies of cited files with their blobs by file name, and a model's plan."""
+    """All pages by id, the copies of cited files with their blobs by file name, and a model's plan.
+
+    `made_of` stands for all that the last run wrote from, "" where it left something undone; `site` are the
+    hashes of the files around the pages, `written` the pages, in order.
+    """
 
     pages: dict[str, PageState] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
     plan: list[dict[str, Any]] = field(default_factory=list)
+    made_of: str = ""
+    site: dict[str, str] = field(default_factory=dict)
+    written: tuple[WikiPage, ...] = ()
 
 
 def sha256(text: str) -> str:
@@ -91,7 +100,12 @@ def read_state(folder: Path) -> WikiState | None:
         return None
     try:
         return WikiState(
-            {name: _page(page) for name, page in read["pages"].items()}, read["copies"], read["plan"]
+            {name: _page(page) for name, page in read["pages"].items()},
+            read["copies"],
+            read["plan"],
+            read.get("made_of", ""),
+            read.get("site", {}),
+            tuple(_written(page) for page in read.get("written", ())),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise WikiUnwritable(
@@ -107,10 +121,23 @@ def _page(read: dict[str, Any]) -> PageState:
     return PageState(**read, prose=prose)
 
 
+def _written(read: dict[str, Any]) -> WikiPage:
+    told: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in read.items()}
+    return WikiPage(**told)
+
+
 def write_state(folder: Path, state: WikiState) -> None:
     """Write the state, whole or not at all."""
     pages = {name: asdict(page) for name, page in sorted(state.pages.items())}
-    value = {"version": VERSION, "pages": pages, "copies": state.copies, "plan": state.plan}
+    value = {
+        "version": VERSION,
+        "pages": pages,
+        "copies": state.copies,
+        "plan": state.plan,
+        "made_of": state.made_of,
+        "site": state.site,
+        "written": [asdict(page) for page in state.written],
+    }
     write_text(folder / STATE_FILE, json.dumps(value, ensure_ascii=True, indent=1) + "\n")
 
 

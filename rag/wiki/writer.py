@@ -6,7 +6,9 @@
     DIR/.rag-wiki.json          what each page was made of
 
 A page is written as soon as it is done, and noted in the state file: a run that is broken off goes on where
-it was. A page whose prose fails is written without it and says so; the others go on.
+it was, and one that finds all as it was written parses nothing. A page whose prose fails is written without
+it and says so; the others go on. Where no page could have prose (a key that is refused, a budget that is
+spent) the model is asked no more: prose that was there stays, other pages are written as without a model.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +29,9 @@ from rag.wiki.links import Cited, FileLinks, ForgeLinks, copy_name, page_file
 from rag.wiki.markdown import plain
 from rag.wiki.page_writer import PageWriter, Rendered
 from rag.wiki.proposal import plan_pages
-from rag.wiki.prose import Cancelled, ProseWriter, as_markdown
+from rag.wiki.prose import Cancelled, ProseWriter, as_markdown, concerns_all
 from rag.wiki.report import WITH_PROSE, PageResult, Progress, WikiOptions, WikiReport
+from rag.wiki.standing import made_of, stands
 from rag.wiki.state import (
     STATE_FILE,
     PageState,
@@ -81,6 +84,7 @@ class WikiBuilder:
         self.notes: list[str] = []
         self._purse = Purse(self.options.budget_tokens, self.options.budget_usd)
         self._state = WikiState()
+        self._given_up: RagError | None = None
 
     @cached_property
     def survey(self) -> Survey:
@@ -109,7 +113,11 @@ class WikiBuilder:
             ConfigError: the options contradict each other.
         """
         self._check()
-        self._state = self._known_state()
+        self._state = read_state(self.folder) or WikiState()
+        whole = made_of(self.engine, self.repository, self.folder, self.options)
+        if self._state.made_of == whole and stands(self._state, self.folder, self.options):
+            return self._as_it_stands()
+        self._state.made_of = ""
         structure = self._structure()
         cited_at = ForgeLinks(
             self.repository.checkout, {path: file.blob for path, file in self.survey.files.items()}
@@ -119,12 +127,30 @@ class WikiBuilder:
         results = list(self._all_pages(structure))
         removed = [] if self.cancel.is_set() else self._remove_stale(structure)
         self._write_site(structure)
-        write_state(self.folder, self._state)
         order = {page.id: number for number, page in enumerate(structure.pages)}
         results.sort(key=lambda result: order[result.page.id])
-        return WikiReport(
-            self.folder, structure, tuple(results), tuple(removed), tuple(self.notes), self.cancel.is_set()
+        report = WikiReport(
+            self.folder,
+            lambda: structure,
+            tuple(results),
+            tuple(removed),
+            tuple(self.notes),
+            self.cancel.is_set(),
+            self._given_up,
         )
+        if not (report.failed or report.notes or report.cancelled):
+            self._state.made_of, self._state.written = whole, structure.pages
+        write_state(self.folder, self._state)
+        return report
+
+    def _as_it_stands(self) -> WikiReport:
+        """What a run comes to that finds nothing new or changed."""
+        results = []
+        for number, page in enumerate(self._state.written, start=1):
+            known = self._state.pages[page.id]
+            result = PageResult(page, known.file, "unchanged", has_prose=known.prose is not None)
+            results.append(self._told(result, number, len(self._state.written)))
+        return WikiReport(self.folder, cache(self._structure), tuple(results))
 
     # ------------------------------------------------------------ before
 
@@ -141,10 +167,6 @@ class WikiBuilder:
             raise WikiUnwritable(
                 f"{self.folder} holds documents that are no wiki of ours; choose an empty folder with -o"
             )
-
-    def _known_state(self) -> WikiState:
-        state = read_state(self.folder)
-        return WikiState() if state is None else state
 
     def _structure(self) -> WikiStructure:
         steering = read_steering(self.survey)
@@ -171,6 +193,7 @@ class WikiBuilder:
             )
         except RagError as error:
             self.notes.append(f"the pages follow the code, for the model's plan failed: {error}")
+            self._given_up = error if concerns_all(error) else None
             return structure
 
     # ------------------------------------------------------------ pages
@@ -211,8 +234,15 @@ class WikiBuilder:
         """In a thread of the pool."""
         if self.cancel.is_set():
             raise Cancelled("the run was stopped before this page")
-        self._purse.check()
-        prose = writer.write(page, self.cancel.is_set)
+        if self._given_up is not None:
+            raise self._given_up
+        try:
+            self._purse.check()
+            prose = writer.write(page, self.cancel.is_set)
+        except RagError as error:
+            if concerns_all(error):
+                self._given_up = error
+            raise
         self._purse.spend(prose.usage)
         return prose
 
@@ -225,6 +255,8 @@ class WikiBuilder:
                 return PageResult(page, known.file, "waiting", has_prose=known.prose is not None)
             return replace(self._write(page, None, error="the run was stopped"), action="waiting")
         except RagError as error:
+            if concerns_all(error):
+                return self._without_model(page, error)
             return self._write(page, None, error=str(error))
         result = self._write(page, prose)
         return replace(
@@ -233,6 +265,13 @@ class WikiBuilder:
             invented=prose.invented,
             uncited=not prose.citations,
         )
+
+    def _without_model(self, page: WikiPage, error: RagError) -> PageResult:
+        """A page that has prose stays as it is; another is written as if there were no model."""
+        known = self._state.pages.get(page.id)
+        if known is not None and known.prose is not None:
+            return PageResult(page, known.file, "waiting", has_prose=True, error=str(error))
+        return replace(self._write(page, None), error=str(error))
 
     def _still_true(self, prose: Prose) -> bool:
         files = self.survey.files
@@ -304,6 +343,7 @@ class WikiBuilder:
         return removed
 
     def _write_site(self, structure: WikiStructure) -> None:
+        self._state.site = {}
         checkout = self.repository.checkout
         commit = f"{checkout.commit}{' with changes' if checkout.dirty else ''}" if checkout.commit else ""
         draws = self.options.mermaid is not None
@@ -321,6 +361,7 @@ class WikiBuilder:
 
     def _write_changed(self, name: str, text: str) -> None:
         path = self.folder / name
+        self._state.site[name] = sha256(text)
         if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
             write_text(path, text)
 
@@ -340,7 +381,7 @@ class WikiBuilder:
 
     def _linked_by_waiting(self) -> set[str]:
         """Files cited by pages that this run did not come to."""
-        if not self.cancel.is_set():
+        if not self.cancel.is_set() and self._given_up is None:
             return set()
         return {path for known in self._state.pages.values() for path in known.sources}
 

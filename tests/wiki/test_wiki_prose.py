@@ -107,6 +107,30 @@ def test_a_page_that_fails_says_so_the_others_go_on_and_the_next_run_tries_again
     assert not again.failed and "It keeps links" in page(folder, failed.page.id)
 
 
+@pytest.mark.parametrize("behaviour", ["unauthorized", "out_of_quota", "unknown_model"])
+def test_a_model_that_no_page_can_have_is_asked_once_and_nothing_is_lost(sample_repo, tmp_path, behaviour):
+    folder = tmp_path / "wiki"
+    with ProviderServer(answers=[GOOD], behaviours=["good", "good", "too_long", "good"]) as server:
+        (lacking,) = (result.page.id for result in build(sample_repo, folder, server).failed)
+    changed = next(name for name in ("snip", "worker") if name != lacking)
+    for path in ("snip/app.py", "worker/checker.go"):
+        with (sample_repo / path).open("a") as file:
+            file.write("\n")
+    before = page(folder, changed)
+    with ProviderServer(answers=[GOOD], behaviours=[behaviour]) as server:
+        report = build(sample_repo, folder, server)
+        assert len(server.chats) <= 1
+        again = build(sample_repo, folder, server, concurrency=4)
+    assert report.given_up is not None and again.given_up is not None
+    assert {result.error for result in report.failed} == {str(report.given_up)}
+    assert by_id(report)[changed].action == "waiting" and page(folder, changed) == before
+    assert by_id(report)[lacking].action == "written" and not by_id(report)[lacking].has_prose
+    assert "text of this page is missing" not in page(folder, lacking)
+    with ProviderServer(answers=[GOOD]) as server:
+        assert not build(sample_repo, folder, server).failed
+    assert "It keeps links" in page(folder, lacking)
+
+
 def test_an_answer_that_breaks_off_is_no_page(sample_repo, tmp_path):
     with ProviderServer(answers=[GOOD], behaviours=["cut"]) as server:
         made = builder(sample_repo, tmp_path / "wiki", server)
@@ -201,8 +225,14 @@ def test_the_command_fails_with_the_service_and_leaves_a_whole_wiki(sample_repo,
         done = rag(
             "wiki", sample_repo, "-o", tmp_path / "wiki", "--model", "m", "--base-url", server.base_url
         )
-    assert done.code == 3 and "has no text" in done.err and "6 without text" in done.out
+    assert done.code == 2 and done.err.count("to a valid key") == 1
+    assert "asked for no more pages" in done.err and "6 without text" in done.out
     assert (tmp_path / "wiki/docs/snip.md").is_file()
+    with ProviderServer(behaviours=["fails"]) as server:
+        done = rag(
+            "wiki", sample_repo, "-o", tmp_path / "wiki", "--model", "m", "--base-url", server.base_url
+        )
+    assert done.code == 3 and done.err.count("try again later") == 1 and "6 without text" in done.out
 
 
 # ---------------------------------------------------------------- what may stand in a page

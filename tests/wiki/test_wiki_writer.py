@@ -76,8 +76,55 @@ def test_a_second_run_writes_nothing(sample_repo, tmp_path):
     report = write(sample_repo, tmp_path / "wiki")
     assert set(actions(report).values()) == {"unchanged"}
     after = {path: path.stat().st_mtime_ns for path in before}
-    state = tmp_path / "wiki/.rag-wiki.json"
-    assert {p: t for p, t in after.items() if p != state} == {p: t for p, t in before.items() if p != state}
+    assert after == before
+
+
+def test_a_second_run_parses_nothing_and_says_the_same(sample_repo, tmp_path, monkeypatch):
+    first = write(sample_repo, tmp_path / "wiki")
+    monkeypatch.setattr("rag.wiki.writer.structure_of", None)
+    again = write(sample_repo, tmp_path / "wiki")
+    assert [(r.page, r.file, r.action) for r in again.pages] == [
+        (r.page, r.file, "unchanged") for r in first.pages
+    ]
+    monkeypatch.undo()
+    assert again.structure == first.structure
+
+
+@pytest.mark.parametrize(
+    "name", ["docs/snip.md", "mkdocs.yml", "llms.txt", "docs/assets/wiki.css", "docs/source"]
+)
+def test_what_was_taken_away_is_written_again(sample_repo, tmp_path, name):
+    folder = tmp_path / "wiki"
+    write(sample_repo, folder)
+    taken = next((folder / name).rglob("*.html")) if name == "docs/source" else folder / name
+    before = taken.read_text()
+    taken.unlink()
+    report = write(sample_repo, folder)
+    assert taken.read_text() == before
+    assert [r.file for r in report.pages if r.action == "written"] == ([taken.name] if "snip" in name else [])
+
+
+def test_another_program_another_option_and_another_state_of_the_files_are_no_standstill(
+    sample_repo, tmp_path, monkeypatch
+):
+    folder = tmp_path / "wiki"
+    kept: list[str] = []
+
+    def made_of(**options: object) -> str:
+        write(sample_repo, folder, **options)
+        kept.append(json.loads((folder / ".rag-wiki.json").read_text())["made_of"])
+        return kept[-1]
+
+    assert made_of() == made_of() != ""
+    made_of(max_pages=50)
+    with (sample_repo / "snip/app.py").open("a") as file:
+        file.write("\n")
+    made_of()
+    git(sample_repo, "commit", "--all", "--quiet", "--message", "A line")
+    made_of()
+    monkeypatch.setattr("rag.wiki.standing._program", lambda: "another")
+    made_of()
+    assert len(set(kept)) == 5
 
 
 def test_only_pages_whose_sources_changed_are_written_again(sample_repo, tmp_path):

@@ -1,0 +1,91 @@
+"""Whether a wiki stands as it was written: then no file is parsed and no page made to say so."""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rag
+from rag.wiki.prose import template_path
+from rag.wiki.report import WikiOptions
+from rag.wiki.site import MERMAID_FILE
+from rag.wiki.state import WikiState, sha256
+from rag.wiki.steering import STEERING_FILE
+
+if TYPE_CHECKING:
+    from rag.service import Engine, Repository
+
+
+def made_of(engine: Engine, repository: Repository, folder: Path, options: WikiOptions) -> str:
+    """Stands for all that a wiki is written from: equal ones come out the same.
+
+    That is the files with their blob ids, commit and remote, the options that pages depend on, the model and
+    the words it is asked with, and this program.
+    """
+    root, settings = repository.checkout.root, engine.settings
+    known = repository.store.known_files().items()
+    files = [
+        (path, blob) for path, (_, _, blob) in known if folder not in (root / path).parents or folder == root
+    ]
+    asked: list[object] = []
+    if options.prose and settings.has_model:
+        templates = (template_path(settings.home, name) for name in ("wiki_page", "wiki_structure"))
+        asked = [settings.model, settings.language, *(path.read_text(encoding="utf-8") for path in templates)]
+    whole = {
+        "program": _program(),
+        "checkout": repr(repository.checkout),
+        "embedder": settings.embedder,
+        "files": sorted(files),
+        "steering": _state_of(root / STEERING_FILE),
+        "options": [options.max_pages, options.plan, options.copies, options.mermaid is not None],
+        "asked": asked,
+    }
+    return sha256(json.dumps(whole))
+
+
+def stands(state: WikiState, folder: Path, options: WikiOptions) -> bool:
+    """Whether everything that was written is there as it was written, and is not wanted anew."""
+    if options.force:
+        return False
+    written = {f"docs/{page.file}": page.sha256 for page in state.pages.values()} | state.site
+    if any(_hash(folder / name) != known for name, known in written.items()):
+        return False
+    if options.mermaid is not None and not _same(options.mermaid, folder / "docs" / MERMAID_FILE):
+        return False
+    return all((folder / "docs" / "source" / name).is_file() for name in state.copies)
+
+
+def _state_of(path: Path) -> list[int]:
+    try:
+        found = path.lstat()
+    except OSError:
+        return []
+    return [found.st_mode, found.st_size, found.st_mtime_ns]
+
+
+def _hash(path: Path) -> str | None:
+    try:
+        return sha256(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False
+
+
+@cache
+def _program() -> str:
+    """Stands for the code of this package: pages may come out otherwise when it changes."""
+    digest = hashlib.sha256()
+    package = Path(rag.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

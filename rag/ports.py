@@ -693,7 +693,6 @@ class CompletingGenerator(TextGenerator, Protocol):
         ...
 
 
-@runtime_checkable
 class AsyncGenerator(TextGenerator, Protocol):
     """A generator with an asynchronous form, for event loops."""
 
@@ -704,6 +703,11 @@ class AsyncGenerator(TextGenerator, Protocol):
     async def acomplete(self, text: str) -> str:
         """The same as `complete`."""
         ...
+
+
+def is_async(generator: TextGenerator) -> TypeGuard[AsyncGenerator]:
+    """Whether a generator has an asynchronous form (see `takes_bags` for why not `isinstance`)."""
+    return hasattr(generator, "astream") and hasattr(generator, "acomplete")
 
 
 class Clock(Protocol):

@@ -9,8 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from rag.errors import NotFound
-from rag.ports import AsyncGenerator as AsyncTextGenerator
-from rag.ports import CompletingGenerator
+from rag.ports import CompletingGenerator, is_async
 from rag.retrieval.search import Found
 from rag.serve.deepwiki_filters import FileRules, rules_of
 from rag.serve.deepwiki_prompts import LAST_STAGE, SOURCES, Wanted, read_request, research_heading
@@ -146,7 +145,7 @@ class Chat:
         if not self._service.engine.settings.has_model:
             raise BadRequest("slides and workshops need a language model; start the server with --model")
         async with self._service.limiter.seat(), self._service.generator() as generator:
-            if isinstance(generator, AsyncTextGenerator):
+            if is_async(generator):
                 return await generator.acomplete(prompt)
             assert isinstance(generator, CompletingGenerator)
             return await to_thread(generator.complete, prompt)

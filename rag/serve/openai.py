@@ -21,8 +21,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from rag.errors import RagError
-from rag.ports import AsyncGenerator as AsyncTextGenerator
-from rag.ports import CompletingGenerator
+from rag.ports import CompletingGenerator, is_async
 from rag.serve.caller import CallerOf
 from rag.serve.errors import BadRequest, TooLarge, UnknownRepository, shape_of
 from rag.serve.keys import Caller
@@ -157,7 +156,7 @@ class Chat:
         """A task of the client's own: done by the model alone, without repository or memory."""
         self.service.limiter.check_question(text, param="messages")
         async with self.service.limiter.seat(), self.service.generator() as generator:
-            if isinstance(generator, AsyncTextGenerator):
+            if is_async(generator):
                 said = await generator.acomplete(text)
             elif isinstance(generator, CompletingGenerator):
                 said = await to_thread(generator.complete, text)

@@ -14,7 +14,7 @@ from rag.answer.citations import CitationFilter, resolve
 from rag.answer.finish import finish
 from rag.answer.not_found import not_found
 from rag.errors import ProviderError
-from rag.ports import AsyncGenerator, CompletingGenerator, TextGenerator
+from rag.ports import CompletingGenerator, TextGenerator, is_async
 from rag.service.answers import is_wanted, look_up
 from rag.service.dialog import Dialog
 from rag.types import Answer, Prepared
@@ -87,7 +87,7 @@ async def aconverse(
 ) -> AsyncPieces[str | Answer, None]:
     """The same as `converse`, for an event loop: what takes time without it is done in threads."""
     standalone = None
-    if isinstance(generator, AsyncGenerator) and (prompt := await to_thread(dialog.condensing, question)):
+    if is_async(generator) and (prompt := await to_thread(dialog.condensing, question)):
         try:
             standalone = _first_line(await generator.acomplete(prompt))
         except ProviderError as error:
@@ -132,7 +132,7 @@ def _is_missing(prepared: Prepared) -> bool:
 
 def _astream(generator: TextGenerator, prepared: Prepared) -> AsyncIterator[str]:
     """The pieces as they come; all at once from a generator that has no asynchronous form."""
-    if isinstance(generator, AsyncGenerator):
+    if is_async(generator):
         return generator.astream(prepared)
     return _in_a_thread(generator, prepared)
 

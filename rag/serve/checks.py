@@ -16,12 +16,14 @@ from rag.diagnosis import Finding
 from rag.errors import RagError
 from rag.serve.config import server_settings
 from rag.serve.keys import read_keys
+from rag.serve.public import git_stays_where_told
 from rag.serve.settings import ServerSettings, check_settings
 from rag.settings import Settings
 from rag.types import Source
 
 _PACKAGES = ("fastapi", "httptools", "limits", "prometheus_client", "uvicorn", "uvloop", "websockets")
 _ASKED_S = 15
+_PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _WRITABLE_BY_OTHERS = 0o022
 
 
@@ -49,11 +51,20 @@ def diagnose_server(
     yield _limits(settings)
     for name, source in settings.repositories:
         yield _repository(name, source, ask_servers=ask_servers)
-    if settings.allow_urls:
-        yield Finding("allowed hosts", "ok", ", ".join(settings.allow_urls))
-    else:
-        yield Finding("allowed hosts", "off", "none; no URL of a request is fetched", "--allow-urls HOST")
+    yield _allowed_hosts(settings)
     yield _port(settings)
+
+
+def _allowed_hosts(settings: ServerSettings) -> Finding:
+    what, hosts = "allowed hosts", ", ".join(settings.allow_urls)
+    if not hosts:
+        return Finding(what, "off", "none; no URL of a request is fetched", "--allow-urls HOST")
+    if not git_stays_where_told():
+        why = "this git looks their names up again after they were checked, and may be led inside"
+        return Finding(what, "bad", f"{hosts}; {why}", "git 2.37 or newer")
+    if proxies := [name for name in _PROXIES if os.environ.get(name)]:
+        return Finding(what, "ok", f"{hosts}; by {proxies[0]}, which must keep them from leading inside")
+    return Finding(what, "ok", hosts)
 
 
 def _packages() -> Iterator[Finding]:

@@ -19,8 +19,8 @@ import sys
 import tempfile
 import threading
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,13 +59,13 @@ class Indexers:
         self._turn = asyncio.Semaphore(most)
         self._idle: list[Process] = []
 
-    async def index(self, source: Source, *, rebuild: bool, strict: bool, tell: Tell) -> Indexed:
+    async def index(self, source: Source, *, rebuild: bool, place: str | None, tell: Tell) -> Indexed:
         """Index a source, or bring its store up to date. Cancelling ends the child.
 
         Args:
             source: what to index.
             rebuild: make it anew, whatever there is.
-            strict: follow no redirect when fetching.
+            place: where git may connect to and nowhere else, see `public_place`; None is wherever it is led.
             tell: told stage, done and total, in the event loop.
 
         Raises:
@@ -75,7 +75,7 @@ class Indexers:
             "settings": _plain(self._settings),
             "source": asdict(source),
             "rebuild": rebuild,
-            "strict": strict,
+            "place": place,
         }
         async with self._turn:
             child = await self._child()
@@ -204,33 +204,40 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
         progress=lambda stage, done, total: _say({"progress": [stage, done, total]}),
         notice=lambda text: _say({"notice": text}),
     )
-    if job["strict"]:
-        _follow_no_redirect(settings.home)
     try:
-        repository = engine.repository(source, rebuild=job["rebuild"])
+        with _going_nowhere_else(settings.home, job["place"]) if job["place"] else nullcontext():
+            repository = engine.repository(source, rebuild=job["rebuild"])
     except RagError as error:
         return {"error": {"kind": type(error).__name__, "message": str(error)}}
-    finally:
-        os.environ.pop("GIT_CONFIG_GLOBAL", None)
     checkout, report = repository.checkout, repository.report
     assert report is not None
     place = {"root": str(checkout.root), **{n: getattr(checkout, n) for n in ("commit", "dirty", "remote")}}
     return {"done": {"checkout": place, "report": report_record(report)}}
 
 
-def _follow_no_redirect(home: Path) -> None:
-    """Have git refuse to be sent elsewhere: the host that was allowed is the one that is asked.
+@contextmanager
+def _going_nowhere_else(home: Path, place: str) -> Iterator[None]:
+    """Have git connect to a place that was looked at, without asking again where it is, and stay there.
 
     The user's own configuration is included, for proxies and certificates.
     """
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    own = Path.home() / ".gitconfig"
-    text = f'[include]\n\tpath = "{own}"\n[http]\n\tfollowRedirects = false\n'
-    with tempfile.NamedTemporaryFile("w", dir=home, prefix=".gitconfig-", delete=False) as file:
+    before = os.environ.get("GIT_CONFIG_GLOBAL")
+    xdg = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    own = [Path(before)] if before else [xdg / "git" / "config", Path.home() / ".gitconfig"]
+    included = "".join(f'[include]\n\tpath = "{path}"\n' for path in own)
+    text = f'{included}[http]\n\tfollowRedirects = false\n\tcurloptResolve = "{place}"\n'
+    with tempfile.NamedTemporaryFile("w", dir=home, prefix=".gitconfig-") as file:
         file.write(text)
-    place = home / "gitconfig-strict"
-    Path(file.name).replace(place)
-    os.environ["GIT_CONFIG_GLOBAL"] = str(place)
+        file.flush()
+        os.environ["GIT_CONFIG_GLOBAL"] = file.name
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["GIT_CONFIG_GLOBAL"]
+            else:
+                os.environ["GIT_CONFIG_GLOBAL"] = before
 
 
 if __name__ == "__main__":

@@ -10,17 +10,16 @@ Everything here runs in the server's event loop; only opening a store is done in
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 import time
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from rag.errors import RagError, SourceError
+from rag.errors import RagError
 from rag.serve.errors import (
     Forbidden,
     IndexingFailed,
@@ -31,6 +30,7 @@ from rag.serve.errors import (
 )
 from rag.serve.indexing import Indexed, Indexers
 from rag.serve.keys import Caller
+from rag.serve.public import public_place
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import log
 from rag.service import Engine, Repository, locate
@@ -42,9 +42,6 @@ _MOST_UNLISTED = 50
 """Refs and URLs that requests may add to the list."""
 _SPARING = 20.0
 """Looking for changes takes at most one part in this many of the time."""
-_NOT_PUBLIC = (
-    "is_private is_loopback is_link_local is_site_local is_multicast is_reserved is_unspecified".split()
-)
 
 
 @dataclass(slots=True, eq=False)
@@ -90,9 +87,9 @@ class Shelf:
         event, self._changed = self._changed, asyncio.Event()
         event.set()
 
-    async def change(self) -> None:
-        """Wait until something about the shelf is different."""
-        await self._changed.wait()
+    def change(self) -> Coroutine[None, None, bool]:
+        """Wait until something about the shelf is different from what it is as this is called."""
+        return self._changed.wait()
 
 
 class Library:
@@ -249,11 +246,8 @@ class Library:
             shelf.tell(stage, done, total)
 
         try:
-            if not shelf.is_listed and shelf.source.is_url:
-                await check_public(shelf.source.location)
-            indexed = await self._indexers.index(
-                shelf.source, rebuild=rebuild, strict=not shelf.is_listed, tell=tell
-            )
+            place = None if self._is_trusted(shelf.source) else await public_place(shelf.source.location)
+            indexed = await self._indexers.index(shelf.source, rebuild=rebuild, place=place, tell=tell)
             await self._put_up(shelf, indexed)
         except RagError as error:
             shelf.error = error if isinstance(error, ServeError) else _failed(error)
@@ -311,6 +305,12 @@ class Library:
         shelf = self._shelves[name] = Shelf(name, source, is_listed=False)
         return shelf
 
+    def _is_trusted(self, source: Source) -> bool:
+        """Whether its place is the operator's choice, at whatever ref, rather than a request's."""
+        return not source.is_url or any(
+            source.location == listed.location for _, listed in self._settings.repositories
+        )
+
     def _unlisted(self) -> int:
         return sum(not shelf.is_listed for shelf in self._shelves.values())
 
@@ -341,37 +341,6 @@ class Library:
         listed = [shelf.name for shelf in self.shelves() if shelf.is_listed]
         there = ", ".join(listed[:20]) or "none"
         return UnknownRepository(f"no repository of that name is served ({name[:80]!r}); there are: {there}")
-
-
-async def check_public(url: str) -> None:
-    """Refuse a URL whose host leads into a network that is not public.
-
-    Raises:
-        Forbidden: one of its addresses is not public.
-        SourceError: the name leads nowhere.
-    """
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, parts.port or 443)
-    except OSError as error:
-        raise SourceError(f"{host} cannot be found ({error.strerror or error})") from error
-    for *_, address in found:
-        if not is_public(str(address[0]).partition("%")[0]):
-            raise Forbidden(f"{host} leads to an address that is not public, which is not served")
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public network.
-
-    Not so are shared ones (100.64.0.0/10, where some clouds tell their secrets) and IPv6 ones that hold an
-    address which is not public.
-    """
-    ip = ipaddress.ip_address(address)
-    inner = (ip.ipv4_mapped or ip.sixtofour) if isinstance(ip, ipaddress.IPv6Address) else None
-    if inner is not None:
-        return is_public(str(inner))
-    return ip.is_global and not any(getattr(ip, kind, False) for kind in _NOT_PUBLIC)
 
 
 def _log_mistake(job: asyncio.Task[None]) -> None:

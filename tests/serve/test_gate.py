@@ -14,8 +14,8 @@ from rag.serve.app import create_app
 from rag.serve.errors import TooMany
 from rag.serve.folders import Folders
 from rag.serve.keys import add_key, read_keys
-from rag.serve.library import is_public
 from rag.serve.limits import Limiter
+from rag.serve.public import is_public
 from rag.serve.settings import ServerSettings, check_name
 from rag.settings import Settings
 from rag.types import Source

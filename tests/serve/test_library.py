@@ -202,7 +202,7 @@ def test_an_indexing_process_that_died_while_it_waited_costs_no_job(tmp_path):
     async def run():
         indexers = Indexers(settings, notice=print)
         for _ in range(2):
-            indexed = await indexers.index(source, rebuild=False, strict=False, tell=lambda *how_far: None)
+            indexed = await indexers.index(source, rebuild=False, place=None, tell=lambda *how_far: None)
             (child,) = indexers._idle
             child.kill()
             await child.wait()

@@ -1,0 +1,67 @@
+"""Hosts that requests may name: looked up once, refused if they lead inside, and git told where they lead.
+
+Between the look-up and git's own a name could come to lead elsewhere (DNS rebinding). So git is not left to
+look it up: it is given the very addresses that were looked at, as curl's `--resolve` takes them, follows no
+redirect, and with that takes no alternates from elsewhere either. A git before 2.37 does not know that
+setting; behind a proxy it is the proxy that looks names up. `rag doctor --server` says both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import shutil
+import socket
+import subprocess
+from urllib.parse import urlsplit
+
+from rag.errors import SourceError
+from rag.serve.errors import Forbidden
+
+_NOT_PUBLIC = (
+    "is_private is_loopback is_link_local is_site_local is_multicast is_reserved is_unspecified".split()
+)
+_PINS_FROM = (2, 37)
+
+
+async def public_place(url: str) -> str:
+    """Where the host of an https URL leads, as `HOST:PORT:ADDRESS,…`: what git may connect to.
+
+    Raises:
+        Forbidden: one of its addresses is not public.
+        SourceError: the name leads nowhere.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or 443
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise SourceError(f"{host} cannot be found ({error.strerror or error})") from error
+    addresses = dict.fromkeys(str(address[0]).partition("%")[0] for *_, address in found)
+    if not all(map(is_public, addresses)):
+        raise Forbidden(f"{host} leads to an address that is not public, which is not served")
+    return f"{host}:{port}:{','.join(f'[{one}]' if ':' in one else one for one in addresses)}"
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public network.
+
+    Not so are shared ones (100.64.0.0/10, where some clouds tell their secrets) and IPv6 ones that hold an
+    address which is not public.
+    """
+    ip = ipaddress.ip_address(address)
+    inner = (ip.ipv4_mapped or ip.sixtofour) if isinstance(ip, ipaddress.IPv6Address) else None
+    if inner is not None:
+        return is_public(str(inner))
+    return ip.is_global and not any(getattr(ip, kind, False) for kind in _NOT_PUBLIC)
+
+
+def git_stays_where_told() -> bool:
+    """Whether the git there is connects to the addresses that it is given, and looks nothing up itself."""
+    program = shutil.which("git")
+    if program is None:
+        return False
+    told = subprocess.run([program, "version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)\.(\d+)", told)
+    return found is not None and (int(found[1]), int(found[2])) >= _PINS_FROM

@@ -1,0 +1,177 @@
+"""A host that a request names is where it was when it was looked at, also for git."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import os
+import socket
+import subprocess
+import threading
+from typing import ClassVar
+
+import pytest
+from conftest import git
+from live_server import sample_copy
+
+from rag.errors import SourceError
+from rag.serve import checks, public
+from rag.serve.errors import Forbidden, IndexingFailed
+from rag.serve.indexing import Indexers
+from rag.serve.library import Library
+from rag.serve.public import git_stays_where_told, public_place
+from rag.serve.settings import ServerSettings
+from rag.service import Engine
+from rag.settings import Settings
+from rag.types import Source
+
+
+class GitServer(http.server.BaseHTTPRequestHandler):
+    """git's own HTTP server; what it is asked is in `asked`, and below /moved/ it sends elsewhere."""
+
+    root = ""
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self):
+        path, _, query = self.path.partition("?")
+        self.asked.append(f"{self.headers['Host']}{path}")
+        if path.startswith("/moved/"):
+            self.send_response(302)
+            self.send_header("Location", self.path.removeprefix("/moved"))
+            self.end_headers()
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        environment = {
+            **os.environ,
+            "GIT_PROJECT_ROOT": self.root,
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol") or "",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type") or "",
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding") or "",
+        }
+        done = subprocess.run(["git", "http-backend"], input=body, env=environment, capture_output=True)
+        heads, _, content = done.stdout.partition(b"\r\n\r\n")
+        self.wfile.write(b"HTTP/1.0 200 OK\r\n" + heads + b"\r\n\r\n" + content)
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, format, *arguments):
+        pass
+
+
+@pytest.fixture
+def port(sample_repo, tmp_path):
+    """The port of a git server on 127.0.0.1 that has /repo.git."""
+    git(tmp_path, "clone", "-q", "--bare", str(sample_repo), "served/repo.git")
+    GitServer.root = str(tmp_path / "served")
+    GitServer.asked.clear()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), GitServer) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running.server_port
+        running.shutdown()
+        thread.join()
+
+
+def indexed(tmp_path, url, place):
+    async def run():
+        indexers = Indexers(Settings(home=tmp_path / "home", git_timeout_s=20.0), notice=print)
+        try:
+            return await indexers.index(Source(url), rebuild=False, place=place, tell=lambda *how_far: None)
+        finally:
+            await indexers.close()
+
+    return asyncio.run(run())
+
+
+def test_git_connects_to_the_place_that_was_looked_at_and_looks_nothing_up(tmp_path, port):
+    assert git_stays_where_told()
+    url, place = f"http://code.invalid:{port}/repo", f"code.invalid:{port}:127.0.0.1"
+    assert indexed(tmp_path, url, place).report["action"] == "built"
+    assert GitServer.asked[0] == f"code.invalid:{port}/repo/info/refs"
+    assert [file.name for file in (tmp_path / "home").glob(".gitconfig*")] == []
+
+
+def test_a_name_that_comes_to_lead_inside_after_it_was_looked_at_leads_git_nowhere(tmp_path, port):
+    # By now `localhost` leads to the server of the test; it was another address that was looked at.
+    with pytest.raises(IndexingFailed, match="cannot fetch"):
+        indexed(tmp_path, f"http://localhost:{port}/repo", f"localhost:{port}:127.0.0.9")
+    assert GitServer.asked == []
+
+
+def test_a_redirect_is_followed_only_for_what_the_operator_listed(tmp_path, port):
+    url = f"http://127.0.0.1:{port}/moved/repo.git"
+    with pytest.raises(IndexingFailed):
+        indexed(tmp_path, url, f"127.0.0.1:{port}:127.0.0.1")
+    assert all("/moved/" in asked for asked in GitServer.asked)
+    assert indexed(tmp_path, url, None).report["action"] == "built"
+
+
+def leading_to(monkeypatch, *addresses):
+    """Have every name lead to these addresses."""
+
+    async def found(self, host, port, **more):
+        if not addresses:
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", found)
+
+
+def test_a_place_is_the_host_with_all_its_addresses(monkeypatch):
+    leading_to(monkeypatch, "8.8.8.8", "2606:4700::1111", "8.8.8.8")
+    place = asyncio.run(public_place("https://code.example/a/b"))
+    assert place == "code.example:443:8.8.8.8,[2606:4700::1111]"
+    leading_to(monkeypatch, "8.8.8.8", "10.0.0.1")
+    with pytest.raises(Forbidden, match="not public"):
+        asyncio.run(public_place("https://code.example:8443/a/b"))
+    leading_to(monkeypatch)
+    with pytest.raises(SourceError, match="cannot be found"):
+        asyncio.run(public_place("https://code.example/a/b"))
+
+
+def test_what_the_operator_listed_is_fetched_from_where_it_is_at_any_ref(tmp_path, monkeypatch):
+    settings = Settings(home=tmp_path / "home")
+    listed = (("own", Source("https://git.internal/own")), ("here", sample_copy(tmp_path)))
+    library = Library(
+        ServerSettings(engine=settings, repositories=listed, allow_urls=("code.example",)), Engine(settings)
+    )
+    leading_to(monkeypatch, "8.8.8.8")
+    places = {}
+
+    async def index(self, source, *, place, **more):
+        places[str(source)] = place
+        raise IndexingFailed("enough", kind="Test")
+
+    monkeypatch.setattr(Indexers, "index", index)
+
+    async def run():
+        await library.start()
+        names = ("own", "own@v1", "here", "https://code.example/a/b", "https://code.example/a/b@v1")
+        for name in names:
+            with pytest.raises(IndexingFailed):
+                await library.repository(name)
+        await library.close()
+
+    asyncio.run(run())
+    assert {source.removeprefix(str(tmp_path)): place for source, place in places.items()} == {
+        "https://git.internal/own": None,
+        "https://git.internal/own@v1": None,
+        "/sample": None,
+        "https://code.example/a/b": "code.example:443:8.8.8.8",
+        "https://code.example/a/b@v1": "code.example:443:8.8.8.8",
+    }
+
+
+def test_a_git_that_looks_names_up_again_is_named(monkeypatch):
+    settings = ServerSettings(allow_urls=("code.example",))
+    monkeypatch.setattr(checks, "_PROXIES", ("NO_SUCH_PROXY",))
+    assert checks._allowed_hosts(settings).state == "ok"
+    monkeypatch.setattr(public, "_PINS_FROM", (99, 0))
+    found = checks._allowed_hosts(settings)
+    assert (found.state, found.mend) == ("bad", "git 2.37 or newer")
+    assert checks._allowed_hosts(ServerSettings()).state == "off"

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from rag.serve.errors import Forbidden, ServeError, StillIndexing
 from rag.serve.keys import Caller
 from rag.serve.library import Library, Shelf
-from rag.serve.links import web_address
+from rag.wiki.forges import web_address
 
 _NO_HOST = "example"
 """The frontend writes http://example/OWNER/REPO where it knows no address."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from rag.service import Repository
 from rag.types import Citation
-
-_SCP = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)(.+)")
+from rag.wiki.forges import forge_of
+from rag.wiki.markdown import url_path
 
 
 def citation_url(citation: Citation, repository: Repository | None, name: str, base: str) -> str:
@@ -25,55 +24,12 @@ def citation_url(citation: Citation, repository: Repository | None, name: str, b
         remote is one on the web; else our viewer at the lines.
     """
     remote = repository.checkout.remote if repository else None
-    if remote and citation.commit and not citation.dirty:
-        link = forge_link(remote, citation.commit, citation.path, citation.start, citation.end)
-        if link:
-            return link
+    if remote and citation.commit and not citation.dirty and (forge := forge_of(remote)):
+        return forge.lines(citation.commit, citation.path, citation.start, citation.end)
     return viewer_link(base, name, citation.path, citation.start, citation.end)
 
 
 def viewer_link(base: str, name: str, path: str, start: int, end: int) -> str:
     """Our viewer at lines of a file."""
-    where = f"{base.rstrip('/')}/repos/{quote(name, safe='/@')}/view?path={_quoted(path)}"
+    where = f"{base.rstrip('/')}/repos/{quote(name, safe='/@')}/view?path={url_path(path)}"
     return f"{where}#L{start}-L{end}"
-
-
-def forge_link(remote: str, commit: str, path: str, start: int, end: int) -> str | None:
-    """The permalink of lines at a commit, in the way of the remote's forge; None for no web address.
-
-    A host that is not known by name is taken for one that links as GitHub does, as most do.
-    """
-    home = web_address(remote)
-    if home is None:
-        return None
-    host = urlsplit(home).hostname or ""
-    file = _quoted(path)
-    if "gitlab" in host:
-        return f"{home}/-/blob/{commit}/{file}#L{start}-{end}"
-    if "bitbucket" in host:
-        return f"{home}/src/{commit}/{file}#lines-{start}:{end}"
-    if any(name in host for name in ("gitea", "forgejo", "codeberg")):
-        return f"{home}/src/commit/{commit}/{file}#L{start}-L{end}"
-    return f"{home}/blob/{commit}/{file}#L{start}-L{end}"
-
-
-def _quoted(path: str) -> str:
-    return quote(path.encode("utf-8", "surrogateescape"), safe="/")
-
-
-def web_address(remote: str) -> str | None:
-    """The page of a remote: https for ssh and scp-like remotes; None for a folder or another protocol, and
-    for an address that cannot be read."""
-    scp = None if "://" in remote else _SCP.fullmatch(remote)
-    if scp:
-        return f"https://{scp[1]}/{scp[2].strip('/').removesuffix('.git')}"
-    try:
-        parts = urlsplit(remote)
-        number = parts.port
-    except ValueError:
-        return None
-    if parts.scheme not in ("https", "http", "ssh", "git") or not parts.hostname:
-        return None
-    port = f":{number}" if number and parts.scheme in ("https", "http") else ""
-    scheme = parts.scheme if parts.scheme == "http" else "https"
-    return f"{scheme}://{parts.hostname}{port}/{parts.path.strip('/').removesuffix('.git')}"

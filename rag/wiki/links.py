@@ -7,10 +7,11 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from rag.corpus.acquire import committed
 from rag.types import Checkout
+from rag.wiki.forges import forge_of
 from rag.wiki.markdown import code, link, plain, url_path
 from rag.wiki.values import WikiPage, WikiStructure
 
@@ -27,39 +28,8 @@ class Links(Protocol):
         ...
 
 
-_FORGES: Mapping[str, tuple[str, Callable[[int, int], str]]] = {
-    "github": ("/blob/", lambda start, end: f"#L{start}-L{end}" if end > start else f"#L{start}"),
-    "gitlab": ("/-/blob/", lambda start, end: f"#L{start}-{end}" if end > start else f"#L{start}"),
-    "bitbucket": ("/src/", lambda start, end: f"#lines-{start}:{end}" if end > start else f"#lines-{start}"),
-    "codeberg": ("/src/commit/", lambda start, end: f"#L{start}-L{end}" if end > start else f"#L{start}"),
-    "gitea": ("/src/commit/", lambda start, end: f"#L{start}-L{end}" if end > start else f"#L{start}"),
-}
-_SCP = re.compile(r"(?:[\w.+-]+@)?([\w.-]+):(?!//)(.+)")
-
-
-def forge_page(remote: str | None) -> tuple[str, str] | None:
-    """The web address of a repository and its forge's kind; None for a forge we do not know."""
-    if not remote:
-        return None
-    scp = _SCP.fullmatch(remote)
-    if scp and "://" not in remote:
-        host, path = scp[1], scp[2]
-    else:
-        try:
-            parts = urlsplit(remote)
-            host, path = parts.hostname or "", parts.path
-        except ValueError:
-            return None
-    labels = host.lower().split(".")
-    kind = next((name for name in _FORGES if name in labels), None)
-    path = path.strip("/").removesuffix(".git")
-    if kind is None or not re.fullmatch(r"[\w.-]+(?:/[\w.~-]+)+", path):
-        return None
-    return f"https://{host.lower()}/{quote(path, safe='/-._~')}", kind
-
-
 class ForgeLinks:
-    """Permanent addresses at the forge, for files whose bytes are those of the commit.
+    """Permanent addresses at a forge of a known kind, for files whose bytes are those of the commit.
 
     Args:
         checkout: where the files come from.
@@ -67,7 +37,8 @@ class ForgeLinks:
     """
 
     def __init__(self, checkout: Checkout, blobs: Mapping[str, str]) -> None:
-        self.forge = forge_page(checkout.remote or checkout.source.location)
+        forge = forge_of(checkout.remote or checkout.source.location)
+        self.forge = forge if forge is not None and forge.kind else None
         self.commit = checkout.commit or ""
         self._there: Mapping[str, str] | None = None
         if self.forge is not None and self.commit and checkout.dirty:
@@ -83,9 +54,7 @@ class ForgeLinks:
         """The address at the forge; "" where there is none for these bytes."""
         if self.forge is None or not self.commit or (self._there is not None and path not in self._there):
             return ""
-        address, kind = self.forge
-        where, anchor = _FORGES[kind]
-        return f"{address}{where}{self.commit}/{url_path(path)}{anchor(start, end)}"
+        return self.forge.lines(self.commit, path, start, end)
 
     def page(self, page: WikiPage) -> str:
         """Pages are reached as DeepWiki's are, by an anchor."""

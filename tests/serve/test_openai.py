@@ -250,26 +250,6 @@ def test_what_a_page_wants_without_a_model_is_json_it_can_read():
 # ---------------------------------------------------------------- links
 
 
-@pytest.mark.parametrize(
-    ("remote", "wanted"),
-    [
-        ("https://github.com/o/r", "https://github.com/o/r/blob/abc/a%20b.py#L3-L9"),
-        ("git@github.com:o/r.git", "https://github.com/o/r/blob/abc/a%20b.py#L3-L9"),
-        ("ssh://git@gitlab.com/g/s/r.git", "https://gitlab.com/g/s/r/-/blob/abc/a%20b.py#L3-9"),
-        ("https://bitbucket.org/o/r", "https://bitbucket.org/o/r/src/abc/a%20b.py#lines-3:9"),
-        ("https://codeberg.org/o/r", "https://codeberg.org/o/r/src/commit/abc/a%20b.py#L3-L9"),
-        ("/srv/git/r.git", None),
-        ("file:///srv/git/r", None),
-        ("ssh://git@github.com:o/r.git", None),
-        ("https://[github.com/o/r", None),
-    ],
-)
-def test_a_forge_links_to_lines_at_the_commit(remote, wanted):
-    from rag.serve.links import forge_link
-
-    assert forge_link(remote, "abc", "a b.py", 3, 9) == wanted
-
-
 def test_a_commit_that_holds_the_lines_is_linked_at_its_forge(serve, sample_repo, tmp_path):
     from conftest import git
 

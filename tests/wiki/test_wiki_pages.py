@@ -13,7 +13,7 @@ from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import Checkout, Source
 from rag.wiki import page_markdown, wiki_contents, wiki_structure
-from rag.wiki.links import ForgeLinks, copy_name, forge_page
+from rag.wiki.links import ForgeLinks, copy_name
 from rag.wiki.mermaid import check
 
 PLACE = re.compile(r"\[`[^`]*?(\d+)-(\d+)`\]\(([^)#]+)#L(\d+)-L(\d+)\)")
@@ -83,23 +83,6 @@ def test_the_pages_tell_where_it_starts_what_is_tested_and_what_is_set(structure
     assert "| `worker/main.go` | main function |" in overview
     assert "`snip/auth.py` ([`3-3`](tests/test_auth.py#L3-L3))" in testing
     assert "[`pyproject.toml:" in settings
-
-
-@pytest.mark.parametrize(
-    ("remote", "page"),
-    [
-        ("https://github.com/acme/app.git", ("https://github.com/acme/app", "github")),
-        ("git@github.com:acme/app.git", ("https://github.com/acme/app", "github")),
-        ("ssh://git@gitlab.example.org/a/b/app.git", ("https://gitlab.example.org/a/b/app", "gitlab")),
-        ("https://bitbucket.org/acme/app", ("https://bitbucket.org/acme/app", "bitbucket")),
-        ("https://example.org/acme/app.git", None),
-        ("/srv/git/app.git", None),
-        ("https://github.com/../x)](javascript:y", None),
-        (None, None),
-    ],
-)
-def test_a_forge_is_known_by_its_host(remote, page):
-    assert forge_page(remote) == page
 
 
 def test_lines_lead_to_the_forge_only_where_the_bytes_are_the_commits(structure, sample_repo):

@@ -18,9 +18,10 @@ from rag.memory.search import search_text
 from rag.memory.sections import Sections
 from rag.memory.unified import UnifiedMemory
 from rag.ports import MemoryStore
+from rag.service.kept import EXPIRING, KeptFiles
 from rag.testing.clock import SteppedClock
 from rag.testing.said import full_turn, said
-from rag.types import DialogTurn
+from rag.types import Conversation, DialogTurn
 
 _SAID = (
     ("Which servers stand in 北京?", "Two."),
@@ -61,6 +62,39 @@ class RememberingContract:
         assert [one.turn.order for one in found] == [1, 2, 3, 0]
         assert found[0].covered > 0.6
         assert next(one.turn.order for one in recall_turns(store, "北京", before=3)) == 0
+
+    def test_what_only_expired_conversations_cited_goes_with_the_next_that_expires(
+        self, store: MemoryStore, clock: SteppedClock
+    ) -> None:
+        kept = KeptFiles(store, "")
+        blobs = {letter: letter * 40 for letter in "abcdef"}
+        kept.keep({blob: letter.encode() for letter, blob in blobs.items()})
+
+        def told(conversation: Conversation, letters: str) -> None:
+            cited = tuple(replace(full_turn().citations[0], blob=blobs[letter]) for letter in letters)
+            store.append(said("?", citations=cited), conversation=conversation.id)
+            kept.expect(conversation, {blobs[letter] for letter in letters})
+
+        def left() -> str:
+            return "".join(sorted(content.decode() for content in kept.contents(blobs.values()).values()))
+
+        lasting, first = store.create_conversation(), store.create_conversation(ttl_s=60)
+        told(lasting, "a")
+        assert store.count_records(shelf=EXPIRING) == 0
+        told(first, "ab")
+        told(first, "c")
+        fork = store.fork(first.id, at=0)
+        clock.advance(30)
+        told(fork, "d")
+        told(store.create_conversation(ttl_s=600), "e")
+        assert left() == "abcdef"
+        clock.advance(31)  # the first is over; the fork, which shows a and b, is not
+        told(store.create_conversation(ttl_s=600), "e")
+        assert left() == "abdef"
+        clock.advance(30)  # the fork is over
+        assert kept.sweep_expired() == 2 and left() == "aef"
+        assert kept.sweep_expired() == 0 and store.count_records(shelf=EXPIRING) == 2
+        assert kept.sweep() == 1 and left() == "ae"
 
     def test_preferences_are_values_by_user_and_key(self, store: MemoryStore) -> None:
         kept = Preferences(store, namespace="tenant")

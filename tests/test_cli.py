@@ -529,6 +529,11 @@ def test_conversations_move_through_files_and_between_stores(conversation, tmp_p
     assert rag("turns", "list", "--json", "--memory", fourth).json == []
 
 
+def test_memory_alone_says_what_there_is():
+    done = rag("memory")
+    assert done.code == 0 and "persistence" in done.out and "sweep" in done.out
+
+
 def test_deleting_asks_first_and_says_what_went(conversation):
     assert rag("turns", "delete", "1", "--conversation", "login").out == f"deleted turn 1: {SIGNED}\n"
     assert [t["question"] for t in rag("turns", "show", "--conversation", "login", "--json").json] == [EXPIRE]

@@ -1,4 +1,4 @@
-"""`rag memory persistence`: what the server that keeps the turns writes to its disk."""
+"""`rag memory`: what the server that keeps the turns writes to its disk, and what is kept for nobody."""
 
 from __future__ import annotations
 
@@ -7,20 +7,46 @@ from typing import Annotated, get_args
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, say, settings_from, table
+from rag.cli.terminal import (
+    counted,
+    errors_as_exit_codes,
+    opened_engine,
+    out,
+    out_json,
+    say,
+    settings_from,
+    table,
+)
 from rag.errors import ConfigError
 from rag.ports import Persistence, PersistenceKind, PersistentStore
 
 app = typer.Typer(
-    help="Look after the server that keeps the turns.",
-    no_args_is_help=True,
+    help="Look after the store that keeps the turns.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-@app.callback()
-def _memory() -> None:
-    """Look after the server that keeps the turns."""
+@app.callback(invoke_without_command=True)
+def _default(context: typer.Context) -> None:
+    """Look after the store that keeps the turns."""
+    if context.invoked_subcommand is None:
+        out(context.get_help())
+
+
+@app.command()
+def sweep(json: options.Json = False, memory: options.Memory = None) -> None:
+    """Remove the files that are kept for answers of which none cites them any more.
+
+    They go by themselves when turns are deleted, or conversations expire; this looks at every one, and so
+    finds what a process left that was killed in between.
+
+    rag memory sweep
+    """
+    from rag.service.kept import KeptFiles
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        gone = KeptFiles(engine.turns, engine.settings.namespace).sweep()
+        out_json({"removed": gone}) if json else out(f"removed {counted(gone, 'kept file')}")
 
 
 @app.command()

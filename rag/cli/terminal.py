@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from rag.errors import ConfigError, RagError
+from rag.errors import ConfigError, RagError, StoreError
 from rag.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ def settings_from(**flags: Any) -> Settings:
 
 @contextmanager
 def opened_engine(settings: Settings, *, yes: bool = False) -> Iterator[Engine]:
-    """An engine whose progress and notices go to stderr, closed in the end."""
+    """An engine whose progress and notices go to stderr, closed in the end.
+
+    What expired conversations have left in its store is removed when the command has done its work.
+    """
     from rag.service import Engine
 
     progress = _Progress()
@@ -99,9 +102,20 @@ def opened_engine(settings: Settings, *, yes: bool = False) -> Iterator[Engine]:
     )
     try:
         yield engine
+        if "turns" in vars(engine):
+            _sweep(engine)
     finally:
         progress.stop()
         engine.close()
+
+
+def _sweep(engine: Engine) -> None:
+    from rag.service.kept import KeptFiles
+
+    try:
+        KeptFiles(engine.turns, engine.settings.namespace).sweep_expired()
+    except StoreError as error:
+        engine.notice(f"what expired conversations cited could not be removed ({error})")
 
 
 class _Progress:

@@ -231,7 +231,7 @@ class Dialog:
         trimmed = self._about_to_be_trimmed(conversation)
         stored = store.append(turn, conversation=conversation.id, namespace=turn.namespace)
         keep_prompt(self.engine, stored, prompt, ttl_s=conversation.ttl_s)
-        keep_cited(self.engine, self.repositories, stored.citations)
+        keep_cited(self.engine, self.repositories, stored.citations, conversation)
         forget(store, trimmed, turn.namespace)
         return stored
 

@@ -2,6 +2,10 @@
 
 Git may lose them (a shallow clone, a branch that was rewritten), and never had those of a dirty work tree or
 a plain folder. Without them nobody could say later what became of the lines.
+
+A store tells nobody when a conversation expires. What its turns cite is therefore noted, and removed with the
+first turn of the next conversation that expires, and at the end of commands. Where no conversation expires
+there are no notes, and questions cost nothing. Prompts expire by the store's own clock.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from rag.types import Citation, Conversation, DialogTurn, Prompt, blob_id
 SHELF = "blob"
 PROMPTS = "prompt"
 """The shelf of what models were shown; keys are turn ids, values compressed text."""
+EXPIRING = "expiring"
+"""The shelf of what turns cite whose conversation expires; keys are its id, values blob ids, a line each."""
 _PROMPT_LEVEL = 1
 """How hard a prompt is compressed: a third of the time of the usual level, for a tenth more bytes."""
 
@@ -63,9 +69,42 @@ class KeptFiles:
         return gone
 
     def sweep(self) -> int:
-        """Remove all that no turn cites any more, such as those of turns that expired; return how many."""
+        """Remove all that no turn and no fact cites any more, whatever it was kept for; return how many."""
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
         return self.release(blob for blob, _ in kept)
+
+    def expect(self, conversation: Conversation, blobs: Collection[str]) -> None:
+        """Note what turns of a conversation cite, if it expires. With its first note others are swept."""
+        if conversation.ttl_s is None or not blobs:
+            return
+        lines = "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
+        if self._note(conversation.id, lines) == len(lines):
+            self.sweep_expired()
+
+    def sweep_expired(self) -> int:
+        """Remove what only conversations cited that have expired; return how many files there were.
+
+        What such a conversation's forks still show is noted for those that expire.
+        """
+        noted = self._store.scan_records(shelf=EXPIRING, namespace=self._namespace)
+        living = (
+            {one.id: one for one in self._store.conversations(namespace=self._namespace)} if noted else {}
+        )
+        forks = [one.id for one in living.values() if one.parent is not None and one.ttl_s is not None]
+        gone = 0
+        for conversation, lines in noted:
+            if conversation in living:
+                continue
+            blobs = set(lines.decode().split())
+            gone += self.release(blobs)
+            if shown := blobs - self.missing(blobs):
+                for fork in forks:
+                    self._note(fork, "".join(f"{blob}\n" for blob in sorted(shown)).encode())
+            self._store.delete_records([conversation], shelf=EXPIRING, namespace=self._namespace)
+        return gone
+
+    def _note(self, conversation: str, lines: bytes) -> int:
+        return self._store.append_record(conversation, lines, shelf=EXPIRING, namespace=self._namespace)
 
     def _records(self, blobs: Collection[str]) -> dict[str, bytes]:
         wanted = [blob for blob in blobs if blob]
@@ -80,14 +119,20 @@ def blobs_of(turns: Iterable[DialogTurn]) -> set[str]:
     return {citation.blob for turn in turns for citation in turn.citations if citation.blob}
 
 
-def keep_cited(engine: Engine, repositories: Sequence[Repository], citations: Sequence[Citation]) -> None:
-    """Keep what a stored turn cites: the bytes of the files, and in our own clones their commits.
+def keep_cited(
+    engine: Engine,
+    repositories: Sequence[Repository],
+    citations: Sequence[Citation],
+    conversation: Conversation,
+) -> None:
+    """Keep what a stored turn of a conversation cites: the files' bytes, and in our own clones their commits.
 
     The bytes are read from the disk if they are still those that were cited, else from git. What cannot be
     kept is told, and costs no turn.
     """
     kept = KeptFiles(engine.turns, engine.settings.namespace)
     try:
+        kept.expect(conversation, {citation.blob for citation in citations if citation.blob})
         wanted = kept.missing({citation.blob for citation in citations})
         for repository in repositories:
             checkout = repository.checkout

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command import rag
 from conftest import git
 
 from rag.answer.extract import ExtractiveGenerator
+from rag.backends.sqlite_turns import SqliteTurnStore
 from rag.component.memory import Memory
 from rag.errors import NotFound, RefNotFound
 from rag.service import Dialog, Engine, converse
@@ -17,6 +19,7 @@ from rag.service.freshness import checked, turns_about
 from rag.service.kept import PROMPTS, SHELF, KeptFiles, delete_conversation, delete_turn
 from rag.service.replay import replay
 from rag.settings import Settings
+from rag.testing.clock import SteppedClock
 from rag.types import Answer, DialogTurn, Source, blob_id
 
 SIGN = '''def sign_token(token, secret_key):
@@ -273,6 +276,26 @@ def test_what_was_kept_goes_with_a_turn_that_made_room(engine, shop):
     assert [key for key, _ in engine.turns.scan_records(shelf=PROMPTS)] == [turn.id]
     kept = {key for key, _ in engine.turns.scan_records(shelf=SHELF)}
     assert kept == {citation.blob for citation in turn.citations}
+
+
+def test_what_an_expired_conversation_cited_is_gone_after_the_next_command(shop):
+    def kept() -> int:
+        store = SqliteTurnStore(Settings().home / "turns.db")
+        try:
+            return store.count_records(shelf=SHELF)
+        finally:
+            store.close()
+
+    engine = Engine(Settings())
+    engine.__dict__["turns"] = SqliteTurnStore(Settings().home / "turns.db", clock=SteppedClock())
+    repository = engine.repository(Source(str(shop)))
+    conversation = engine.turns.create_conversation(sources=[repository.source], ttl_s=60)
+    list(converse(Dialog(engine, [repository], conversation), QUESTION, ExtractiveGenerator()))
+    engine.close()
+    assert kept() > 0
+    assert rag("turns", "list", "--json").json == []  # long after that minute
+    assert kept() == 0
+    assert rag("memory", "sweep").out == "removed 0 kept files\n"
 
 
 # ---------------------------------------------------------------- asking on, and asking about

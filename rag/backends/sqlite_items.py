@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rag.backends.sqlite_postings import Posted, place_of, post, repost, unpost
+from rag.backends.sqlite_postings import AT_ONCE, Posted, place_of, post, unpost
 from rag.backends.sqlite_sql import execute, insert, put_wanted, text
 from rag.backends.turn_items import Cited, Item, Kind, Span
 from rag.records import message_from_record, term_counts, turn_from_record
@@ -148,14 +148,16 @@ def edit_item(db: sqlite3.Connection, row: sqlite3.Row, edited: Item) -> None:
         db, "UPDATE item SET record = ?, length = ? WHERE key = ?", edited.versions[-1], edited.length, key
     )
     cite(db, [(key, edited.cited)])
-    repost(db, posted(row), _posted(key, row["space"], row["origin"], edited))
+    unpost(db, [posted(row)])
+    post(db, [_posted(key, row["space"], row["origin"], edited)])
     _sum(db, {row["origin"]: [0, 0, edited.length - row["length"]]})
 
 
 def remove_items(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> int:
     """Delete items that were found, with all that hangs on them; return how many."""
     keys = [(row["key"],) for row in rows]
-    unpost(db, [posted(row) for row in rows])
+    for at in range(0, len(rows), AT_ONCE):
+        unpost(db, [posted(row) for row in rows[at : at + AT_ONCE]])
     files = {file for key in keys for (file,) in db.execute("SELECT file FROM cited WHERE item = ?", key)}
     db.executemany("DELETE FROM item WHERE key = ?", keys)
     db.executemany(f"DELETE FROM file WHERE key = ? AND NOT {_IS_CITED}", [(file,) for file in files])

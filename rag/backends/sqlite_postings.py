@@ -1,16 +1,18 @@
 """The inverted index in a SQLite file: which terms each turn and message holds, and how often.
 
     pending    what was said last: a row for each item, with all its terms
-    posting    the rest, by term: a block for each term and merge
+    posting    the rest, in segments; in a segment a row for each term, with an entry for each item
+    segment    what is known of them
 
-A turn has a few hundred terms, each at another place of an index as large as the file. Written there at
-once, an append would touch as many pages; so its terms are kept in one row until some thousands have
-gathered, and then go to their places together, by term, within the append that makes them enough. What
-is read comes from both. (After the first two levels of a log-structured merge tree, O'Neil et al. 1996.)
+A turn has a few hundred terms. In one index of all terms each has another place, so that an append would
+touch as many pages, and write them to the log. So its terms are kept in one row, until some thousands have
+gathered; then they become a segment, whose rows are written one after the other. When there are eight small
+segments they become a larger one: a part of them with each segment that is made, so that no append takes
+long. Every entry stands in one place at any time, and what is read comes from all of them. (A log-structured
+merge tree of two levels, O'Neil et al. 1996; the segments of Lucene.)
 
-A block holds entries of 16 bytes (`ENTRY`), in no order. It is named by the first item in it, and an item's
-entry stands in the last block of the term whose name is not above the item's key: new items have the
-highest keys, and what is edited goes into the block where it was, or would have been.
+An item's entries stand in segments between whose `first` and `last` item it lies. They are 16 bytes, in no
+order (`ENTRY`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -26,10 +28,17 @@ import numpy as np
 import numpy.typing as npt
 
 GATHERED = 8_000
-"""So much gathers before it is merged (see `Posted.weight`); with more, the append that merges would last."""
+"""So much gathers before it becomes a segment (see `Posted.weight`): more would take an append too long."""
+SMALL = 4 * GATHERED
+"""Lighter segments become a larger one: a search looks into each."""
+TOGETHER = 8
+"""So many small segments become one."""
+STEP = 250
+"""So many rows of each of them at a time."""
+AT_ONCE = 1_000
+"""So many items become a segment at most: a term's row is read and written whole."""
 _ITEM = 16
-_AT_ONCE = 1_000
-"""So many items are merged at a time: what they hold is in memory together."""
+"""What an item weighs beside its terms."""
 
 ENTRY = np.dtype([("place", "<u4"), ("number", "<i8"), ("count", "<u4")])
 """An item by its place (see `place_of`) and its order, and how often it has the term."""
@@ -37,6 +46,7 @@ ENTRY = np.dtype([("place", "<u4"), ("number", "<i8"), ("count", "<u4")])
 Entries = npt.NDArray[np.void]
 
 _AT = Struct("<Iq")
+_IS_TARGET = "key IN (SELECT target FROM segment WHERE target IS NOT NULL)"
 
 
 class _Packed(dict[int, bytes]):
@@ -75,46 +85,37 @@ def place_of(origin: int, kind: int) -> int:
 
 
 def post(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
-    """Add new items, whose keys ascend and are above all others."""
+    """Add items that are not in the index."""
     (waiting,) = db.execute("SELECT coalesce(sum(weight), 0) FROM pending").fetchone()
     if waiting + sum(item.weight for item in items) < GATHERED:
         rows = [(*item[:4], item.weight, json.dumps(item.counts)) for item in items]
         db.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?)", rows)
         return
-    merged = [*_pending(db), *items]
-    for at in range(0, len(merged), _AT_ONCE):
-        _merge(db, merged[at : at + _AT_ONCE])
+    gathered = [*_pending(db), *items]
+    for at in range(0, len(gathered), AT_ONCE):
+        _add_segment(db, gathered[at : at + AT_ONCE])
+        _merge(db)
     db.execute("DELETE FROM pending")
 
 
 def unpost(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
     """Remove items; their counts are those with which they were added."""
-    by_term: dict[tuple[int, str], dict[int, bytes]] = defaultdict(dict)
+    rows: dict[tuple[int, int, str], set[bytes]] = defaultdict(set)
     for item in items:
         if not db.execute("DELETE FROM pending WHERE item = ?", (item.item,)).rowcount:
-            for term in item.counts:
-                by_term[item.space, term][item.item] = item.at
-    for (space, term), gone in by_term.items():
-        keys = sorted(gone)
-        while keys:
-            first, entries = _block(db, space, term, keys[-1])
-            here = set()
-            while keys and keys[-1] >= first:
-                here.add(gone[keys.pop()])
-            each = (entries[at : at + ENTRY.itemsize] for at in range(0, len(entries), ENTRY.itemsize))
-            _put_block(db, space, term, first, b"".join(entry for entry in each if entry[:-4] not in here))
-
-
-def repost(db: sqlite3.Connection, old: Posted, new: Posted) -> None:
-    """Put an item in the place of what it was before it was edited."""
-    if db.execute("SELECT 1 FROM pending WHERE item = ?", (new.item,)).fetchone():
-        changed = (new.weight, json.dumps(new.counts), new.item)
-        db.execute("UPDATE pending SET weight = ?, counts = ? WHERE item = ?", changed)
-        return
-    unpost(db, [old])
-    for term, count in new.counts.items():
-        first, entries = _block(db, new.space, term, new.item)
-        _put_block(db, new.space, term, first, entries + new.at + _PACKED[count])
+            around = "SELECT key FROM segment WHERE ? BETWEEN first AND last"
+            for (segment,) in db.execute(around, (item.item,)).fetchall():
+                for term in item.counts:
+                    rows[segment, item.space, term].add(item.at)
+    lighter: dict[int, int] = defaultdict(int)
+    for row, gone in rows.items():
+        lighter[row[0]] += _remove(db, row, gone)
+    db.executemany(
+        "UPDATE segment SET weight = weight - ? WHERE key = ?", [(n, key) for key, n in lighter.items()]
+    )
+    is_empty = "NOT EXISTS (SELECT 1 FROM posting WHERE segment = key)"
+    unused = f"DELETE FROM segment WHERE key = ? AND {is_empty} AND NOT {_IS_TARGET}"
+    db.executemany(unused, [(key,) for key in lighter])
 
 
 def entries_of(db: sqlite3.Connection, space: int, terms: Sequence[str]) -> list[Entries]:
@@ -124,48 +125,88 @@ def entries_of(db: sqlite3.Connection, space: int, terms: Sequence[str]) -> list
     for item in _pending(db, space):
         for term in item.counts.keys() & wanted.keys():
             found[wanted[term]].append(item.at + _PACKED[item.counts[term]])
-    posted = "SELECT entries FROM posting WHERE space = ? AND term = ?"
+    posted = """
+        SELECT p.entries FROM segment s
+        CROSS JOIN posting p ON p.segment = s.key AND p.space = ? AND p.term = ?
+    """
     for term, number in wanted.items():
         found[number] += [row[0] for row in db.execute(posted, (space, term))]
-    return [np.frombuffer(b"".join(blocks), ENTRY) for blocks in found]
+    return [np.frombuffer(b"".join(entries), ENTRY) for entries in found]
 
 
 def _pending(db: sqlite3.Connection, space: int | None = None) -> list[Posted]:
-    """Items that wait, by key; of one namespace, or all."""
+    """Items that wait, of one namespace or of all."""
     waiting = "SELECT item, space, place, number, counts FROM pending"
     where, values = ("", ()) if space is None else (" WHERE space = ?", (space,))
     rows = db.execute(waiting + where, values)
     return [Posted(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
 
-def _merge(db: sqlite3.Connection, items: Iterable[Posted]) -> None:
-    """Write the entries of items, by term: what is written together stands together."""
-    spaces: dict[int, dict[str, tuple[int, list[bytes]]]] = defaultdict(dict)
+def _add_segment(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
+    """Make a segment of items."""
+    rows: dict[int, dict[str, list[bytes]]] = defaultdict(dict)
     for item in items:
-        key, at, blocks = item.item, item.at, spaces[item.space]
+        at, by_term = item.at, rows[item.space]
         for term, count in item.counts.items():
-            block = blocks.get(term)
-            if block is None:
-                blocks[term] = key, [at + _PACKED[count]]
+            entries = by_term.get(term)
+            if entries is None:
+                by_term[term] = [at + _PACKED[count]]
             else:
-                block[1].append(at + _PACKED[count])
-    for space, blocks in sorted(spaces.items()):
-        rows = ((space, term, first, b"".join(each)) for term, (first, each) in sorted(blocks.items()))
-        db.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", rows)
+                entries.append(at + _PACKED[count])
+    keys, weight = [item.item for item in items], sum(item.weight for item in items)
+    segment = _made_segment(db, weight, min(keys), max(keys))
+    for space, by_term in sorted(rows.items()):
+        ordered = ((segment, space, term, b"".join(entries)) for term, entries in sorted(by_term.items()))
+        db.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", ordered)
 
 
-def _block(db: sqlite3.Connection, space: int, term: str, item: int) -> tuple[int, bytes]:
-    """The block that an item's entry belongs to: its name and entries; a new one where there is none."""
-    found = """
-        SELECT first, entries FROM posting WHERE space = ? AND term = ? AND first <= ?
-        ORDER BY first DESC LIMIT 1
-    """
-    row = db.execute(found, (space, term, item)).fetchone()
-    return (item, b"") if row is None else (row[0], row[1])
+def _made_segment(db: sqlite3.Connection, weight: int, first: int, last: int) -> int:
+    made = "INSERT INTO segment (weight, first, last) VALUES (?, ?, ?)"
+    return db.execute(made, (weight, first, last)).lastrowid or 0
 
 
-def _put_block(db: sqlite3.Connection, space: int, term: str, first: int, entries: bytes) -> None:
-    if entries:
-        db.execute("INSERT OR REPLACE INTO posting VALUES (?, ?, ?, ?)", (space, term, first, entries))
+def _merge(db: sqlite3.Connection) -> None:
+    """Let small segments become one when there are enough, and take what has begun a step further."""
+    is_small = f"weight < ? AND target IS NULL AND NOT {_IS_TARGET}"
+    small = db.execute(f"SELECT key, weight, first, last FROM segment WHERE {is_small}", (SMALL,)).fetchall()
+    if len(small) >= TOGETHER:
+        keys, weights, firsts, lasts = zip(*small, strict=True)
+        target = _made_segment(db, sum(weights), min(firsts), max(lasts))
+        db.executemany("UPDATE segment SET target = ? WHERE key = ?", [(target, key) for key in keys])
+    begun = db.execute("SELECT DISTINCT target FROM segment WHERE target IS NOT NULL").fetchall()
+    for (target,) in begun:
+        _move_rows(db, target)
+
+
+def _move_rows(db: sqlite3.Connection, target: int) -> None:
+    """Move the first rows, by term, of the segments that become one."""
+    sources = [row[0] for row in db.execute("SELECT key FROM segment WHERE target = ?", (target,)).fetchall()]
+    later = "SELECT space, term FROM posting WHERE segment = ? ORDER BY space, term LIMIT 1 OFFSET ?"
+    ends = [tuple(row) for key in sources for row in db.execute(later, (key, STEP)).fetchall()]
+    where, end = ("AND (space, term) < (?, ?)", min(ends)) if ends else ("", ())
+    moved: dict[tuple[int, str], list[bytes]] = defaultdict(list)
+    for key in sources:
+        rows = db.execute(f"SELECT space, term, entries FROM posting WHERE segment = ? {where}", (key, *end))
+        for space, term, entries in rows:
+            moved[space, term].append(entries)
+        db.execute(f"DELETE FROM posting WHERE segment = ? {where}", (key, *end))
+    ordered = ((target, *at, b"".join(entries)) for at, entries in sorted(moved.items()))
+    db.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", ordered)
+    if not ends:
+        db.execute("DELETE FROM segment WHERE target = ?", (target,))
+
+
+def _remove(db: sqlite3.Connection, row: tuple[int, int, str], gone: set[bytes]) -> int:
+    """Remove entries, by how they begin, from a row of the index; return how many there were."""
+    at_row = "WHERE segment = ? AND space = ? AND term = ?"
+    found = db.execute(f"SELECT entries FROM posting {at_row}", row).fetchone()
+    if found is None:
+        return 0
+    entries, size = found[0], ENTRY.itemsize
+    each = (entries[at : at + size] for at in range(0, len(entries), size))
+    left = b"".join(entry for entry in each if entry[: _AT.size] not in gone)
+    if left:
+        db.execute(f"UPDATE posting SET entries = ? {at_row}", (left, *row))
     else:
-        db.execute("DELETE FROM posting WHERE space = ? AND term = ? AND first = ?", (space, term, first))
+        db.execute(f"DELETE FROM posting {at_row}", row)
+    return (len(entries) - len(left)) // size

@@ -9,7 +9,7 @@
                                 ├──< mark
                                 ├──< cited >── file      what a turn cites, in any version
                                 └──< pending     the terms it holds, until they stand in the index
-    posting                      where terms stand: the inverted index (`sqlite_postings`)
+    segment ──< posting          where terms stand: the inverted index (`sqlite_postings`)
     record                       small records by shelf and key
 
 An origin is a conversation, which may be gone while a fork shows what was said in it; it sums up its items.
@@ -238,12 +238,21 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         ) STRICT
         """,
         """
+        CREATE TABLE segment (
+            key    INTEGER PRIMARY KEY,
+            weight INTEGER NOT NULL,
+            first  INTEGER NOT NULL,
+            last   INTEGER NOT NULL,
+            target INTEGER
+        ) STRICT
+        """,
+        """
         CREATE TABLE posting (
+            segment INTEGER NOT NULL,
             space   INTEGER NOT NULL,
             term    TEXT NOT NULL,
-            first   INTEGER NOT NULL,
             entries BLOB NOT NULL,
-            PRIMARY KEY (space, term, first)
+            PRIMARY KEY (segment, space, term)
         ) STRICT, WITHOUT ROWID
         """,
         index_items,

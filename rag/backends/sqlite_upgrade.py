@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from rag.backends.sqlite_items import cite, made_space_key, origin_key, posted, put_items
-from rag.backends.sqlite_postings import post
+from rag.backends.sqlite_postings import AT_ONCE, post
 from rag.backends.sqlite_sql import execute
 from rag.backends.turn_items import Item, cited_in
 from rag.records import turn_from_record
 
-_AT_ONCE = 1_000
-"""So many items are read and written at a time."""
 _JSON = ("question_metadata", "answer_metadata", "metadata")
 
 
@@ -31,7 +29,7 @@ def index_items(db: sqlite3.Connection) -> None:
     """Write anew what finds turns and messages by their words, and turns by what they cite (version 4)."""
     last = 0
     some = "SELECT * FROM item WHERE key > ? ORDER BY key LIMIT ?"
-    while rows := db.execute(some, (last, _AT_ONCE)).fetchall():
+    while rows := db.execute(some, (last, AT_ONCE)).fetchall():
         post(db, [posted(row) for row in rows])
         cite(db, [(row["key"], cited_in(json.loads(row["record"]))) for row in rows])
         last = rows[-1]["key"]

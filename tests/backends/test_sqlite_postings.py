@@ -66,13 +66,14 @@ def _agree(store: SqliteTurnStore, *conversations: str) -> None:
             assert store.matching(sought, conversation=each, limit=limit) == counted(items, sought, limit)
 
 
-@pytest.mark.parametrize("gathered", [0, 300, 10**9])
+@pytest.mark.parametrize("gathered", [1, 300, 10**9])
 def test_words_are_found_as_if_counted_after_any_change(
     store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch, gathered: int
 ) -> None:
     monkeypatch.setattr(sqlite_postings, "GATHERED", gathered)
     chance = random.Random(gathered)
-    monkeypatch.setattr(sqlite_postings, "_AT_ONCE", 2)
+    monkeypatch.setattr(sqlite_postings, "AT_ONCE", 2)
+    monkeypatch.setattr(sqlite_postings, "STEP", 7)
     first, second = store.create_conversation(), store.create_conversation(keep_last=9)
     for _ in range(6):
         for here in (first.id, second.id):
@@ -129,7 +130,7 @@ def test_a_file_of_version_3_opens_with_everything(
         db.execute("INSERT INTO posting SELECT space, 'old', number, key, origin, kind, 1 FROM item")
         db.commit()
     file.close()
-    monkeypatch.setattr(sqlite_upgrade, "_AT_ONCE", 7)
+    monkeypatch.setattr(sqlite_upgrade, "AT_ONCE", 7)
     monkeypatch.setattr(sqlite_postings, "GATHERED", 600)
     with closing(SqliteTurnStore(old)) as opened:
         assert list(opened.dump()) == list(store.dump())

@@ -11,7 +11,8 @@ it is. The next question comes with that prefix.
     the same question with the same answer       the turn that is there: nothing is stored twice
 
 With a conversation named by a header the prefix counts within that conversation only; messages that hold
-nothing but the question go on at its end. The hash leaves out blanks and marks: clients trim.
+nothing but the question go on at its end. Blanks are compared as one, since clients trim and wrap; every sign
+counts, since `x < 0` and `x > 0` are two questions, and an answer that was edited is another answer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import hashlib
 import json
 import re
 import threading
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -32,7 +34,8 @@ from rag.types import Answer, AssistantResponse, Conversation, DialogTurn, Prepa
 _SHELF = "openai-prefix"
 _KEPT_S = 90 * 86_400.0
 """How long a prefix is known; one that comes later still is carried over as it was sent."""
-_NOT_WORD = re.compile(r"\W+")
+_NO_WIDTH = re.compile("[\u200b\u2060\ufeff]")
+"""Signs that nobody sees, some of which we put in (`rag.wiki.inert`)."""
 _LOCKS = 64
 
 Pair = tuple[str, str]
@@ -79,7 +82,7 @@ def chain(scope: str, history: Sequence[Pair]) -> list[str]:
     keys = [state.hexdigest()]
     for pair in history:
         for text in pair:
-            state.update(b"\0" + _plain(text).encode("utf-8", "replace"))
+            state.update(json.dumps(_plain(text)).encode())  # quoted: where one ends is plain
         keys.append(state.hexdigest())
     return keys
 
@@ -249,5 +252,5 @@ def _carried(pair: Pair) -> DialogTurn:
 
 
 def _plain(text: str) -> str:
-    """A text as it is compared: clients trim, and change blanks and marks."""
-    return _NOT_WORD.sub("", text)
+    """A text as it is compared: in one of the forms that look the same, blanks as one, none at the ends."""
+    return " ".join(_NO_WIDTH.sub("", unicodedata.normalize("NFC", text)).split())

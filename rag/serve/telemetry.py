@@ -85,7 +85,9 @@ class Telemetry:
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
-        log.info(
+        # A page loads dozens of files, which say nothing about anyone.
+        log.log(
+            logging.DEBUG if route.startswith("/static/") else logging.INFO,
             "request",
             extra={
                 "fields": {

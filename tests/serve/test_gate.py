@@ -471,6 +471,18 @@ def test_log_lines_hold_no_prompt_and_no_key(keyed, caplog):
     assert not any(secret in told for secret in ("zebra", key, "hidden"))
 
 
+def test_files_of_the_page_are_logged_for_who_looks_closely_only(served, caplog):
+    caplog.set_level("DEBUG", "rag.serve")
+    served.get("/static/none/app.js")
+    served.get("/health")
+
+    def levels():
+        told = [record for record in caplog.records if hasattr(record, "fields")]
+        return len(told) == 2 and {record.fields["route"]: record.levelname for record in told}
+
+    assert served.wait_until(levels) == {"/static/{version}/{path:path}": "DEBUG", "/health": "INFO"}
+
+
 def test_spans_follow_the_genai_conventions_and_hold_no_text(served, monkeypatch):
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor

@@ -9,6 +9,7 @@ import openai
 import pytest
 
 from rag.serve.messages import done_without_model, read_messages
+from rag.serve.prefix import chain
 from rag.types import Source
 
 FIRST = "Where is a short code made?"
@@ -138,6 +139,31 @@ def test_an_edited_history_is_a_fork(client, served):
     edited = ask(client, FIRST, heard, "Another word?", "An answer from elsewhere", "Why?")
     assert turns_of(served, edited) == [FIRST, "Another word?", "Why?"]
     assert turns_of(served, second) == [FIRST, SECOND]
+
+
+def test_questions_that_differ_in_a_sign_are_two_conversations(serve, provider):
+    provider.answers[:] = ["It is done there [1]."]
+    served = serve(engine={"base_url": provider.base_url, "model": "small", "gate": False}).ready()
+    with closing(openai.OpenAI(base_url=f"{served.url}/v1", api_key="anything", max_retries=0)) as client:
+        questions = ["Where is a count > 0 checked?", "Where is a count < 0 checked?"]
+        heard = [ask(client, question).choices[0].message.content for question in questions]
+        assert heard[0] == heard[1]
+        for question in questions:
+            assert turns_of(served, ask(client, question, heard[0], SECOND)) == [question, SECOND]
+        edited = ask(client, questions[0], heard[0].replace(".", "!"), "Why?")
+        assert turns_of(served, edited) == [questions[0], "Why?"]
+        assert len(served.service.engine.turns.conversations()) == 3
+
+
+def test_blanks_do_not_make_another_history():
+    said = [("Where is é\tchecked?\n", "Here:\r\n\r\n    x = 1  \n")]
+    alike = [("  Where is e\u0301 checked?", "Here:\n\nx\u00a0= 1\ufeff\u200b")]
+    assert chain("s", said) == chain("s", alike)
+    for other in ([("Where is é checked", said[0][1])], [(said[0][0], "Here: x == 1")], [("a", "b")]):
+        assert chain("s", said)[1] != chain("s", other)[1]
+    assert chain("s", [("a\0b", "c")])[1] != chain("s", [("a", "b\0c")])[1]
+    assert chain("s", [("a", "b"), ("c", "d")])[1] == chain("s", [("a", "b")])[1]
+    assert chain("s", said)[0] != chain("t", said)[0]
 
 
 def test_a_history_from_elsewhere_is_carried_over(client, served):

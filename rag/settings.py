@@ -1,14 +1,18 @@
 """What can be configured, and where from: flags win over the environment, which wins over the file.
 
 The file is `config.toml` in `RAG_HOME` (else the platform's user data directory). Keys are the names of
-the fields below. A key the file spells wrong is an error, not ignored.
+the fields below. A key the file spells wrong is an error, not ignored. An error names what the user wrote:
+the variable, the flag, or the line of the file.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +66,8 @@ class Settings:
     a URL such as "sqlite:///PATH" or "redis://HOST". `template` is a file, or the name of one in
     `home/templates`.
     `gate` answers "not found", and asks no model, where the repository seems to hold no answer. `cache` gives
-    answers again while what they rest on is unchanged; None does so where a model writes them.
+    answers again while what they rest on is unchanged; None does so where a model writes them. `set_by` says
+    for each setting that was loaded what set it, and to what.
     """
 
     home: Path = field(default_factory=default_home)
@@ -86,6 +91,12 @@ class Settings:
     max_file_bytes: int = 1_000_000
     gate: bool = True
     cache: bool | None = None
+    set_by: Mapping[str, tuple[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    def whence(self, name: str) -> str:
+        """What set a setting to the value it has, for a message: ` (RAG_MODEL)`; "" where nothing did."""
+        how, value = self.set_by.get(name, ("", None))
+        return f" ({how})" if how and value == getattr(self, name) else ""
 
     @property
     def has_model(self) -> bool:
@@ -109,57 +120,79 @@ def load_settings(
     environ = os.environ if environ is None else environ
     flags = {name: value for name, value in (flags or {}).items() if value is not None}
     home = Path(flags.pop("home", None) or environ.get("RAG_HOME") or default_home()).expanduser().absolute()
-    settings = Settings(home=home)
-    settings = _updated(settings, _read_file(settings.config_file), where=str(settings.config_file))
-    from_environment = {
-        name: environ[variable]
+    settings = _from_file(Settings(home=home))
+    set_by = {
+        name: variable
         for name, variables in ENVIRONMENT.items()
         for variable in reversed(variables)
         if environ.get(variable)
     }
-    settings = _updated(settings, from_environment, where="the environment")
-    return _updated(settings, flags, where="the command line")
+    told = {variable: f"the environment sets {variable}" for variable in set_by.values()}
+    settings = _updated(settings, {name: environ[set_by[name]] for name in set_by}, set_by, told)
+    set_by = {name: f"--{name.replace('_', '-')}" for name in flags}
+    told = {flag: f"the command line sets {flag}" for flag in set_by.values()}
+    return _updated(settings, flags, set_by, told)
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _from_file(settings: Settings) -> Settings:
+    path = settings.config_file
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
     except FileNotFoundError:
-        return {}
+        return settings
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"cannot read the settings file {path}: {error}; mend or remove it") from error
+    set_by, told = {}, {}
+    for name in values:
+        line = _line_of(name, text)
+        set_by[name] = f"{path}, line {line}" if line else str(path)
+        told[set_by[name]] = f"{set_by[name]}{', ' if line else ' '}sets {name}"
+    return _updated(settings, values, set_by, told)
 
 
-def _updated(settings: Settings, values: Mapping[str, Any], *, where: str) -> Settings:
-    types = {f.name: str(f.type) for f in fields(Settings)}
+def _line_of(name: str, text: str) -> int:
+    """The line where a file sets a key; 0 where it is written too oddly to tell."""
+    key = re.compile(rf"""\s*\[*\s*["']?{re.escape(name)}["']?\s*[].=]""")
+    return next((n for n, line in enumerate(text.splitlines(), start=1) if key.match(line)), 0)
+
+
+def _updated(
+    settings: Settings, values: Mapping[str, Any], set_by: Mapping[str, str], told: Mapping[str, str]
+) -> Settings:
+    """The settings with these values; `set_by` is what set each, `told` how a message begins about it."""
+    types = {f.name: str(f.type) for f in fields(Settings) if f.name not in ("home", "set_by")}
     converted: dict[str, Any] = {}
     for name, value in values.items():
-        if name not in types or name == "home":
-            raise SettingsError(
-                f"{where} sets {name!r}, which is no setting; the settings are "
-                + ", ".join(n for n in types if n != "home")
-            )
-        converted[name] = _convert(name, value, types[name], where)
-    return replace(settings, **converted)
+        begins = told[set_by[name]]
+        if name not in types:
+            raise SettingsError(f"{begins}, which is no setting; the settings are {', '.join(types)}")
+        try:
+            converted[name] = _convert(value, types[name])
+        except (TypeError, ValueError) as error:
+            shown = "…" if name in _SECRET else repr(value)
+            raise SettingsError(f"{begins} = {shown}, which cannot be used: {error}") from error
+    known = {name: (set_by[name], value) for name, value in converted.items() if name not in _SECRET}
+    return replace(settings, **converted, set_by={**settings.set_by, **known})
 
 
-def _convert(name: str, value: Any, kind: str, where: str) -> Any:
-    try:
-        if kind.startswith("bool"):
-            if str(value).lower() not in _SWITCH:
-                raise ValueError("on or off is expected")
-            return _SWITCH[str(value).lower()]
-        if kind.startswith("int"):
-            number: float = int(value)
-        elif kind.startswith("float"):
-            number = float(value)
-        else:
-            if not isinstance(value, str):
-                raise ValueError("text is expected")
-            return value
-        if number <= 0:
-            raise ValueError("it must be above zero")
-        return number
-    except (TypeError, ValueError) as error:
-        shown = "…" if name in _SECRET else repr(value)
-        raise SettingsError(f"{where} sets {name} = {shown}, which cannot be used: {error}") from error
+def _convert(value: Any, kind: str) -> Any:
+    """The value as its setting has it. Raises ValueError, TypeError."""
+    if kind.startswith("bool"):
+        if str(value).lower() not in _SWITCH:
+            raise ValueError("on or off is expected")
+        return _SWITCH[str(value).lower()]
+    if kind.startswith("str"):
+        if not isinstance(value, str):
+            raise ValueError("text is expected")
+        return value
+    whole = kind.startswith("int")
+    number = math.nan
+    if not isinstance(value, bool) and not (whole and isinstance(value, float)):
+        with suppress(ValueError):
+            number = int(value) if whole else float(value)
+    if math.isnan(number):
+        raise ValueError("a whole number is expected" if whole else "a number is expected")
+    if not 0 < number < math.inf:
+        raise ValueError("it must be above zero" if number <= 0 else "it must be finite")
+    return number

@@ -398,8 +398,10 @@ def test_a_context_too_small_for_one_line_of_a_source(sample_repo, server, conte
     ("text", "told"),
     [
         ("model = ", "mend or remove it"),
-        ('modle = "x"\n', "'modle', which is no setting"),
-        ('context_tokens = "many"\n', "context_tokens = 'many', which cannot be used"),
+        ('modle = "x"\n', "config.toml, line 1, sets modle, which is no setting"),
+        ('# ours\n\ncontext_tokens = "many"\n', "line 3, sets context_tokens = 'many', which cannot be used"),
+        ("context_tokens = true\n", "a whole number is expected"),
+        ('embedder = "abacus"\n', "config.toml, line 1) is not known"),
         ("context_tokens = -5\n", "must be above zero"),
         ('base_url = "not an address"\n', "it looks like http://"),
         ("api_key = 12345678\n", "text is expected"),
@@ -411,6 +413,27 @@ def test_a_settings_file_that_is_wrong(sample_repo, rag_home, text, told):
     done = rag("ask", sample_repo, SIGNED)
     refused(done, told)
     assert "12345678" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("RAG_TIMEOUT", "soon", "the environment sets RAG_TIMEOUT = 'soon', which cannot be used: a number"),
+        ("RAG_TIMEOUT", "nan", "a number is expected"),
+        ("RAG_TIMEOUT", "inf", "it must be finite"),
+        ("RAG_MEMORY", "tape://x", "the memory 'tape://x' (RAG_MEMORY) is not known"),
+        ("OPENAI_BASE_URL", "there", "the address 'there' (OPENAI_BASE_URL) cannot be used"),
+    ],
+)
+def test_a_variable_that_is_wrong_is_named(sample_repo, monkeypatch, variable, value, told):
+    monkeypatch.setenv(variable, value)
+    refused(rag("ask", sample_repo, SIGNED), told)
+
+
+def test_a_flag_that_is_wrong_is_named(sample_repo, monkeypatch):
+    monkeypatch.setenv("RAG_EMBEDDER", "static")
+    refused(rag("ask", sample_repo, SIGNED, "--context-tokens", 0), "sets --context-tokens = 0")
+    refused(rag("ask", sample_repo, SIGNED, "--embedder", "abacus"), "'abacus' (--embedder) is not known")
 
 
 def test_a_question_of_100_kilobytes(sample_repo):

@@ -38,7 +38,8 @@ def open_embedder(settings: Settings) -> Embedder:
 
         return OpenAIEmbedder.from_settings(settings, model)
     raise SettingsError(
-        f"the embedder {settings.embedder!r} is not known; it is static, minilm, or openai:MODEL"
+        f"the embedder {settings.embedder!r}{settings.whence('embedder')} is not known; "
+        "it is static, minilm, or openai:MODEL"
     )
 
 
@@ -51,8 +52,8 @@ def open_turn_store(settings: Settings) -> MemoryStore:
     url = settings.memory or f"sqlite:///{settings.home / 'turns.db'}"
     opener = MEMORIES.get(url.partition(":")[0])
     if opener is None:
-        shown = without_secrets(url)
-        raise SettingsError(f"the memory {shown!r} is not known; it is one of {', '.join(MEMORY_URLS)}")
+        shown = f"{without_secrets(url)!r}{settings.whence('memory')}"
+        raise SettingsError(f"the memory {shown} is not known; it is one of {', '.join(MEMORY_URLS)}")
     return opener(url)
 
 
@@ -135,7 +136,9 @@ def open_generator(settings: Settings) -> AdalGenerator:
         ProviderError: the server was asked which models it has, and failed.
     """
     from rag.backends.adal_generator import AdalGenerator
+    from rag.backends.openai_endpoint import checked_url
 
+    checked_url(settings.base_url, settings.whence("base_url"))
     return AdalGenerator.from_settings(settings)
 
 
@@ -150,13 +153,14 @@ def remote_embedder_host(settings: Settings) -> str | None:
     """The host that texts go to for embedding; None when they stay on this machine."""
     if not settings.embedder.startswith("openai:"):
         return None
-    return _remote(settings.embedding_base_url or settings.base_url)
+    named = "embedding_base_url" if settings.embedding_base_url else "base_url"
+    return _remote(getattr(settings, named), settings.whence(named))
 
 
-def _remote(base_url: str | None) -> str | None:
+def _remote(base_url: str | None, whence: str = "") -> str | None:
     from rag.backends.openai_endpoint import checked_url, host_of, is_local
 
-    url = checked_url(base_url)
+    url = checked_url(base_url, whence)
     return None if is_local(url) else host_of(url)
 
 

@@ -47,7 +47,7 @@ class Retries:
         return max(grown * random.uniform(0.5, 1.0), asked_s or 0.0)
 
 
-def checked_url(base_url: str | None) -> str:
+def checked_url(base_url: str | None, whence: str = "") -> str:
     """The address without a trailing slash, OpenAI's for None. Raises SettingsError when it is no address."""
     url = (base_url or OPENAI_URL).strip().rstrip("/")
     try:
@@ -61,7 +61,9 @@ def checked_url(base_url: str | None) -> str:
         )
     if not usable:
         shown = re.sub(r"(?s).*@", "…@", url)
-        raise SettingsError(f"the address {shown!r} cannot be used; it looks like http://localhost:11434/v1")
+        raise SettingsError(
+            f"the address {shown!r}{whence} cannot be used; it looks like http://localhost:11434/v1"
+        )
     return url
 
 

@@ -22,15 +22,15 @@ from asyncio import to_thread
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rag.answer.extract import extract
 from rag.database.store import delta_path
 from rag.errors import RagError
 from rag.serve.telemetry import log
 from rag.service import Dialog, Engine
+from rag.service.quotes import with_quotes
 from rag.settings import Settings
 from rag.types import Checkout, Conversation, Prepared
 
@@ -247,11 +247,8 @@ def _prepared(engines: Engines, job: Job) -> Prepared | None:
         engine = engines.engine(job.settings)
         repositories = [engines.repository(engine, checkout) for checkout in job.checkouts]
         dialog = Dialog(engine, repositories, job.conversation)
-        prepared = dialog.prepare(job.question, standalone=job.standalone)
-        if job.settings.has_model:
-            return prepared
         # The lines are quoted here too: the server's own process is the narrow place.
-        return replace(prepared, quotes=tuple(extract(prepared)))
+        return with_quotes(dialog.prepare(job.question, standalone=job.standalone), job.settings)
     except (RagError, OSError):
         return None
 

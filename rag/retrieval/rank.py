@@ -74,7 +74,7 @@ class Weights:
     class_: float = 0.75
     section: float = 0.6
     unnamed: float = 0.6
-    repeat: float = 0.97
+    repeat: float = 0.95
 
 
 DEFAULT = Weights()

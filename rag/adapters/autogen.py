@@ -10,8 +10,8 @@
     agent = AssistantAgent("helper", model_client=model_client, memory=[notes, code])
     print((await agent.run(task="Where is a token checked?")).messages[-1].content)
 
-`AssistantAgent` is in a package of its own (`pip install 'autogen-agentchat>=0.7.5,<0.8'`), which the memories
-themselves do not need.
+`AssistantAgent` is in a package of its own (`pip install 'autogen-agentchat>=0.7.5,<0.8'`), which the
+memories themselves do not need.
 
 What a memory has to say stands in the model's context once: said again when it is different, in the place
 of what was said before, and in front of the conversation, where every model takes a system message.

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rag.retrieval.search import search
+from rag.types import Kind
 from rag.wiki.entry_points import MANIFESTS
 from rag.wiki.grouping import Group, groups
 from rag.wiki.markdown import sentence
 from rag.wiki.steering import Steering, read_steering
 from rag.wiki.survey import Survey, survey
 from rag.wiki.symbols import File
-from rag.wiki.values import Importance, Quote, WikiPage, WikiSection, WikiStructure
+from rag.wiki.values import Importance, PageKind, Quote, WikiPage, WikiSection, WikiStructure
 
 if TYPE_CHECKING:
     from rag.retrieval.search import Searcher
@@ -101,9 +102,8 @@ def readmes(surveyed: Survey) -> list[str]:
 
 def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
     found = groups(surveyed.of_kind("code"), max(1, max_pages - _FIXED))
-    used: set[str] = {"index", *(page.id for page in _fixed_pages(surveyed))}
-    packages = _package_pages(surveyed, found, used)
     fixed = {page.id: page for page in _fixed_pages(surveyed)}
+    packages = _package_pages(surveyed, found, {"index", *fixed})
     before = [fixed[name] for name in ("overview", "architecture") if name in fixed]
     after = [page for name, page in fixed.items() if name not in ("overview", "architecture")]
     pages = [*before, *packages, *after]
@@ -113,12 +113,18 @@ def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
     return pages
 
 
+_LISTED: tuple[tuple[Kind, PageKind, str], ...] = (
+    ("test", "testing", "Which tests touch which code"),
+    ("config", "configuration", "Configuration files and settings"),
+    ("doc", "documentation", "The repository's own documents"),
+)
+"""Pages that list all files of a kind."""
+
+
 def _fixed_pages(surveyed: Survey) -> list[WikiPage]:
     manifests = [path for path in surveyed.files if path.rpartition("/")[2] in MANIFESTS]
     manifests.sort(key=lambda path: (path.count("/"), path))
     code = surveyed.of_kind("code")
-    tests, configs = surveyed.of_kind("test"), surveyed.of_kind("config")
-    docs = surveyed.of_kind("doc")
     pages = [
         WikiPage(
             "overview",
@@ -129,8 +135,8 @@ def _fixed_pages(surveyed: Survey) -> list[WikiPage]:
             kind="overview",
         )
     ]
-    central = _central(surveyed, code)
     if code:
+        central = _central(surveyed, code)
         pages += [
             WikiPage(
                 "architecture",
@@ -149,25 +155,10 @@ def _fixed_pages(surveyed: Survey) -> list[WikiPage]:
                 kind="api",
             ),
         ]
-    listed: list[tuple[list[File], WikiPage]] = [
-        (tests, WikiPage("testing", "Testing", "Which tests touch which code", kind="testing")),
-        (
-            configs,
-            WikiPage(
-                "configuration", "Configuration", "Configuration files and settings", kind="configuration"
-            ),
-        ),
-        (
-            docs,
-            WikiPage(
-                "documentation", "Documentation", "The repository's own documents", kind="documentation"
-            ),
-        ),
-    ]
-    for files, page in listed:
-        if files:
+    for kind, page, about in _LISTED:
+        if files := surveyed.of_kind(kind):
             paths = sorted((file.path for file in files), key=lambda path: (path.count("/"), path))
-            pages.append(replace(page, importance="low", file_paths=tuple(paths)))
+            pages.append(WikiPage(page, page.capitalize(), about, "low", tuple(paths), kind=page))
     return pages
 
 

@@ -22,6 +22,11 @@ from rag.records import Record, conversation_from_record, conversation_record
 from rag.types import Conversation, Source, now_utc
 
 _GLOBS = ("include", "exclude")
+_NEXT_WRITTEN = "(SELECT coalesce(max(written), 0) + 1 FROM conversation)"
+_EXPIRED = """
+    SELECT EXISTS (SELECT 1 FROM conversation WHERE expires <= ?)
+    OR EXISTS (SELECT 1 FROM record WHERE expires <= ?)
+"""
 
 
 class SqliteConversations:
@@ -190,7 +195,7 @@ def view_of(db: sqlite3.Connection, conversation: str, namespace: str) -> View:
     if row is None:
         raise check.no_conversation(conversation)
     shown = """
-        SELECT o.id, s.first, s.last, s.origin FROM span s JOIN origin o ON o.key = s.origin
+        SELECT o.id, s.first, s.last, s.origin, o.space FROM span s JOIN origin o ON o.key = s.origin
         WHERE s.conversation = ? ORDER BY s.first
     """
     spans = execute(db, shown, conversation).fetchall()
@@ -206,6 +211,7 @@ def view_of(db: sqlite3.Connection, conversation: str, namespace: str) -> View:
         first_message=row["first_message"],
         spans=tuple(Span(span["id"], span["first"], span["last"]) for span in spans),
         origins=tuple(span["origin"] for span in spans),
+        space=spans[-1]["space"],
     )
 
 
@@ -231,7 +237,7 @@ def store_conversation(db: sqlite3.Connection, kept: Kept, namespace: str) -> No
     row = {
         **{name: record[name] for name in columns},
         "namespace": namespace,
-        "written": next_written(db),
+        "written": db.execute(f"SELECT {_NEXT_WRITTEN}").fetchone()[0],
         "next_number": kept.next_order,
         "first_turn": kept.first["turn"],
         "first_message": kept.first["message"],
@@ -257,9 +263,15 @@ def expiry(conversation: Conversation, written: datetime) -> str | None:
     return None if ttl_s is None else moment(written + timedelta(seconds=ttl_s))
 
 
-def next_written(db: sqlite3.Connection) -> int:
-    """The number of the next write."""
-    return int(db.execute("SELECT coalesce(max(written), 0) + 1 FROM conversation").fetchone()[0])
+def write_to(
+    db: sqlite3.Connection, conversation: str, next_number: int, now: datetime, expires: str | None
+) -> None:
+    """Note that a conversation was written to: it is the last one now."""
+    written = f"""
+        UPDATE conversation SET next_number = ?, written = {_NEXT_WRITTEN}, updated = ?, expires = ?
+        WHERE id = ?
+    """
+    execute(db, written, next_number, moment(now), expires, conversation)
 
 
 def _insert_source(db: sqlite3.Connection, conversation: str, position: int, source: Record) -> None:
@@ -320,10 +332,7 @@ def _delete(db: sqlite3.Connection, view: View) -> int:
 
 
 def _has_expired(db: sqlite3.Connection, now: str) -> bool:
-    for table in ("conversation", "record"):
-        if db.execute(f"SELECT 1 FROM {table} WHERE expires <= ? LIMIT 1", (now,)).fetchone():
-            return True
-    return False
+    return bool(db.execute(_EXPIRED, (now, now)).fetchone()[0])
 
 
 def _purge(db: sqlite3.Connection, now: str) -> None:

@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTooNew, StoreUnwritable
@@ -35,6 +35,8 @@ _MEND_CORRUPT = (
     "(`sqlite3 FILE .recover` prints what can still be read)"
 )
 _MEND_TOO_NEW = "or point --memory or RAG_MEMORY at another file"
+
+_READING, _WRITING = "BEGIN", "BEGIN IMMEDIATE"
 
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -103,13 +105,13 @@ class SqliteFile:
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """One transaction that writes: all of it is stored, or on any error nothing."""
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._transaction(_WRITING) as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """One transaction that reads: all its queries see the same moment."""
-        with self._transaction("BEGIN") as connection:
+        with self._transaction(_READING) as connection:
             yield connection
 
     @contextmanager
@@ -118,7 +120,7 @@ class SqliteFile:
 
         What fails inside and is caught there is undone alone; when it leaves the block, everything is.
         """
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._transaction(_WRITING) as connection:
             before, self._is_one = self._is_one, True
             try:
                 yield
@@ -144,7 +146,7 @@ class SqliteFile:
             connection = self._connected()
             if self._is_one:
                 self._check_open(connection)
-                with _part(connection):
+                with nullcontext() if begin == _READING else _part(connection):
                     yield connection
                 return
             connection.execute(begin)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rag.backends.sqlite_postings import AT_ONCE, Posted, place_of, post, unpost
-from rag.backends.sqlite_sql import execute, insert, put_wanted, text
+from rag.backends.sqlite_sql import execute, put_wanted, text
 from rag.backends.turn_items import Cited, Item, Kind, Span
 from rag.records import message_from_record, term_counts, turn_from_record
 from rag.types import Conversation
@@ -34,6 +34,14 @@ _SHOWN_BY_NONE = """
         AND i.number >= CASE i.kind WHEN 0 THEN c.first_turn ELSE c.first_message END
     )
 """
+_PUT_FILE = """
+    INSERT OR IGNORE INTO file (path, location, blob)
+    VALUES (CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT))
+"""
+_CITE = """
+    INSERT OR IGNORE INTO cited SELECT ?, key FROM file
+    WHERE path = CAST(? AS TEXT) AND location = CAST(? AS TEXT) AND blob = CAST(? AS TEXT)
+"""
 _IS_CITED = "EXISTS (SELECT 1 FROM cited c WHERE c.file = file.key)"
 
 Range = tuple[int, int, int]
@@ -49,6 +57,7 @@ class View(NamedTuple):
     first_message: int
     spans: tuple[Span, ...]
     origins: tuple[int, ...]
+    space: int
 
     def ranges(self, kind: int, after: int | None = None, before: int | None = None) -> list[Range]:
         """Where what it shows of a kind was said; ascending."""
@@ -89,11 +98,10 @@ def origin_key(db: sqlite3.Connection, conversation: str, namespace: str) -> int
     return added.lastrowid or 0
 
 
-def add_items(db: sqlite3.Connection, items: Sequence[Item]) -> None:
+def add_items(db: sqlite3.Connection, items: Sequence[Item], space: int) -> None:
     """Store items, which are in one namespace and not there yet."""
     if not items:
         return
-    space = space_key(db, items[0].namespace)
     origins = {each: origin_key(db, each, items[0].namespace) for each in {item.origin for item in items}}
     keyed = put_items(db, items, space, origins)
     cite(db, [(key, it.cited) for key, it in keyed])
@@ -280,24 +288,10 @@ def _posted(key: int, space: int, origin: int, item: Item) -> Posted:
 
 def cite(db: sqlite3.Connection, items: Iterable[tuple[int, Iterable[Cited]]]) -> None:
     """Say what items cite, by key, beside what they cited already."""
-    files: dict[Cited, int] = {}
-    rows = []
-    for key, cited in items:
-        for place in cited:
-            if place not in files:
-                files[place] = _file_key(db, place)
-            rows.append((key, files[place]))
-    if rows:
-        db.executemany("INSERT OR IGNORE INTO cited VALUES (?, ?)", rows)
-
-
-def _file_key(db: sqlite3.Connection, place: Cited) -> int:
-    """The key of a cited file, made where there is none."""
-    known = "SELECT key FROM file WHERE path = ? AND location = ? AND blob = ?"
-    row = execute(db, known, *place).fetchone()
-    if row is not None:
-        return int(row[0])
-    return insert(db, "file", dict(zip(("path", "location", "blob"), place, strict=True)))
+    rows = [(key, *map(text, place)) for key, cited in items for place in cited]
+    if rows and db.executemany(_CITE, rows).rowcount < len(rows):
+        db.executemany(_PUT_FILE, (place for _, *place in rows))
+        db.executemany(_CITE, rows)
 
 
 def _sum(db: sqlite3.Connection, sums: dict[int, list[int]]) -> None:

@@ -18,9 +18,9 @@ from rag.backends.sqlite_conversations import (
     check_name,
     expiry,
     moment,
-    next_written,
     store_conversation,
     view_of,
+    write_to,
     written_ids,
 )
 from rag.backends.sqlite_items import (
@@ -72,7 +72,7 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         """Store turns at the end, all or none, see `TurnStore`."""
         with self._writing() as db:
             known, new = self._add(db, "turn", turns, conversation, namespace, version=1)
-        records = {**known, **{item.id: item.record() for item in new}}
+        records = known | new
         return [turn_from_record(records[turn.id]) for turn in turns]
 
     def turns(
@@ -161,7 +161,7 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         """Store messages at the end, all or none; return those that were stored."""
         with self._writing() as db:
             _, new = self._add(db, "message", messages, conversation, namespace)
-        return [item.message() for item in new]
+        return [message_from_record(record) for record in new.values()]
 
     def messages(
         self,
@@ -283,32 +283,30 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         conversation: str,
         namespace: str,
         **begins: Any,
-    ) -> tuple[dict[str, Record], list[Item]]:
-        """Store what is new; return the records of what was known by id, and the new items."""
+    ) -> tuple[dict[str, Record], dict[str, Record]]:
+        """Store what is new; return the records of what was known, and of what is new, by id."""
         view = view_of(db, conversation, namespace)
-        space, order = space_key(db, namespace), view.next_number
+        space, order = view.space, view.next_number
         there = known_ids(db, kind, [one.id for one in said], space)
         rows = (find_item(db, kind, each, space) for each in there)
         known = {row["id"]: item_record(row) for row in rows if row is not None}
-        new: dict[str, Item] = {}
+        new: dict[str, Record] = {}
+        items: list[Item] = []
         for one in said:
             if one.id not in known and one.id not in new:
                 placed = replace(
                     one, namespace=namespace, conversation_id=conversation, order=order, **begins
                 )
-                new[one.id] = Item.of(placed)
+                item, new[one.id] = Item.recorded(placed)
+                items.append(item)
                 order += 1
-        if new:
-            add_items(db, list(new.values()))
+        if items:
+            add_items(db, items, space)
             now = self._clock()
-            written = (
-                "UPDATE conversation SET next_number = ?, written = ?, updated = ?, expires = ? WHERE id = ?"
-            )
-            expires = expiry(view.conversation, now)
-            execute(db, written, order, next_written(db), moment(now), expires, conversation)
+            write_to(db, conversation, order, now, expiry(view.conversation, now))
             if view.conversation.keep_last is not None:
                 _trim(db, view, kind, view.conversation.keep_last)
-        return known, list(new.values())
+        return known, new
 
 
 def _turn(db: sqlite3.Connection, turn_id: str, namespace: str) -> sqlite3.Row:
@@ -371,7 +369,7 @@ def _restore(db: sqlite3.Connection, found: Restored, namespace: str, now: datet
         free = missing and execute(db, taken, item.origin, item.order).fetchone() is None
         if free and any(kept.shows(item) for kept in fresh):
             new.append(item)
-    add_items(db, new)
+    add_items(db, new, space)
     for item in new:
         later = "UPDATE conversation SET next_number = max(next_number, ?) WHERE id = ?"
         execute(db, later, item.order + 1, item.origin)

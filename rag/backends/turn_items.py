@@ -78,22 +78,27 @@ class Item:
     @classmethod
     def of(cls, said: DialogTurn | Message) -> Item:
         """The item for a turn or message that knows its place."""
+        return cls.recorded(said)[0]
+
+    @classmethod
+    def recorded(cls, said: DialogTurn | Message) -> tuple[Item, Record]:
+        """The item for a turn or message that knows its place, and its record, which holds nothing of it."""
         is_turn = isinstance(said, DialogTurn)
         record = turn_record(said) if isinstance(said, DialogTurn) else message_record(said)
-        marks = set(record.pop("marks"))
         counts = term_counts(said)
-        return cls(
+        item = cls(
             kind="turn" if is_turn else "message",
             id=said.id,
             namespace=said.namespace,
             origin=record["conversation"],
             order=record["order"],
-            versions=[json.dumps(record)],
-            marks=marks,
+            versions=[json.dumps({name: value for name, value in record.items() if name != "marks"})],
+            marks=set(record["marks"]),
             counts=counts,
             length=sum(counts.values()),
             cited=cited_in(record),
         )
+        return item, record
 
     def record(self, version: int = -1) -> Record:
         """The present version, or another by its index, as JSON values."""

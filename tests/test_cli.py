@@ -529,6 +529,16 @@ def test_conversations_move_through_files_and_between_stores(conversation, tmp_p
     assert rag("turns", "list", "--json", "--memory", fourth).json == []
 
 
+def test_a_turn_that_is_not_there_is_told_beside_those_that_are(conversation):
+    for _ in range(2):
+        rag("ask", SIGNED, "--conversation", conversation, "--no-cache")
+    rag("turns", "delete", "3", "--conversation", conversation)
+    missing = rag("turns", "show", "7", "--conversation", conversation)
+    assert missing.code == 2 and "has no turn 7; its turns are 1-2, 4" in missing.err
+    unmarked = rag("turns", "show", "--mark", "important", "--conversation", conversation)
+    assert (unmarked.code, unmarked.out) == (1, "") and "no turn of" in unmarked.err
+
+
 def test_memory_alone_says_what_there_is():
     done = rag("memory")
     assert done.code == 0 and "persistence" in done.out and "sweep" in done.out

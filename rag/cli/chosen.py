@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,9 +44,16 @@ def chosen(engine: Engine, which: str | None, conversation: str | None) -> list[
         return turns
     found = [turn for turn in turns if number(turn) == int(which)]
     if not found:
-        numbers = ", ".join(str(number(turn)) for turn in turns) or "none"
-        raise NotFound(f"the conversation {of.name or of.id} has no turn {which}; it has {numbers}")
+        there = f"its turns are {_ranges(list(map(number, turns)))}" if turns else "it has no turns"
+        raise NotFound(f"the conversation {title(of)} has no turn {which}; {there}")
     return found
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in short: `1-3, 5`."""
+    first = [n for at, n in enumerate(numbers) if not at or numbers[at - 1] != n - 1]
+    last = [n for at, n in enumerate(numbers, start=1) if at == len(numbers) or numbers[at] != n + 1]
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(first, last, strict=True))
 
 
 def number(turn: DialogTurn) -> int:

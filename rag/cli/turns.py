@@ -13,6 +13,7 @@ from rag.cli.chosen import Of, Which, chosen, named, number, title
 from rag.cli.freshness import about, check, marked_stale, replay
 from rag.cli.recall import consolidate, search
 from rag.cli.terminal import (
+    NOTHING_FOUND,
     counted,
     errors_as_exit_codes,
     opened_engine,
@@ -116,6 +117,9 @@ def show(
             return
         for turn in marked_stale(engine, turns):
             _print_turn(turn)
+        if not turns:
+            say(f"rag: no turn of {title(named(engine, conversation))} is to be shown")
+            raise typer.Exit(NOTHING_FOUND)
 
 
 @app.command()

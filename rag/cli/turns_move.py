@@ -43,8 +43,9 @@ def export(
     """
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         only = None if everything else [named(engine, conversation).id]
-        lines = engine.turns.dump(namespace=engine.settings.namespace, conversations=only)
-        text = "".join(map(_line, lines))
+        dumped = engine.turns.dump(namespace=engine.settings.namespace, conversations=only)
+        lines = list(map(_line, dumped))
+        text = "".join(lines)
         if output is None:
             out(text, end="")
             return
@@ -52,6 +53,7 @@ def export(
             output.write_text(text, encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"cannot write {output}: {error.strerror}; choose another file") from error
+        say(f"rag: wrote {counted(len(lines), 'line')} to {output}")
 
 
 def import_(

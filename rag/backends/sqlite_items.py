@@ -232,6 +232,16 @@ def shown_items(
     return found[::-1]
 
 
+def newest_orders(db: sqlite3.Connection, ranges: Sequence[Range], kind: int, most: int) -> list[int]:
+    """The orders of the newest items within these ranges, the newest first."""
+    place = "WHERE origin = ? AND kind = ? AND number BETWEEN ? AND ?"
+    orders = f"SELECT number FROM item {place} ORDER BY number DESC LIMIT ?"
+    found: list[int] = []
+    for origin, first, end in reversed(ranges):
+        found += (row[0] for row in execute(db, orders, origin, kind, first, end, most - len(found)))
+    return found
+
+
 def item_record(row: sqlite3.Row) -> dict[str, Any]:
     """The item's present version as JSON values, with its marks."""
     record: dict[str, Any] = json.loads(row["record"])

@@ -156,7 +156,7 @@ def _add_segment(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
     keys, weight = [item.item for item in items], sum(item.weight for item in items)
     segment = _made_segment(db, weight, min(keys), max(keys))
     for space, by_term in sorted(rows.items()):
-        ordered = ((segment, space, term, b"".join(entries)) for term, entries in sorted(by_term.items()))
+        ordered = ((segment, space, term, b"".join(by_term[term])) for term in sorted(by_term))
         db.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", ordered)
 
 
@@ -190,7 +190,7 @@ def _move_rows(db: sqlite3.Connection, target: int) -> None:
         for space, term, entries in rows:
             moved[space, term].append(entries)
         db.execute(f"DELETE FROM posting WHERE segment = ? {where}", (key, *end))
-    ordered = ((target, *at, b"".join(entries)) for at, entries in sorted(moved.items()))
+    ordered = ((target, *at, b"".join(moved[at])) for at in sorted(moved))
     db.executemany("INSERT INTO posting VALUES (?, ?, ?, ?)", ordered)
     if not ends:
         db.execute("DELETE FROM segment WHERE target = ?", (target,))
@@ -202,11 +202,15 @@ def _remove(db: sqlite3.Connection, row: tuple[int, int, str], gone: set[bytes])
     found = db.execute(f"SELECT entries FROM posting {at_row}", row).fetchone()
     if found is None:
         return 0
-    entries, size = found[0], ENTRY.itemsize
-    each = (entries[at : at + size] for at in range(0, len(entries), size))
-    left = b"".join(entry for entry in each if entry[: _AT.size] not in gone)
+    left, size = found[0], ENTRY.itemsize
+    for at in gone:
+        begins = left.find(at)
+        while begins > 0 and begins % size:
+            begins = left.find(at, begins + 1)
+        if begins >= 0:
+            left = left[:begins] + left[begins + size :]
     if left:
         db.execute(f"UPDATE posting SET entries = ? {at_row}", (left, *row))
     else:
         db.execute(f"DELETE FROM posting {at_row}", row)
-    return (len(entries) - len(left)) // size
+    return (len(found[0]) - len(left)) // size

@@ -35,6 +35,7 @@ from rag.backends.sqlite_items import (
     item_record,
     known_ids,
     made_space_key,
+    newest_orders,
     release,
     remove_items,
     shown_items,
@@ -328,9 +329,9 @@ def _within(row: sqlite3.Row, ranges: Sequence[Range]) -> bool:
 def _trim(db: sqlite3.Connection, view: View, kind: Kind, keep_last: int) -> None:
     """Take back the oldest of a kind beyond `keep_last`."""
     code = KINDS[kind]
-    newest = shown_items(db, view.ranges(code), code, last=keep_last + 1)
+    newest = newest_orders(db, view.ranges(code), code, keep_last + 1)
     if len(newest) > keep_last:
-        first = newest[-keep_last]["number"]
+        first = newest[keep_last - 1]
         execute(db, f"UPDATE conversation SET first_{kind} = ? WHERE id = ?", first, view.conversation.id)
         release(db, view.ranges(code, before=first), code)
 

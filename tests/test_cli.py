@@ -236,6 +236,14 @@ def test_words_without_quotes_are_pointed_out(sample_repo):
     assert rag("ask", "-r", sample_repo, sample_repo, SIGNED).code == 2
 
 
+@pytest.mark.parametrize("place", [".", "..", "/", "../api", "https://example.org/team/app.git"])
+def test_a_place_alone_is_no_question(place):
+    for verb in ("ask", "search"):
+        done = rag(verb, place)
+        assert done.code == 2 and f"rag ask {place}" in done.err
+    assert rag("turns", "list", "--json").json == []
+
+
 def test_without_refreshing_the_files_behind_are_counted(sample_repo):
     rag("index", sample_repo)
     (sample_repo / "snip" / "walrus.py").write_text("def walrus():\n    pass\n")
@@ -534,7 +542,7 @@ def test_a_turn_that_is_not_there_is_told_beside_those_that_are(conversation):
         rag("ask", SIGNED, "--conversation", conversation, "--no-cache")
     rag("turns", "delete", "3", "--conversation", conversation)
     missing = rag("turns", "show", "7", "--conversation", conversation)
-    assert missing.code == 2 and "has no turn 7; its turns are 1-2, 4" in missing.err
+    assert missing.code == 2 and "has no turn 7; there are 1-2, 4" in missing.err
     unmarked = rag("turns", "show", "--mark", "important", "--conversation", conversation)
     assert (unmarked.code, unmarked.out) == (1, "") and "no turn of" in unmarked.err
 

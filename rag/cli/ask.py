@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -98,11 +100,15 @@ def ask(
         raise typer.Exit(NOTHING_FOUND)
 
 
+_PLACE = re.compile(r"(?:(?:\.\.?|~)(?:/\S*)?|[a-z][a-z+]*://\S+|git@\S+)")
+"""What nobody asks."""
+
+
 def split_words(words: Sequence[str], repositories: Sequence[str]) -> tuple[list[str], str]:
     """The sources and the question of a command line: `QUESTION`, or `SOURCE QUESTION`.
 
     Raises:
-        ConfigError: more words than that, or an empty question.
+        ConfigError: more words than that, an empty question, or a place alone.
     """
     if len(words) > 2 or (len(words) == 2 and repositories):
         raise ConfigError(
@@ -112,6 +118,9 @@ def split_words(words: Sequence[str], repositories: Sequence[str]) -> tuple[list
     question = words[-1].strip()
     if not question:
         raise ConfigError('the question is empty; ask for instance: rag ask . "Where is a token checked?"')
+    is_folder = "/" in question and Path(question).is_dir()
+    if len(words) == 1 and (is_folder or _PLACE.fullmatch(question)):
+        raise ConfigError(f'{question} is a place; say what is asked of it: rag ask {question} "Where is …?"')
     return [*repositories, *words[:-1]], question
 
 

@@ -44,7 +44,9 @@ def chosen(engine: Engine, which: str | None, conversation: str | None) -> list[
         return turns
     found = [turn for turn in turns if number(turn) == int(which)]
     if not found:
-        there = f"its turns are {_ranges(list(map(number, turns)))}" if turns else "it has no turns"
+        there = f"there are {_ranges(list(map(number, turns)))}" if len(turns) > 1 else "there is none"
+        if len(turns) == 1:
+            there = f"the only one is {number(turns[0])}"
         raise NotFound(f"the conversation {title(of)} has no turn {which}; {there}")
     return found
 

@@ -76,7 +76,14 @@ class _FilesRoute(_Route):
 def install(app: FastAPI, service: Service) -> None:
     """Add the routes."""
     cache = WikiCache(service.engine.settings.home / "deepwiki")
-    for router in (_chat(app, service), _menus(service), _wikis(service, cache), _files(service)):
+    routers = (
+        _chat(app, service),
+        _menus(service),
+        _wikis(service, cache),
+        _export(service),
+        _files(service),
+    )
+    for router in routers:
         app.include_router(router)
 
 
@@ -208,6 +215,12 @@ def _wikis(service: Service, cache: WikiCache) -> APIRouter:
         """The wikis that were made, the newest first."""
         kept = await to_thread(cache.projects, caller.namespace)
         return [project for name, project in kept if is_served(library, name)]
+
+    return router
+
+
+def _export(service: Service) -> APIRouter:
+    router, library = _router(), service.library
 
     @router.post(
         "/export/wiki",

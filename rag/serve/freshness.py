@@ -21,6 +21,11 @@ from rag.service.freshness import checked, turns_about
 from rag.service.replay import Replay
 from rag.types import Citation, DialogTurn, Freshness
 
+Ref = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="A branch, tag or commit; the present without."),
+]
+
 
 def install(app: FastAPI, service: Service) -> None:
     """Add the routes."""
@@ -32,16 +37,23 @@ def _freshness(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 
     @router.get("/{conversation}/freshness")
-    async def freshness(caller: CallerOf, conversation: ConversationId) -> list[turn_models.TurnCheck]:
+    async def freshness(
+        caller: CallerOf, conversation: ConversationId, ref: Ref = None
+    ) -> list[turn_models.TurnCheck]:
         """What became of the lines that each answer rests on; oldest turn first.
 
-        They are compared with the repositories as they are on disk, byte for byte. Of a repository that is
-        not served here nothing is known.
+        They are compared with the repositories as they are on disk, byte for byte, or at a `ref`. Of a
+        repository that is not served here nothing is known.
         """
         engine = service.engine_for(caller)
         namespace = caller.namespace
         one = await to_thread(engine.find_conversation, conversation)
-        served = [source for source in one.sources if service.library.of_source(source)]
+        shelves = [shelf for source in one.sources if (shelf := service.library.of_source(source))]
+        if ref is not None:
+            shelves = [service.at_ref(shelf, ref, caller) for shelf in shelves]
+            for shelf in shelves:
+                await service.library.opened(shelf)
+        served = [shelf.source for shelf in shelves]
 
         def compared() -> list[DialogTurn]:
             return checked(engine, engine.turns.turns(one.id, namespace=namespace), served)

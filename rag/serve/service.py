@@ -166,8 +166,12 @@ class Service:
             raise Forbidden("the conversation is about a repository that this server does not serve")
         return shelf
 
-    def _at_ref(self, shelf: Shelf, ref: str, caller: Caller) -> Shelf:
-        """The same repository at another ref."""
+    def at_ref(self, shelf: Shelf, ref: str, caller: Caller) -> Shelf:
+        """The same repository at another branch, tag or commit, which begins to be indexed when it is opened.
+
+        Raises:
+            ServeError: as `Library.shelf`.
+        """
         listed = self.library.of_source(replace(shelf.source, ref=None)) or shelf
         return self.library.shelf(listed.name, ref, caller=caller)
 
@@ -234,7 +238,7 @@ class Service:
         conversation = await to_thread(engine.conversation_of, turn)
         shelves = [self._served(conversation, number) for number in range(len(conversation.sources))]
         if ref is not None:
-            shelves = [self._at_ref(shelf, ref, caller) for shelf in shelves]
+            shelves = [self.at_ref(shelf, ref, caller) for shelf in shelves]
         if not shelves:
             raise BadRequest("the turn's conversation is about no repository that could be asked again")
         opened = [await self.library.opened(shelf) for shelf in shelves]

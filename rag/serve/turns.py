@@ -40,6 +40,7 @@ def install(app: FastAPI, service: Service) -> None:
     app.include_router(_conversations(service))
     app.include_router(_changes(service))
     app.include_router(_turns(service))
+    app.include_router(_turn_changes(service))
     app.include_router(_said(service))
 
 
@@ -205,6 +206,12 @@ def _turns(service: Service) -> APIRouter:
         """One turn."""
         desk = Desk(service, caller)
         return desk.turn(await desk.call(desk.store.turn, turn), str(request.base_url))
+
+    return router
+
+
+def _turn_changes(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api/turns", tags=["turns"])
 
     @router.patch("/{turn}")
     async def correct(

@@ -260,6 +260,8 @@ def test_an_old_question_is_asked_again_at_a_ref(serve, sample_repo):
         return reply if reply.status != 503 else None
 
     again = running.wait_until(answered).json
+    where = f"/api/conversations/{told['conversation']}/freshness"
+    assert [running.get(f"{where}{at}").json[0]["state"] for at in ("", "?ref=v1")] == ["gone", "fresh"]
     assert (again["differs"], again["state"]) == (False, "fresh")
     assert running.post(f"/api/turns/{told['turn']}/replay", {"ref": "no-such"}).status in (404, 424)
 

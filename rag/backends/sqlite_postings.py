@@ -1,18 +1,18 @@
 """The inverted index in a SQLite file: which terms each turn and message holds, and how often.
 
     pending    what was said last: a row for each item, with all its terms
-    posting    the rest, in segments; in a segment a row for each term, with an entry for each item
-    segment    what is known of them
+    segment    all else, in parts
+    posting    the rows of a segment: one for each term, with an entry for each item that holds it
 
-A turn has a few hundred terms. In one index of all terms each has another place, so that an append would
-touch as many pages, and write them to the log. So its terms are kept in one row, until some thousands have
-gathered; then they become a segment, whose rows are written one after the other. When there are eight small
-segments they become a larger one: a part of them with each segment that is made, so that no append takes
-long. Every entry stands in one place at any time, and what is read comes from all of them. (A log-structured
-merge tree of two levels, O'Neil et al. 1996; the segments of Lucene.)
+A turn holds a few hundred terms. In one index each of them has another place, so an append would change as
+many pages, and all of them are written to the log. So its terms wait in one row until some thousands have
+gathered. They become a segment, whose rows are written one after the other. When there are eight small
+segments they become a larger one: some of their rows move with each segment that is made, so that no append
+takes long. An entry stands in one place at any time, and a search reads all places. (A log-structured merge
+tree of two levels, O'Neil et al. 1996; the segments are those of Lucene, but what is deleted is gone.)
 
-An item's entries stand in segments between whose `first` and `last` item it lies. They are 16 bytes, in no
-order (`ENTRY`).
+An item's entries are in segments whose `first` and `last` are keys of items around its own. An entry has 16
+bytes (`ENTRY`); those of a row are in no order.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from rag.backends.sqlite_sql import execute
 
 GATHERED = 8_000
 """So much gathers before it becomes a segment (see `Posted.weight`): more would take an append too long."""
@@ -115,7 +117,7 @@ def unpost(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
     )
     is_empty = "NOT EXISTS (SELECT 1 FROM posting WHERE segment = key)"
     unused = f"DELETE FROM segment WHERE key = ? AND {is_empty} AND NOT {_IS_TARGET}"
-    db.executemany(unused, [(key,) for key in lighter])
+    db.executemany(unused, [(key,) for key in sorted(lighter)])  # a target after those that become it
 
 
 def entries_of(db: sqlite3.Connection, space: int, terms: Sequence[str]) -> list[Entries]:
@@ -130,7 +132,7 @@ def entries_of(db: sqlite3.Connection, space: int, terms: Sequence[str]) -> list
         CROSS JOIN posting p ON p.segment = s.key AND p.space = ? AND p.term = ?
     """
     for term, number in wanted.items():
-        found[number] += [row[0] for row in db.execute(posted, (space, term))]
+        found[number] += [row[0] for row in execute(db, posted, space, term)]
     return [np.frombuffer(b"".join(entries), ENTRY) for entries in found]
 
 

@@ -27,7 +27,8 @@ from rag.types import DialogTurn, Message
 class TestSqliteTurnStoreThatMerges(MemoryStoreContract):
     @pytest.fixture(autouse=True)
     def gathered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sqlite_postings, "GATHERED", 60)
+        for name, often in {"GATHERED": 60, "TOGETHER": 3, "STEP": 4}.items():
+            monkeypatch.setattr(sqlite_postings, name, often)
 
     @pytest.fixture
     def store(self, tmp_path: Path, clock: SteppedClock) -> Iterator[MemoryStore]:
@@ -72,8 +73,8 @@ def test_words_are_found_as_if_counted_after_any_change(
 ) -> None:
     monkeypatch.setattr(sqlite_postings, "GATHERED", gathered)
     chance = random.Random(gathered)
-    monkeypatch.setattr(sqlite_postings, "AT_ONCE", 2)
-    monkeypatch.setattr(sqlite_postings, "STEP", 7)
+    for name, often in {"AT_ONCE": 2, "TOGETHER": 3, "STEP": 7}.items():
+        monkeypatch.setattr(sqlite_postings, name, often)
     first, second = store.create_conversation(), store.create_conversation(keep_last=9)
     for _ in range(6):
         for here in (first.id, second.id):
@@ -98,7 +99,8 @@ def test_words_are_found_as_if_counted_after_any_change(
 def test_nothing_stays_of_what_is_gone(
     tmp_path: Path, store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_postings, "GATHERED", 90)
+    for name, often in {"GATHERED": 90, "TOGETHER": 3, "STEP": 4}.items():
+        monkeypatch.setattr(sqlite_postings, name, often)
     here = store.create_conversation()
     for n in range(7):
         turn = store.append(full_turn(), conversation=here.id)
@@ -106,7 +108,7 @@ def test_nothing_stays_of_what_is_gone(
         store.edit_turn(replace(turn, user_query=said(f"edited {n}").user_query))
     store.clear(here.id)
     with closing(sqlite3.connect(tmp_path / "turns.db")) as db:
-        for table in ("item", "version", "mark", "cited", "file", "pending", "posting"):
+        for table in ("item", "version", "mark", "cited", "file", "pending", "posting", "segment"):
             assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
 
 

@@ -94,7 +94,8 @@ class SqliteMachine(MemoryStoreMachine):
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(sqlite_postings, "GATHERED", 80)
+        for name, often in {"GATHERED": 60, "TOGETHER": 3, "STEP": 4}.items():
+            self.patch.setattr(sqlite_postings, name, often)
         super().__init__()
 
     def make_store(self) -> MemoryStore:
@@ -400,8 +401,10 @@ def run_python(code: str, *arguments: str, **options: Any) -> subprocess.Complet
 APPEND = """
 import sys
 from pathlib import Path
+from rag.backends import sqlite_postings
 from rag.backends.sqlite_turns import SqliteTurnStore
 from rag.testing.turn_store import full_turn
+sqlite_postings.GATHERED = 60  # every third append merges
 store = SqliteTurnStore(Path(sys.argv[1]))
 for _ in range(int(sys.argv[3])):
     print(store.append(full_turn(), conversation=sys.argv[2]).id, flush=True)
@@ -427,6 +430,7 @@ def test_a_killed_process_loses_no_acknowledged_turn(path: Path, store: SqliteTu
     assert len(turns) <= len(acknowledged) + 3
     assert [turn.order for turn in turns] == list(range(len(turns)))
     assert all(turn.citations == full_turn().citations for turn in turns)
+    assert store.matching(["北京"]).holders == (len(turns),)
     assert store.append(said("?"), conversation=here.id).order == len(turns)
 
 
@@ -457,6 +461,7 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
     assert [child.wait() for child in children] == [0, 0, 0, 0]
     store = SqliteTurnStore(path)
     turns = store.turns(store.conversation("demo").id)
+    assert store.matching(["yes"]).holders == (4000,)
     store.close()
     assert [turn.order for turn in turns] == list(range(4000))
     for n in range(4):

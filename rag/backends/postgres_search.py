@@ -98,20 +98,21 @@ def _complete(
 ) -> None:
     """Count the terms with more holders than were read in the items found by other terms.
 
-    A posting is looked up for each item and term. Without the limit Postgres, which does not know how common
-    the terms are, would read all postings of the terms to join them.
+    They are found by their orders, which the index of postings leads to; items of other conversations, which
+    have these orders too, are left out afterwards. In one step Postgres, which does not know how common the
+    terms are, would read all their postings.
     """
     counted = """
-        SELECT i.key, t.n, p.count
-        FROM unnest(%b::bytea[], %b::integer[]) AS t (term, n),
-            unnest(%b::bigint[], %b::bigint[]) AS i (key, number),
-            LATERAL (
-                SELECT p.count FROM posting p
-                WHERE p.space = %s AND p.term = t.term AND p.number = i.number AND p.item = i.key LIMIT 1
-            ) p
+        WITH held AS MATERIALIZED (
+            SELECT p.item, t.n, p.count
+            FROM unnest(%b::bytea[], %b::integer[]) AS t (term, n), posting p
+            WHERE p.space = %s AND p.term = t.term AND p.number = ANY(%b::bigint[])
+        )
+        SELECT h.item, h.n, h.count FROM held h JOIN unnest(%b::bigint[]) AS i (key) ON i.key = h.item
     """
     if cut:
-        values = [[slots[n] for n in cut], cut, list(numbers), list(numbers.values()), space]
+        orders = sorted(set(numbers.values()))
+        values = [[slots[n] for n in cut], cut, space, orders, list(numbers)]
         for item, n, count in db.execute(counted, values).fetchall():
             counts[item][n] = count
 

@@ -59,19 +59,14 @@ def recall_said(
     namespace = engine.settings.namespace
     within = engine.find_conversation(conversation).id if conversation else None
     found = search_text(engine.turns, query, namespace=namespace, conversation=within, kind=kind, k=k)
-    messages: dict[str, dict[str, Message]] = {}
-    said: list[tuple[Recalled, DialogTurn | Message]] = []
-    for one in found:
+    turns = engine.turns.turns_by_id([one.id for one in found if one.kind == "turn"], namespace=namespace)
+    messages: dict[str, Message] = {}
+    for shown_by in {within or one.conversation: None for one in found if one.kind == "message"}:
         with suppress(NotFound):  # deleted in the meantime
-            if one.kind == "turn":
-                said.append((one, engine.turns.turn(one.id, namespace=namespace)))
-                continue
-            if one.conversation not in messages:
-                kept = engine.turns.messages(one.conversation, namespace=namespace)
-                messages[one.conversation] = {message.id: message for message in kept}
-            if message := messages[one.conversation].get(one.id):
-                said.append((one, message))
-    return said
+            kept = engine.turns.messages(shown_by, namespace=namespace)
+            messages |= {message.id: message for message in kept}
+    both: Mapping[Kind, Mapping[str, DialogTurn | Message]] = {"turn": turns, "message": messages}
+    return [(one, both[one.kind][one.id]) for one in found if one.id in both[one.kind]]
 
 
 def recall_older(

@@ -177,17 +177,9 @@ def forget(store: MemoryStore, turns: Sequence[DialogTurn], namespace: str) -> N
     """Remove what was kept for turns that are gone: the files that only they cited, and their prompts."""
     KeptFiles(store, namespace).release(blobs_of(turns))
     if turns:
-        gone = [turn.id for turn in turns if not _is_there(store, turn, namespace)]
+        shown = store.turns_by_id([turn.id for turn in turns], namespace=namespace)  # by a fork
+        gone = [turn.id for turn in turns if turn.id not in shown]
         store.delete_records(gone, shelf=PROMPTS, namespace=namespace)
-
-
-def _is_there(store: MemoryStore, turn: DialogTurn, namespace: str) -> bool:
-    """Whether a fork still shows the turn."""
-    try:
-        store.turn(turn.id, namespace=namespace)
-    except NotFound:
-        return False
-    return True
 
 
 def delete_turn(store: MemoryStore, turn: DialogTurn) -> bool:

@@ -18,14 +18,14 @@ import os
 import sys
 import tempfile
 import threading
-from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rag.errors import RagError
+from rag.serve.children import Child, started
 from rag.serve.errors import IndexingFailed
 from rag.settings import Settings
 from rag.types import Checkout, Filters, IndexReport, Source
@@ -57,7 +57,7 @@ class Indexers:
     def __init__(self, settings: Settings, *, notice: Callable[[str], None], most: int = 2) -> None:
         self._settings, self._notice = settings, notice
         self._turn = asyncio.Semaphore(most)
-        self._idle: list[Process] = []
+        self._idle: list[Child] = []
 
     async def index(self, source: Source, *, rebuild: bool, place: str | None, tell: Tell) -> Indexed:
         """Index a source, or bring its store up to date. Cancelling ends the child.
@@ -82,7 +82,7 @@ class Indexers:
             try:
                 result = await self._run(child, job, tell)
             except BaseException:
-                await _end(child)
+                await child.end()
                 raise
             self._idle.append(child)
         if error := result.get("error"):
@@ -90,24 +90,24 @@ class Indexers:
         done = result["done"]
         return Indexed(_checkout(done["checkout"], source), done["report"])
 
-    async def _child(self) -> Process:
+    async def _child(self) -> Child:
         """One that waits for a job and was not ended by anyone meanwhile, else a new one."""
         while self._idle:
             child = self._idle.pop()
             if child.returncode is None:
                 return child
+            await child.end()
         try:
-            return await _start()
+            return await started("rag.serve.indexing", limit=_MAX_LINE)
         except OSError as error:
             raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
 
     async def close(self) -> None:
         """End the idle children."""
         while self._idle:
-            await _end(self._idle.pop())
+            await self._idle.pop().end()
 
-    async def _run(self, child: Process, job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-        assert child.stdin is not None and child.stdout is not None
+    async def _run(self, child: Child, job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
         try:
             child.stdin.write(json.dumps(job).encode() + b"\n")
             await child.stdin.drain()
@@ -129,22 +129,6 @@ class Indexers:
             "log; is there enough memory?",
             kind="Died",
         )
-
-
-async def _start() -> Process:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rag.serve.indexing", stdin=PIPE, stdout=PIPE, env=environment, limit=_MAX_LINE
-    )
-
-
-async def _end(child: Process) -> None:
-    """End a child and what it started; the input's end reaches its own children."""
-    with suppress(ProcessLookupError):
-        child.terminate()
-    await child.wait()
-    if child.stdin is not None:
-        child.stdin.close()
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

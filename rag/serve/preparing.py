@@ -13,21 +13,19 @@ reason, the question is prepared here, and fails with its own error if it has to
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 import signal
 import struct
 import sys
 from asyncio import to_thread
-from asyncio.subprocess import PIPE, Process
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from rag.database.store import delta_path
 from rag.errors import RagError
+from rag.serve.children import Child, started
 from rag.serve.telemetry import log
 from rag.service import Dialog, Engine
 from rag.service.quotes import with_quotes
@@ -63,14 +61,14 @@ class Preparing:
     """
 
     def __init__(self, processes: int) -> None:
-        self.children: set[Process] = set()
+        self.children: set[Child] = set()
         self.done_by_children = 0
         self._most = processes
         self._under_way = 0
         self._starting: set[asyncio.Task[None]] = set()
         self._asking: set[asyncio.Task[Prepared | None]] = set()
-        self._idle: list[Process] = []
-        self._waiting: deque[asyncio.Future[Process | None]] = deque()
+        self._idle: list[Child] = []
+        self._waiting: deque[asyncio.Future[Child | None]] = deque()
 
     async def prepare(self, dialog: Dialog, question: str, standalone: str | None) -> Prepared:
         """The same as `dialog.prepare`."""
@@ -95,7 +93,7 @@ class Preparing:
         for child in list(self.children):
             await self._end(child)
 
-    async def _free_child(self) -> Process | None:
+    async def _free_child(self) -> Child | None:
         """A child that does nothing; None while there is none at all."""
         if not self._idle and len(self.children) + len(self._starting) < self._most:
             task = asyncio.create_task(self._start())
@@ -103,7 +101,7 @@ class Preparing:
             task.add_done_callback(self._starting.discard)
         if self._idle or not self.children:
             return self._idle.pop() if self._idle else None
-        waiting: asyncio.Future[Process | None] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[Child | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         try:
             return await waiting
@@ -113,22 +111,25 @@ class Preparing:
             raise
 
     async def _start(self) -> None:
-        paths = os.pathsep.join(path for path in sys.path if path)
-        environment = {**os.environ, **dict.fromkeys(_ONE_THREAD, "1"), "PYTHONPATH": paths}
-        command = (sys.executable, "-m", "rag.serve.preparing")
         try:
-            child = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment)
-            assert child.stdout is not None
+            child = await started("rag.serve.preparing", environment=dict.fromkeys(_ONE_THREAD, "1"))
+        except OSError as error:
+            self._not_started(error)
+            return
+        try:
             await child.stdout.readexactly(1)  # it has imported what it needs
         except (OSError, asyncio.IncompleteReadError) as error:
-            log.warning("no process that prepares questions could be started (%s)", error)
-            self._most -= 1
+            await child.end()
+            self._not_started(error)
             return
         self.children.add(child)
         self._free(child)
 
-    async def _ask(self, child: Process, job: Job) -> Prepared | None:
-        assert child.stdin is not None and child.stdout is not None
+    def _not_started(self, error: Exception) -> None:
+        log.warning("no process that prepares questions could be started (%s)", error)
+        self._most -= 1
+
+    async def _ask(self, child: Child, job: Job) -> Prepared | None:
         try:
             write(child.stdin, job)
             (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
@@ -139,7 +140,7 @@ class Preparing:
         self._free(child)
         return prepared if isinstance(prepared, Prepared) else None
 
-    def _free(self, child: Process) -> None:
+    def _free(self, child: Child) -> None:
         """A child has nothing to do: it is given to whoever waits longest."""
         while self._waiting:
             waiting = self._waiting.popleft()
@@ -148,17 +149,13 @@ class Preparing:
                 return
         self._idle.append(child)
 
-    async def _end(self, child: Process) -> None:
+    async def _end(self, child: Child) -> None:
         self.children.discard(child)
         while self._waiting and not self.children:
             waiting = self._waiting.popleft()
             if not waiting.done():
                 waiting.set_result(None)
-        with suppress(ProcessLookupError):
-            child.terminate()
-        await child.wait()
-        if child.stdin is not None:
-            child.stdin.close()
+        await child.end()
 
 
 def _job(dialog: Dialog, question: str, standalone: str | None) -> Job:

@@ -1,0 +1,87 @@
+"""Processes of the server's own, each a module of ours that is talked to over its standard input and output.
+
+They are not started by the event loop. uvloop forks, and a library below numpy ends its threads before each
+fork: while another thread computes, that waits for ever, and nobody is served any more. `subprocess` uses
+vfork, which tells no library anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+_LIMIT = 1 << 16
+_LOOKED_S = 0.01
+
+
+class Child:
+    """A process under way. What is written to `stdin` it reads, what it writes is read from `stdout`.
+
+    Both are one socket, so that no thread waits for either; it ends for the child when the server does.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], stdout: asyncio.StreamReader, stdin: asyncio.StreamWriter
+    ) -> None:
+        self._process = process
+        self.stdout, self.stdin = stdout, stdin
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """What it ended with; None while it runs."""
+        return self._process.poll()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+    async def wait(self) -> int:
+        """What it ends with, once it has."""
+        while (code := self._process.poll()) is None:
+            await asyncio.sleep(_LOOKED_S)  # no thread of the server's few waits for it
+        return code
+
+    async def end(self) -> None:
+        """End it, and what it started: the input's end reaches its own children."""
+        self._process.terminate()
+        await self.wait()
+        self.stdin.close()
+
+
+async def started(module: str, *, environment: Mapping[str, str] | None = None, limit: int = _LIMIT) -> Child:
+    """A process that runs `python -m module`.
+
+    Args:
+        module: one of ours.
+        environment: variables beside those of this process.
+        limit: the longest line that is read from it.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    paths = os.pathsep.join(path for path in sys.path if path)
+    variables = {**os.environ, "PYTHONPATH": paths, **(environment or {})}
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            command = [sys.executable, "-m", module]
+            process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=theirs.fileno(), env=variables)
+    except OSError:
+        ours.close()
+        raise
+    try:
+        return Child(process, *await asyncio.open_unix_connection(sock=ours, limit=limit))
+    except BaseException:  # nobody waits for it any more
+        ours.close()
+        process.kill()
+        process.wait()
+        raise

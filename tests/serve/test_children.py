@@ -1,0 +1,83 @@
+"""Processes of the server's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rag.serve import children
+from rag.serve.children import started
+
+COMPUTING = """
+import asyncio, threading
+import numpy as np
+import uvloop
+from rag.serve.children import started
+
+rows, stopping = np.ones((4_000, 128), np.float32), threading.Event()
+
+def compute():
+    while not stopping.is_set():
+        rows.T @ rows
+
+async def main():
+    threads = [threading.Thread(target=compute) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(40):
+        await (await started("rag.errors")).end()
+    stopping.set()
+    for thread in threads:
+        thread.join()
+
+uvloop.run(main())
+"""
+
+
+def test_a_child_is_started_while_other_threads_compute():
+    # A process that forks there stops for ever; so it is tried in one that can be given up.
+    subprocess.run([sys.executable, "-c", COMPUTING], check=True, timeout=60)
+
+
+def test_a_child_is_talked_to_until_its_input_ends():
+    async def run():
+        child = await started("json.tool", environment={"PYTHONIOENCODING": "utf-8"})
+        child.stdin.write(json.dumps({"a": ["é" * 70_000]}).encode())
+        child.stdin.write_eof()
+        told = await child.stdout.read()
+        code = await child.wait()
+        await child.end()
+        return json.loads(told), code, child.returncode
+
+    assert asyncio.run(run()) == ({"a": ["é" * 70_000]}, 0, 0)
+
+
+def test_a_child_that_is_killed_is_told_of_and_can_be_ended():
+    async def run():
+        child = await started("rag.serve.indexing")
+        assert (child.returncode, child.pid > 0) == (None, True)
+        child.kill()
+        code = await child.wait()
+        assert await child.stdout.read() == b""
+        await child.end()
+        return code
+
+    assert asyncio.run(run()) == -9
+
+
+def test_what_cannot_be_started_is_an_error_that_leaves_nothing_open(monkeypatch):
+    monkeypatch.setattr(children.sys, "executable", "/no/such/python")
+
+    async def run():
+        with pytest.raises(OSError):
+            await started("rag.errors")
+
+    before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").is_dir() else 0
+    asyncio.run(run())
+    after = len(list(Path("/proc/self/fd").iterdir())) if before else 0
+    assert after == before

@@ -49,7 +49,7 @@ def made_of(engine: Engine, repository: Repository, folder: Path, options: WikiO
 
 def stands(state: WikiState, folder: Path, options: WikiOptions) -> bool:
     """Whether everything that was written is there as it was written, and is not wanted anew."""
-    if options.force:
+    if options.force or {page.id for page in state.written} != state.pages.keys():
         return False
     written = {f"docs/{page.file}": page.sha256 for page in state.pages.values()} | state.site
     if any(_hash(folder / name) != known for name, known in written.items()):

@@ -104,10 +104,10 @@ def read_state(folder: Path) -> WikiState | None:
             read["copies"],
             read["plan"],
             read.get("made_of", ""),
-            read.get("site", {}),
+            dict(read.get("site", {})),
             tuple(_written(page) for page in read.get("written", ())),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WikiUnwritable(
             f"{path} is damaged ({error!r}); remove it to have the wiki written anew"
         ) from error

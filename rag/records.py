@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from rag.analysis import terms
@@ -93,12 +94,12 @@ def turn_from_record(record: Mapping[str, Any]) -> DialogTurn:
         complete=bool(record.get("complete", True)),
         model=record.get("model", ""),
         prompt_hash=record.get("prompt_hash", ""),
-        usage=Usage(**_known(_USED, record)),
+        usage=_usage_from(record),
         user_query_timestamp=_from_moment(record.get("asked")),
         assistant_response_timestamp=_from_moment(record.get("answered")),
         user_id=record.get("user_id"),
         metadata=record.get("metadata"),
-        citations=tuple(Citation(**_known(_CITED, item)) for item in record.get("citations", ())),
+        citations=tuple(map(_citation_from, record.get("citations", ()))),
         marks=tuple(record.get("marks", ())),
         version=record.get("version", 1),
     )
@@ -238,17 +239,35 @@ def _from_source(record: Mapping[str, Any]) -> Source:
     return Source(record["location"], record.get("ref"), filters)
 
 
+_CITED = tuple(field.name for field in fields(Citation))
+_USED = tuple(field.name for field in fields(Usage))
+# Dozens of citations are read for each question: their fields are taken all at once.
+_all_of = attrgetter(*_CITED)
+_all_cited = itemgetter(*_CITED)
+_all_used = itemgetter(*_USED)
+
+
 def _citation(citation: Citation) -> Record:
     # Lines and scores often come out of arrays, whose numbers are not Python's own.
-    record: Record = {name: getattr(citation, name) for name in _CITED}
+    record: Record = dict(zip(_CITED, _all_of(citation), strict=True))
     for name in ("n", "start", "end"):
         record[name] = int(record[name])
     record["score"] = _json("citation.score", float(citation.score))
     return record
 
 
-_CITED = tuple(field.name for field in fields(Citation))
-_USED = tuple(field.name for field in fields(Usage))
+def _citation_from(record: Mapping[str, Any]) -> Citation:
+    try:
+        return Citation(*_all_cited(record))
+    except KeyError:  # an older version knew fewer fields
+        return Citation(**_known(_CITED, record))
+
+
+def _usage_from(record: Mapping[str, Any]) -> Usage:
+    try:
+        return Usage(*_all_used(record))
+    except KeyError:
+        return Usage(**_known(_USED, record))
 
 
 def _known(names: tuple[str, ...], record: Mapping[str, Any]) -> dict[str, Any]:

@@ -136,7 +136,8 @@ class _Telling:
     def __call__(self, result: PageResult, done: int, total: int) -> None:
         if result.error and result.error not in self._said:
             self._said.add(result.error)
-            say(f"rag: {visible(result.page.title)} has no text: {visible(result.error)}")
+            lacks = "no new text" if result.has_prose else "no text"
+            say(f"rag: {visible(result.page.title)} has {lacks}: {visible(result.error)}")
         elif not result.error and result.has_prose and result.action == "written":
             say(f"rag: {done:,} of {total:,} pages: {visible(result.page.title)}")
 

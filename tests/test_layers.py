@@ -27,9 +27,11 @@ MAY = {
     ),
     "__init__": GROUND | PORTS | {"component", "service"},
 }
-MAY["database"] |= {"corpus"}
+MAY["database"] = MAY["database"] | {"corpus"}
 MAY["component"] = (MAY["component"] | {"memory"}) - {"backends"}
-MAY["adapters"] |= {"memory", "prompt"}
+for door in ("cli", "serve", "adapters"):
+    MAY[door] = MAY[door] | {"memory"}  # facts, preferences and what was recalled are shown as they are
+MAY["adapters"] |= {"prompt"}
 MAY["wiki"] = (MAY["wiki"] | {"corpus", "answer"}) - {"cli", "__main__", "serve", "evaluation", "adapters"}
 
 

@@ -223,9 +223,6 @@ def _seen(path: Path) -> tuple[int, int, int] | None:
 
 def main() -> None:
     """Do jobs until the input ends."""
-    import rag.prompt.compose
-    import rag.retrieval.search  # noqa: F401 - imported before the first question
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and may let streams end first
     asked, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr

@@ -382,7 +382,7 @@ class TurnStore(Protocol):
         ...
 
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
-        """The turns of these ids that are there, in the order asked, in one round trip."""
+        """The turns of these ids that are there, in the order asked; some hundreds in one round trip."""
         ...
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:

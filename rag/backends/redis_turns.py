@@ -80,10 +80,13 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         return values.turn_of(self._whole(turn_id, namespace)[0], namespace)
 
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
-        """The turns of these ids that are there, in the order asked, in one round trip."""
-        told = self._call(namespace, "some", "t", listed(list(dict.fromkeys(ids))))[1]
-        turns = [values.turn_of(entry, namespace) for entry in told or ()]
-        return {turn.id: turn for turn in turns}
+        """The turns of these ids that are there, in the order asked, see `TurnStore`."""
+        wanted, found = list(dict.fromkeys(ids)), dict[str, DialogTurn]()
+        for n in range(0, len(wanted), _AT_ONCE):
+            told = self._call(namespace, "some", "t", listed(wanted[n : n + _AT_ONCE]))[1]
+            turns = (values.turn_of(entry, namespace) for entry in told or ())
+            found.update((turn.id, turn) for turn in turns)
+        return found
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Store a new version of the turn of this id, see `TurnStore`."""

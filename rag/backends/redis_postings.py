@@ -14,6 +14,7 @@ from __future__ import annotations
 POSTINGS = r"""
 -- postings
 
+local find, byte, sub = string.find, string.byte, string.sub
 local origins = {}
 local pending = {added = {}, gone = {}}  -- by field: entries, and what those begin with that are to go
 
@@ -36,10 +37,9 @@ local function forget(origin)  -- when nothing is left of it
   origins[origin] = nil
 end
 local function without(value, width, head)  -- the entries but the one that begins so
-  for at = 1, #value, width do
-    if value:sub(at, at + #head - 1) == head then return value:sub(1, at - 1) .. value:sub(at + width) end
-  end
-  return value
+  local at = find(value, head, 1, true)
+  while at and (at - 1) % width ~= 0 do at = find(value, head, at + 1, true) end
+  return at and sub(value, 1, at - 1) .. sub(value, at + width) or value
 end
 local function post(origin, order, kind, counts)
   local prefix = num(number_of(origin)) .. ':' .. num(math.floor(order / 256)) .. ':'
@@ -78,7 +78,9 @@ local function write(key, width, changes, seen)
   local values = many('HMGET', key, fields)
   for n, field in ipairs(fields) do
     local before, after = values[n] or '', values[n] or ''
-    for _, head in ipairs(changes.gone[field] or {}) do after = without(after, width, head) end
+    local gone = changes.gone[field] or {}
+    if #gone * width == #after then after = ''  -- each of them once
+    else for _, head in ipairs(gone) do after = without(after, width, head) end end
     after = after .. (changes.added[field] or '')
     if after == '' then over[#over + 1] = field
     else begun[#begun + 1] = field; begun[#begun + 1] = after end
@@ -140,7 +142,6 @@ local function blocks_listed(term)
   table.sort(found, function(a, b) return a[2] > b[2] end)
   return found
 end
-local find, byte, sub = string.find, string.byte, string.sub
 local function times_in(value, head)  -- of one item; nil when it does not hold the term
   local at = find(value, head, 1, true)
   while at and (at - 1) % 6 ~= 0 do at = find(value, head, at + 1, true) end

@@ -29,6 +29,8 @@ PROMPTS = "prompt"
 """The shelf of what models were shown; keys are turn ids, values compressed text."""
 EXPIRING = "expiring"
 """The shelf of what turns cite whose conversation expires; keys are its id, values blob ids, a line each."""
+_STEP = 2_000
+"""So many turns are deleted by one call: where one call is served at a time, others wait no longer."""
 _PROMPT_LEVEL = 1
 """How hard a prompt is compressed: a third of the time of the usual level, for a tenth more bytes."""
 
@@ -175,10 +177,16 @@ def kept_prompt(engine: Engine, turn: DialogTurn) -> str | None:
 
 def forget(store: MemoryStore, turns: Sequence[DialogTurn], namespace: str) -> None:
     """Remove what was kept for turns that are gone: the files that only they cited, and their prompts."""
-    KeptFiles(store, namespace).release(blobs_of(turns))
-    if turns:
-        shown = store.turns_by_id([turn.id for turn in turns], namespace=namespace)  # by a fork
-        gone = [turn.id for turn in turns if turn.id not in shown]
+    _forget(store, blobs_of(turns), [turn.id for turn in turns], namespace)
+
+
+def _forget(store: MemoryStore, blobs: set[str], turns: Sequence[str], namespace: str) -> None:
+    """The same for turns by their ids, which cited these blobs."""
+    KeptFiles(store, namespace).release(blobs)
+    for n in range(0, len(turns), _STEP):
+        some = turns[n : n + _STEP]
+        shown = store.turns_by_id(some, namespace=namespace)  # by a fork
+        gone = [turn for turn in some if turn not in shown]
         store.delete_records(gone, shelf=PROMPTS, namespace=namespace)
 
 
@@ -221,13 +229,22 @@ def edit_turn(store: MemoryStore, turn: DialogTurn) -> DialogTurn:
 def delete_conversation(store: MemoryStore, conversation: Conversation) -> int:
     """Delete a conversation, and the files that only its turns cited; return how many turns went.
 
+    A long one goes from its end, some thousands of turns at a time: a server is kept from nobody.
+
     Raises:
         NotFound: there is none.
     """
-    namespace = conversation.namespace
-    turns = store.turns(conversation.id, namespace=namespace)
-    gone = store.delete_conversation(conversation.id, namespace=namespace)
-    forget(store, turns, namespace)
+    namespace, gone = conversation.namespace, 0
+    blobs: set[str] = set()
+    ids: list[str] = []
+    while turns := store.turns(conversation.id, namespace=namespace, last=_STEP):
+        blobs |= blobs_of(turns)
+        ids += [turn.id for turn in turns]
+        if len(turns) < _STEP:
+            break
+        gone += store.rewind(conversation.id, to=(turns[0].order or 0) - 1, namespace=namespace)
+    gone += store.delete_conversation(conversation.id, namespace=namespace)
+    _forget(store, blobs, ids, namespace)
     forget_summary(store, conversation.id, None, namespace=namespace)
     return gone
 

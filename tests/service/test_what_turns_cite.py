@@ -266,6 +266,22 @@ def test_what_was_kept_goes_with_a_turn_that_a_memory_takes_back(engine, shop, w
     assert engine.turns.count_records(shelf=SHELF) == engine.turns.count_records(shelf=PROMPTS) == 0
 
 
+def test_a_long_conversation_goes_in_steps_and_what_a_fork_shows_stays(engine, shop, monkeypatch):
+    monkeypatch.setattr("rag.service.kept._STEP", 2)
+    dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
+    for question in (QUESTION, "How is a receipt rendered?", QUESTION, "How is the clock wound?", QUESTION):
+        list(converse(dialog, question, ExtractiveGenerator()))
+    conversation = dialog.conversation
+    turns = engine.turns.turns(conversation.id)
+    fork = engine.turns.fork(conversation.id, at=1)
+    assert delete_conversation(engine.turns, conversation) == 5
+    assert engine.turns.turns(fork.id) == turns[:2]
+    shown = {turn.id for turn in turns[:2]}
+    assert {key for key, _ in engine.turns.scan_records(shelf=PROMPTS)} == shown
+    assert delete_conversation(engine.turns, fork) == 2
+    assert engine.turns.count_records(shelf=SHELF) == engine.turns.count_records(shelf=PROMPTS) == 0
+
+
 def test_what_was_kept_goes_with_a_turn_that_made_room(engine, shop):
     repository = engine.repository(Source(str(shop)))
     conversation = engine.turns.create_conversation(sources=[repository.source], keep_last=1)

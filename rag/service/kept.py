@@ -29,7 +29,7 @@ PROMPTS = "prompt"
 """The shelf of what models were shown; keys are turn ids, values compressed text."""
 EXPIRING = "expiring"
 """The shelf of what turns cite whose conversation expires; keys are its id, values blob ids, a line each."""
-_STEP = 2_000
+_STEP = 500
 """So many turns are deleted by one call: where one call is served at a time, others wait no longer."""
 _PROMPT_LEVEL = 1
 """How hard a prompt is compressed: a third of the time of the usual level, for a tenth more bytes."""
@@ -229,7 +229,7 @@ def edit_turn(store: MemoryStore, turn: DialogTurn) -> DialogTurn:
 def delete_conversation(store: MemoryStore, conversation: Conversation) -> int:
     """Delete a conversation, and the files that only its turns cited; return how many turns went.
 
-    A long one goes from its end, some thousands of turns at a time: a server is kept from nobody.
+    A long one goes from its end, some hundreds of turns at a time: a server is kept from nobody.
 
     Raises:
         NotFound: there is none.

@@ -62,12 +62,12 @@ class Weights:
 
     lexical: float = 1.0
     synonym: float = 1.0
-    dense: float = 0.7
+    dense: float = 1.0
     symbol: float = 0.7
     mention: float = 0.8
     path: float = 0.2
     file: float = 1.1
-    about: float = 0.4
+    about: float = 0.5
     test: float = 0.4
     doc: float = 0.35
     config: float = 0.4

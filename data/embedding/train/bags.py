@@ -40,13 +40,20 @@ def held_out(name: str) -> bool:
     return term_hash("held out " + name) % 10_000 < HELD_OUT * 10_000
 
 
+def is_english(name: str) -> bool:
+    """Whether a package is a part of WordNet, which teaches words and no code."""
+    return name.startswith("wordnet/")
+
+
 def inverse_frequency(bags: TermBags) -> npt.NDArray[np.float32]:
     """log(1 + (n - df + .5) / (df + .5)) of each term of the vocabulary."""
     frequency = bags.document_frequency()
     return np.log1p((len(bags) - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
 
 
-def analyze(job: tuple[Path, int]) -> tuple[str, list[str], TermBags, TermBags, list[str], list[str]]:
+def analyze(
+    job: tuple[Path, int],
+) -> tuple[str, list[str], TermBags, TermBags, list[str], list[str], list[int]]:
     """Count the terms of one package's pairs."""
     file, limit = job
     with gzip.open(file, "rt") as stream:
@@ -61,6 +68,7 @@ def analyze(job: tuple[Path, int]) -> tuple[str, list[str], TermBags, TermBags, 
         queries,
         [r["language"] for r in rows],
         [r["head"] for r in rows],
+        [term_hash(r["query"]) for r in rows],
     )
 
 
@@ -83,12 +91,13 @@ class _Columns:
         return {f"{prefix}_indptr": indptr} | {f"{prefix}_{k}": np.concatenate(v) for k, v in columns.items()}
 
 
-def _vocabulary(packages: list[Counter[str]]) -> list[str]:
+def _vocabulary(packages: list[Counter[str]], limit: int) -> list[str]:
+    """The terms of the most packages, at most `limit`, in alphabetical order."""
     used: Counter[str] = Counter()
     for terms in packages:
         used.update(terms.keys())
     common = [(count, term) for term, count in used.items() if count >= MIN_PACKAGES]
-    return sorted(term for _, term in sorted(common, key=lambda c: (-c[0], c[1]))[:MAX_TERMS])
+    return sorted(term for _, term in sorted(common, key=lambda c: (-c[0], c[1]))[:limit])
 
 
 def main() -> None:
@@ -107,14 +116,12 @@ def main() -> None:
             for p in pool.imap(analyze, [(f, given.limit) for f in files], chunksize=8)
             if len(p[1]) >= MIN_PAIRS
         ]
-    training = [p for p in analyzed if not held_out(p[0])]
-    vocabulary = _vocabulary([Counter(p[2].vocabulary + p[3].vocabulary) for p in training])[
-        : given.max_terms
-    ]
+    training = [p for p in analyzed if not held_out(p[0]) and not is_english(p[0])]
+    vocabulary = _vocabulary([Counter(p[2].vocabulary + p[3].vocabulary) for p in training], given.max_terms)
     number = {term: i for i, term in enumerate(vocabulary)}
     queries, documents = _Columns(), _Columns()
-    package, sorts, languages, same = array("i"), [], [], array("q")
-    for n, (_, sort, docs, asked, language, heads) in enumerate(analyzed):
+    package, sorts, languages, same, asked_for = array("i"), [], [], array("q"), array("Q")
+    for n, (_, sort, docs, asked, language, heads, queries_named) in enumerate(analyzed):
         idf = inverse_frequency(docs)
         known = dict(zip(docs.vocabulary, idf.tolist(), strict=True))
         unseen = float(np.log1p((len(docs) + 0.5) / 0.5))
@@ -125,11 +132,13 @@ def main() -> None:
         package.extend([n] * len(sort))
         sorts += sort
         languages += language
+        asked_for.extend(queries_named)
         same.extend(term_hash(f"{n} {head}") >> 1 for head in heads)
     np.savez(
         given.bags, vocabulary=np.asarray(vocabulary), package=np.asarray(package),
         names=np.asarray([p[0] for p in analyzed]),
         sort=np.asarray(sorts), language=np.asarray(languages), same=np.asarray(same),
+        asked=np.asarray(asked_for, np.uint64),
         **queries.arrays("q"), **documents.arrays("d"),
     )  # fmt: skip
     print(f"{len(package)} pairs, {len(analyzed)} packages, {len(vocabulary)} terms, {BUCKETS} buckets")

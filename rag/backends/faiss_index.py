@@ -1,10 +1,11 @@
 """Cosine search over the mapped 8-bit rows of a store: exact while it is small, by faiss's lists when large.
 
 Rows are read where they are, a stretch at a time, so that an index is ready at once and costs no memory. For
-45,000 rows of 128 numbers numpy takes 0.7 ms this way, where faiss takes 0.2 ms but needs a copy of the rows
-and 40 ms to be imported: an exact search does without it. Gathering the rows of a large store into lists is
-work for faiss's k-means (Lloyd's, threaded); it is done when the store is built, and what it finds are plain
-arrays, which are mapped and checked like any other: nothing of faiss's is ever unserialised.
+45,000 rows of 128 numbers numpy takes 0.7 ms this way. An index that is searched again and again keeps them
+widened, if they are not too many: then it takes 0.2 ms. So would faiss, which needs a copy as well, and 40 ms to
+be imported: an exact search does without it. Gathering the rows of a large store into lists is work for faiss's
+k-means (Lloyd's, threaded); it is done when the store is built, and what it finds are plain arrays, which are
+mapped and checked like any other: nothing of faiss's is ever unserialised.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ _STRETCH = 1 << 17
 """Numbers widened to float32 at a time: half a megabyte, which stays in the processor's cache."""
 
 
+_OFTEN = 8
+"""The search from which on the rows are kept widened."""
+_MOST_KEPT = 8 << 20
+"""So many numbers at most are kept: 32 MB, or 65,000 rows of 128."""
+
 _SAMPLED = 40
 """Rows a centroid is learnt from; faiss advises 39 at least."""
 _ROUNDS = 6
@@ -38,6 +44,8 @@ class FaissIndex:
     def __init__(self, blocks: Sequence[Rows]) -> None:
         self._blocks = [block for block in blocks if len(block.codes)]
         self._count = sum(len(block.codes) for block in self._blocks)
+        self._searches = 0
+        self._wide: list[Vectors | None] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -48,6 +56,9 @@ class FaissIndex:
         """Find the k nearest rows of each query; see the port."""
         living = self._count if dead is None else self._count - int(np.count_nonzero(dead))
         k = min(k, living)
+        self._searches += 1
+        if self._searches >= _OFTEN and self._wide is None:
+            self._wide = self._widened()
         found = [self._nearest(query, k, dead) for query in queries]
         shape = (len(queries), k)
         cosines = np.asarray([near for near, _ in found], np.float32).reshape(shape)
@@ -55,17 +66,27 @@ class FaissIndex:
 
     def _nearest(self, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None) -> tuple[Cosines, Numbers]:
         cosines, numbers, first = [np.zeros(0, np.float32)], [np.zeros(0, np.int64)], 0
-        for block in self._blocks:
+        kept = self._wide or [None] * len(self._blocks)
+        for block, wide in zip(self._blocks, kept, strict=True):
             if block.codes.shape[1] != len(query):
                 raise DimensionMismatch(expected=int(block.codes.shape[1]), got=len(query))
             gone = None if dead is None else dead[first : first + len(block.codes)]
-            near, rows = _in_block(block, query, k, gone)
+            near, rows = _in_block(block, wide, query, k, gone)
             cosines.append(near)
             numbers.append(rows + first)
             first += len(block.codes)
         near, rows = np.concatenate(cosines), np.concatenate(numbers)
         best = np.lexsort((rows, -near))[:k]
         return near[best], rows[best]
+
+    def _widened(self) -> list[Vectors | None]:
+        """The rows of the blocks that have no lists as float32, while there is room; None for the others."""
+        left, kept = _MOST_KEPT, list[Vectors | None]()
+        for block in self._blocks:
+            fits = block.lists is None and block.codes.size <= left
+            left -= block.codes.size if fits else 0
+            kept.append(_widened(block.codes, block.scale) if fits else None)
+        return kept
 
 
 def gather(
@@ -101,13 +122,16 @@ def _widened(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> Vec
 
 
 def _in_block(
-    block: Rows, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None
+    block: Rows, wide: Vectors | None, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None
 ) -> tuple[Cosines, Numbers]:
     """The k nearest living rows of a block, in no order; all of them when there are fewer."""
     rows: npt.NDArray[Any] | None = None if block.lists is None else _listed(block.lists, query, dead)
     if rows is None or len(rows) < k:  # lists that hold too little are no help
         rows = None if dead is None else np.flatnonzero(~dead)
-    near = _cosines(block, query, rows)
+    if wide is None:
+        near = _cosines(block, query, rows)
+    else:
+        near = wide @ query if rows is None else (wide @ query)[rows]
     if k < len(near):
         best = np.argpartition(-near, k)[:k]
         return near[best], best if rows is None else rows[best]

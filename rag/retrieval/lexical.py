@@ -80,6 +80,7 @@ class Bm25:
         self._any = bool(self._rest)
         postings = sum(len(found.chunks) for _, found in self._rest)
         self._few = max(postings, len(index)) <= _FEW
+        self._headed: npt.NDArray[np.bool_] | None = None
         self._total: Scores = self._all() if self._few else np.zeros(len(index), np.float32)
         """What the terms give that are no longer in `_rest`."""
 
@@ -94,6 +95,10 @@ class Bm25:
             there = np.flatnonzero(found.chunks[place] == chunks)
             scores[there] += self._contribution(gain, found, place[there])
         return scores
+
+    def in_head(self, chunks: Chunks) -> npt.NDArray[np.bool_]:
+        """Which of these chunks may have a term in their head; the others have none."""
+        return np.ones(len(chunks), np.bool_) if self._headed is None else self._headed[chunks]
 
     def best(self, k: int) -> Chunks:
         """The k chunks with the best scores above 0, ascending; fewer when fewer have a term.
@@ -117,12 +122,14 @@ class Bm25:
     def _all(self) -> Scores:
         """Score all terms everywhere, at once: a dozen calls of numpy in all instead of a dozen a term."""
         count = len(self._index)
+        self._headed = np.zeros(count, np.bool_)
         if not self._rest:
             return np.zeros(count, np.float32)
         gains = [gain for gain, _ in self._rest]
         columns = [np.concatenate(column) for column in zip(*(found for _, found in self._rest), strict=True)]
         gain = np.repeat(np.asarray(gains, np.float32), [len(found.chunks) for _, found in self._rest])
         self._rest = []
+        self._headed[columns[0][columns[2] > 0]] = True
         given = self._contribution(gain, Postings(*columns))
         total: Scores = np.bincount(columns[0], given, minlength=count).astype(np.float32)
         return total

@@ -94,14 +94,18 @@ def scaled(values: Signal, best: float) -> Signal:
     return (positive / best).astype(np.float32) if best > 0 else positive
 
 
-def symbol_signal(names: Sequence[Name], wanted: Mapping[str, float], total: float) -> Signal:
+def symbol_signal(
+    names: Sequence[Name], wanted: Mapping[str, float], total: float, headed: npt.NDArray[np.bool_]
+) -> Signal:
     """How much of the name a chunk defines is in the question, each word as rare as it is.
 
     `wanted` holds the question's terms and their synonyms with their idf; `total` is the sum over its own. A
     name of which every word is asked for has the rarity it covers of the question; a scope counts a third.
+    Chunks that are not `headed` have no wanted term in path or name, and are not looked at.
     """
-    known = {name: _named(name, wanted) / total if name[0] else 0.0 for name in set(names)}
-    return np.minimum(np.asarray([known[name] for name in names], np.float32), np.float32(1))
+    looked_at = {name for name, may in zip(names, headed.tolist(), strict=True) if may and name[0]}
+    known = {name: _named(name, wanted) / total for name in looked_at}
+    return np.minimum(np.asarray([known.get(name, 0.0) for name in names], np.float32), np.float32(1))
 
 
 def _named(name: Name, wanted: Mapping[str, float]) -> float:
@@ -114,8 +118,13 @@ def _named(name: Name, wanted: Mapping[str, float]) -> float:
 @lru_cache(maxsize=65_536)
 def _terms_of_name(name: Name) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Those of the symbol, and the others of its scope."""
-    named, around = (dict.fromkeys(terms(part)) for part in name)
-    return tuple(named), tuple(term for term in around if term not in named)
+    named, around = map(_terms_in, name)
+    return named, tuple(term for term in around if term not in named)
+
+
+@lru_cache(maxsize=65_536)
+def _terms_in(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(terms(text)))
 
 
 def mention_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Signal:
@@ -136,16 +145,25 @@ def _is_path(path: str, mentioned: str) -> bool:
     return path == mentioned or path.endswith(f"/{mentioned.lstrip('/')}")
 
 
-def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
-    """How much of the question the file's path covers; its stem counts whole, its folders half."""
-    files = index.file[chunks].tolist()
+def path_signal(
+    index: ChunkIndex,
+    chunks: Chunks,
+    wanted: Mapping[str, float],
+    total: float,
+    headed: npt.NDArray[np.bool_],
+) -> Signal:
+    """How much of the question the file's path covers; its stem counts whole, its folders half.
+
+    `headed` as for `symbol_signal`.
+    """
+    files = index.file[chunks]
     by_file = {}
-    for file in set(files):
+    for file in set(files[headed].tolist()):
         stem, around = _terms_of_path(index.file_path(file))
         covered = sum([wanted[term] for term in stem if term in wanted])
         covered += sum([wanted[term] for term in around if term in wanted]) / 2
         by_file[file] = min(covered / total, 1.0)
-    return np.asarray([by_file[file] for file in files], np.float32)
+    return np.asarray([by_file.get(file, 0.0) for file in files.tolist()], np.float32)
 
 
 @lru_cache(maxsize=65_536)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
@@ -60,7 +61,8 @@ class Found:
 class _Gathered:
     """The candidates of one store, with what the two legs give them (not yet scaled).
 
-    `named` is 1 for those that the question or the conversation names; `alike` are the synonyms searched.
+    `named` is 1 for those that the question or the conversation names; `alike` are the synonyms searched;
+    those that are not `headed` have none of the words in path or name.
     """
 
     searcher: Searcher
@@ -71,6 +73,7 @@ class _Gathered:
     synonym: rank.Signal
     dense: rank.Signal
     named: rank.Signal
+    headed: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class _Judged:
 
     gathered: _Gathered
     chunks: rank.Chunks
+    headed: npt.NDArray[np.bool_]
     legs: dict[str, rank.Signal]
     file: rank.Signal
     about: rank.Signal
@@ -149,15 +153,17 @@ def _gather(searcher: Searcher, sought: Sought, rarity: Rarity) -> _Gathered:
     chunks = rank.union([best, nearest(searcher.vectors, index, query, CANDIDATES), named])
     is_named = np.zeros(len(chunks), np.float32)
     is_named[np.searchsorted(chunks, named)] = 1
+    synonym = Bm25(index, alike, rarity)
     return _Gathered(
         searcher=searcher,
         query=query,
         alike=alike,
         chunks=chunks,
         lexical=lexical.scores(chunks),
-        synonym=Bm25(index, alike, rarity).scores(chunks),
+        synonym=synonym.scores(chunks),
         dense=cosines(index, chunks, query),
         named=is_named,
+        headed=lexical.in_head(chunks) | synonym.in_head(chunks),
     )
 
 
@@ -183,6 +189,7 @@ def _judge(gathered: _Gathered, best_lexical: float, best_dense: float, k: int) 
     return _Judged(
         gathered=gathered,
         chunks=chunks,
+        headed=gathered.headed[judged],
         legs={name: leg[judged] for name, leg in legs.items()},
         file=rank.file_signal(index, chunks, relevance[judged]),
         about=rank.about_signal(index, chunks, gathered.query),
@@ -201,9 +208,9 @@ def _rank(
     wanted = meant | wanted
     names = index.names(chunks)
     legs = judged.legs | {
-        "symbol": weights.symbol * rank.symbol_signal(names, wanted, total),
+        "symbol": weights.symbol * rank.symbol_signal(names, wanted, total, judged.headed),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
-        "path": weights.path * rank.path_signal(index, chunks, wanted, total),
+        "path": weights.path * rank.path_signal(index, chunks, wanted, total, judged.headed),
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
         "near": near_signal(index, chunks, sought, carry),

@@ -207,6 +207,10 @@ class ChunkIndex(Protocol):
         """Symbol and scope of each of these chunks, "" for none."""
         ...
 
+    def unnamed(self, chunks: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these chunks have no symbol."""
+        ...
+
     def lines(self, chunk: int) -> tuple[int, int]:
         """First and last line of a chunk."""
         ...

@@ -308,6 +308,16 @@ class Store:
         symbols, scopes = (segment.columns[f"chunk_{name}"][chunks].tolist() for name in ("symbol", "scope"))
         return [(segment.word(a), segment.word(b)) for a, b in zip(symbols, scopes, strict=True)]
 
+    def unnamed(self, chunks: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these chunks have no symbol, without reading those that there are."""
+        result = np.zeros(len(chunks), np.bool_)
+        for first, segment in zip(self._first, self.segments, strict=False):
+            here = (chunks >= first) & (chunks < first + segment.chunk_count)
+            symbol = segment.columns["chunk_symbol"][chunks[here] - first]
+            offsets = segment.columns["string_offsets"]
+            result[here] = offsets[symbol] == offsets[symbol + 1]
+        return result
+
     def lines(self, chunk: int) -> tuple[int, int]:
         """First and last line of a chunk."""
         segment, row = self._locate(chunk)

@@ -94,18 +94,14 @@ def scaled(values: Signal, best: float) -> Signal:
     return (positive / best).astype(np.float32) if best > 0 else positive
 
 
-def symbol_signal(
-    names: Sequence[Name], wanted: Mapping[str, float], total: float, headed: npt.NDArray[np.bool_]
-) -> Signal:
+def symbol_signal(names: Sequence[Name], wanted: Mapping[str, float], total: float) -> Signal:
     """How much of the name a chunk defines is in the question, each word as rare as it is.
 
     `wanted` holds the question's terms and their synonyms with their idf; `total` is the sum over its own. A
     name of which every word is asked for has the rarity it covers of the question; a scope counts a third.
-    Chunks that are not `headed` have no wanted term in path or name, and are not looked at.
     """
-    looked_at = {name for name, may in zip(names, headed.tolist(), strict=True) if may and name[0]}
-    known = {name: _named(name, wanted) / total for name in looked_at}
-    return np.minimum(np.asarray([known.get(name, 0.0) for name in names], np.float32), np.float32(1))
+    known = {name: _named(name, wanted) / total if name[0] else 0.0 for name in set(names)}
+    return np.minimum(np.asarray([known[name] for name in names], np.float32), np.float32(1))
 
 
 def _named(name: Name, wanted: Mapping[str, float]) -> float:
@@ -145,25 +141,16 @@ def _is_path(path: str, mentioned: str) -> bool:
     return path == mentioned or path.endswith(f"/{mentioned.lstrip('/')}")
 
 
-def path_signal(
-    index: ChunkIndex,
-    chunks: Chunks,
-    wanted: Mapping[str, float],
-    total: float,
-    headed: npt.NDArray[np.bool_],
-) -> Signal:
-    """How much of the question the file's path covers; its stem counts whole, its folders half.
-
-    `headed` as for `symbol_signal`.
-    """
-    files = index.file[chunks]
+def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
+    """How much of the question the file's path covers; its stem counts whole, its folders half."""
+    files = index.file[chunks].tolist()
     by_file = {}
-    for file in set(files[headed].tolist()):
+    for file in set(files):
         stem, around = _terms_of_path(index.file_path(file))
         covered = sum([wanted[term] for term in stem if term in wanted])
         covered += sum([wanted[term] for term in around if term in wanted]) / 2
         by_file[file] = min(covered / total, 1.0)
-    return np.asarray([by_file.get(file, 0.0) for file in files.tolist()], np.float32)
+    return np.asarray([by_file[file] for file in files], np.float32)
 
 
 @lru_cache(maxsize=65_536)
@@ -210,9 +197,7 @@ def _place_in_file(files: npt.NDArray[np.int32], chunks: Chunks, scores: Signal)
     return place
 
 
-def kind_factor(
-    index: ChunkIndex, chunks: Chunks, names: Sequence[Name], question: Question, weights: Weights
-) -> Signal:
+def kind_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: Weights) -> Signal:
     """Below 1 for tests, documentation, configuration, heads of classes, and lines without a name of their
     own (imports, licences, loose code); above 1 for what is asked for.
     """
@@ -226,7 +211,7 @@ def kind_factor(
             by_kind[kind] = factor
     by_unit = np.asarray([1.0, weights.class_, weights.section, 1.0], np.float32)
     factors: Signal = by_kind[index.kind[chunks]] * by_unit[index.unit[chunks]]
-    factors[[not symbol for symbol, _ in names]] *= np.float32(weights.unnamed)
+    factors[index.unnamed(chunks)] *= np.float32(weights.unnamed)
     return factors
 
 

@@ -206,18 +206,20 @@ def _rank(
     total = sum(wanted.values()) or 1.0
     meant = {term: ALIKE * weight * rarity(term) for term, weight in gathered.alike.items()}
     wanted = meant | wanted
-    names = index.names(chunks)
+    # What has none of the words in path or name is not looked at for them.
+    headed = judged.headed
+    names = index.names(chunks[headed])
     legs = judged.legs | {
-        "symbol": weights.symbol * rank.symbol_signal(names, wanted, total, judged.headed),
+        "symbol": weights.symbol * _spread(rank.symbol_signal(names, wanted, total), headed),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
-        "path": weights.path * rank.path_signal(index, chunks, wanted, total, judged.headed),
+        "path": weights.path * _spread(rank.path_signal(index, chunks[headed], wanted, total), headed),
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
         "near": near_signal(index, chunks, sought, carry),
         "uses": uses_signal(index, chunks, sought, carry),
     }
     scores = np.sum(list(legs.values()), axis=0, dtype=np.float32)
-    scores *= rank.kind_factor(index, chunks, names, sought.question, weights)
+    scores *= rank.kind_factor(index, chunks, sought.question, weights)
     scores *= defined_factor(index, chunks, sought)
     scores *= rank.place_factor(index, chunks, sought.question, weights)
     scores = rank.held_back(index, chunks, scores, weights)
@@ -226,6 +228,13 @@ def _rank(
         given = {name: round(float(values[i]), 4) for name, values in legs.items() if values[i]}
         hits.append(index.hit(int(chunks[i]), float(scores[i]), given))
     return hits
+
+
+def _spread(values: rank.Signal, to: npt.NDArray[np.bool_]) -> rank.Signal:
+    """Values of some candidates as a signal of all, 0 for the others."""
+    signal = np.zeros(len(to), np.float32)
+    signal[to] = values
+    return signal
 
 
 def _best(signals: Iterable[rank.Signal]) -> float:

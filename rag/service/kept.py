@@ -71,7 +71,12 @@ class KeptFiles:
         return gone
 
     def sweep(self) -> int:
-        """Remove all that no turn and no fact cites any more, whatever it was kept for; return how many."""
+        """Remove all that no turn and no fact cites any more, whatever it was kept for; return how many.
+
+        Prompts of turns that no conversation shows go too; they are not counted.
+        """
+        prompts = self._store.scan_records(shelf=PROMPTS, namespace=self._namespace)
+        _forget_prompts(self._store, [turn for turn, _ in prompts], self._namespace)
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
         return self.release(blob for blob, _ in kept)
 
@@ -177,12 +182,12 @@ def kept_prompt(engine: Engine, turn: DialogTurn) -> str | None:
 
 def forget(store: MemoryStore, turns: Sequence[DialogTurn], namespace: str) -> None:
     """Remove what was kept for turns that are gone: the files that only they cited, and their prompts."""
-    _forget(store, blobs_of(turns), [turn.id for turn in turns], namespace)
+    KeptFiles(store, namespace).release(blobs_of(turns))
+    _forget_prompts(store, [turn.id for turn in turns], namespace)
 
 
-def _forget(store: MemoryStore, blobs: set[str], turns: Sequence[str], namespace: str) -> None:
-    """The same for turns by their ids, which cited these blobs."""
-    KeptFiles(store, namespace).release(blobs)
+def _forget_prompts(store: MemoryStore, turns: Sequence[str], namespace: str) -> None:
+    """Remove the prompts of those of the turns, by id, that no conversation shows."""
     for n in range(0, len(turns), _STEP):
         some = turns[n : n + _STEP]
         shown = store.turns_by_id(some, namespace=namespace)  # by a fork
@@ -229,22 +234,21 @@ def edit_turn(store: MemoryStore, turn: DialogTurn) -> DialogTurn:
 def delete_conversation(store: MemoryStore, conversation: Conversation) -> int:
     """Delete a conversation, and the files that only its turns cited; return how many turns went.
 
-    A long one goes from its end, some hundreds of turns at a time: a server is kept from nobody.
+    A long one goes in steps from its end, some hundreds of turns at a time: a server is kept from nobody.
+    With each step goes what was kept for its turns. One that was broken off leaves the older turns; call it
+    again.
 
     Raises:
         NotFound: there is none.
     """
     namespace, gone = conversation.namespace, 0
-    blobs: set[str] = set()
-    ids: list[str] = []
-    while turns := store.turns(conversation.id, namespace=namespace, last=_STEP):
-        blobs |= blobs_of(turns)
-        ids += [turn.id for turn in turns]
-        if len(turns) < _STEP:
-            break
-        gone += store.rewind(conversation.id, to=(turns[0].order or 0) - 1, namespace=namespace)
+    while len(turns := store.turns(conversation.id, namespace=namespace, last=_STEP)) == _STEP:
+        first = turns[0].order or 0
+        gone += store.rewind(conversation.id, to=first - 1, namespace=namespace)
+        forget(store, turns, namespace)
+        forget_summary(store, conversation.id, first, namespace=namespace)
     gone += store.delete_conversation(conversation.id, namespace=namespace)
-    _forget(store, blobs, ids, namespace)
+    forget(store, turns, namespace)
     forget_summary(store, conversation.id, None, namespace=namespace)
     return gone
 

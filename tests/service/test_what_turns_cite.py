@@ -13,7 +13,7 @@ from conftest import git
 from rag.answer.extract import ExtractiveGenerator
 from rag.backends.sqlite_turns import SqliteTurnStore
 from rag.component.memory import Memory
-from rag.errors import NotFound, RefNotFound
+from rag.errors import NotFound, RefNotFound, StoreError
 from rag.service import Dialog, Engine, converse
 from rag.service.freshness import checked, turns_about
 from rag.service.kept import PROMPTS, SHELF, KeptFiles, delete_conversation, delete_turn
@@ -280,6 +280,38 @@ def test_a_long_conversation_goes_in_steps_and_what_a_fork_shows_stays(engine, s
     assert {key for key, _ in engine.turns.scan_records(shelf=PROMPTS)} == shown
     assert delete_conversation(engine.turns, fork) == 2
     assert engine.turns.count_records(shelf=SHELF) == engine.turns.count_records(shelf=PROMPTS) == 0
+
+
+def test_a_deletion_that_was_broken_off_leaves_nothing_of_the_turns_it_took(engine, shop, monkeypatch):
+    dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
+    for question in (QUESTION, "How is a receipt rendered?", QUESTION):
+        list(converse(dialog, question, ExtractiveGenerator()))
+    with monkeypatch.context() as patched:
+        patched.setattr("rag.service.kept._STEP", 2)
+        patched.setattr(engine.turns, "delete_conversation", broken_off)
+        with pytest.raises(StoreError):
+            delete_conversation(engine.turns, dialog.conversation)
+    (left,) = engine.turns.turns(dialog.conversation.id)
+    assert [key for key, _ in engine.turns.scan_records(shelf=PROMPTS)] == [left.id]
+    kept = {key for key, _ in engine.turns.scan_records(shelf=SHELF)}
+    assert kept == {citation.blob for citation in left.citations}
+    assert delete_conversation(engine.turns, dialog.conversation) == 1
+    assert engine.turns.count_records(shelf=SHELF) == engine.turns.count_records(shelf=PROMPTS) == 0
+
+
+def broken_off(*_: object, **__: object) -> int:
+    raise StoreError("the server is gone")
+
+
+def test_a_sweep_removes_the_prompts_of_turns_that_nobody_shows(engine, shop):
+    dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
+    for question in (QUESTION, "How is a receipt rendered?"):
+        list(converse(dialog, question, ExtractiveGenerator()))
+    shown = engine.turns.turns(engine.turns.fork(dialog.conversation.id, at=0).id)
+    engine.turns.delete_conversation(dialog.conversation.id)
+    assert engine.turns.count_records(shelf=PROMPTS) == 2
+    KeptFiles(engine.turns, "").sweep()
+    assert [key for key, _ in engine.turns.scan_records(shelf=PROMPTS)] == [turn.id for turn in shown]
 
 
 def test_what_was_kept_goes_with_a_turn_that_made_room(engine, shop):

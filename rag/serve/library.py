@@ -147,6 +147,16 @@ class Library:
         """
         return self._named(name, ref)[0]
 
+    def source(self, name: str) -> Source:
+        """The source that a request names; no shelf is added for it. Raises as `named`."""
+        return self._named(name, None)[1]
+
+    def base_name(self, source: Source) -> str:
+        """What a source is called before any `@REF`: as the list calls it, at whatever ref, else its URL."""
+        there = (source.location, source.filters)
+        listed = (s for s in self.shelves() if s.is_listed and (s.source.location, s.source.filters) == there)
+        return next((shelf.name for shelf in listed), source.location)
+
     def _named(self, name: str, ref: str | None) -> tuple[str, Source]:
         full = f"{name}@{ref}" if ref else name
         if known := self._shelves.get(full):

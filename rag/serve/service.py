@@ -7,7 +7,6 @@ from asyncio import to_thread
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import replace
 
 from rag.errors import NotFound, RagError
 from rag.ports import TextGenerator
@@ -172,8 +171,7 @@ class Service:
         Raises:
             ServeError: as `Library.shelf`.
         """
-        listed = self.library.of_source(replace(shelf.source, ref=None)) or shelf
-        return self.library.shelf(listed.name, ref, caller=caller)
+        return self.library.shelf(self.library.base_name(shelf.source), ref, caller=caller)
 
     def _only_one(self) -> Shelf:
         listed = [shelf for shelf in self.library.shelves() if shelf.is_listed]

@@ -109,7 +109,7 @@ def _conversations(service: Service) -> APIRouter:
         async with service.limiter.seat():
             found = await desk.call(desk.store.conversations)
         if repository is not None:
-            source = service.library.shelf(repository, caller=caller).source
+            source = service.library.source(repository)
             found = [one for one in found if source in one.sources]
         return await desk.bodies(found[offset : offset + limit])
 

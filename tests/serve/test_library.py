@@ -11,7 +11,9 @@ from live_server import sample_copy, serving
 from rag.serve import library as library_module
 from rag.serve.errors import IndexingFailed, TooMany
 from rag.serve.indexing import Indexers
+from rag.serve.keys import Caller
 from rag.serve.library import Library
+from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.service import Engine
 from rag.settings import Settings
@@ -210,3 +212,19 @@ def test_an_indexing_process_that_died_while_it_waited_costs_no_job(tmp_path):
         return indexed
 
     assert asyncio.run(run()).report["action"] == "fresh"
+
+
+def test_another_ref_is_one_of_the_repository_whatever_ref_it_is_known_at(tmp_path):
+    own, url = "https://git.internal/demo", "https://code.example/o/r"
+    listed = (("demo", Source(own, "v1")),)
+    engine = Settings(home=tmp_path / "home")
+    service = Service(ServerSettings(engine=engine, repositories=listed, allow_urls=("code.example",)))
+    for name, location in (("demo", own), ("demo@v3", own), (f"{url}@v1", url)):
+        at = service.at_ref(service.library.shelf(name), "v2", Caller())
+        assert (at.name, at.source) == (f"{name.partition('@')[0]}@v2", Source(location, "v2"))
+
+
+def test_conversations_are_looked_for_without_a_new_place_for_their_repository(serve):
+    served = serve().ready()
+    assert served.get("/api/conversations?repository=sample@v9").json == []
+    assert [shelf.name for shelf in served.service.library.shelves()] == ["sample"]

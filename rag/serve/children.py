@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 _LIMIT = 1 << 16
 _LOOKED_S = 0.01
+_ENDS_WITHIN_S = 5.0
 
 
 class Child:
@@ -51,10 +52,20 @@ class Child:
         return code
 
     async def end(self) -> None:
-        """End it, and what it started: the input's end reaches its own children."""
+        """End it, and what it started: the input's end reaches its own children.
+
+        It is asked to; one that takes longer than 5 seconds, or is waited for no more, is killed.
+        """
         self._process.terminate()
-        await self.wait()
-        self.stdin.close()
+        try:
+            await asyncio.wait_for(self.wait(), _ENDS_WITHIN_S)
+        except TimeoutError:
+            self._process.kill()
+            await self.wait()
+        finally:
+            self.stdin.close()
+            if self.returncode is None:
+                self._process.kill()
 
 
 async def started(module: str, *, environment: Mapping[str, str] | None = None, limit: int = _LIMIT) -> Child:

@@ -13,6 +13,7 @@ reason, the question is prepared here, and fails with its own error if it has to
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 import signal
 import struct
@@ -39,6 +40,20 @@ _LENGTH = struct.Struct(">I")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Children share the processors among them; threads below numpy would only get in each other's way."""
 _MOST_ENGINES = 32
+_BROKEN = (
+    OSError,
+    EOFError,
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    pickle.PickleError,
+)
+"""A child that is gone, and all that reading a damaged pickle is known to raise."""
 _SELDOM = (20_000, 20, 20)
 """How often a child looks for garbage: at Python's own rate that is a tenth of a question's time."""
 
@@ -132,14 +147,19 @@ class Preparing:
         self._most -= 1
 
     async def _ask(self, child: Child, job: Job) -> Prepared | None:
+        prepared, is_whole = None, False
         try:
             write(child.stdin, job)
             (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
             prepared = pickle.loads(await child.stdout.readexactly(length))
-        except (ConnectionError, asyncio.IncompleteReadError):
-            await self._end(child)
-            return None
-        self._free(child)
+            is_whole = True
+        except _BROKEN as error:
+            log.warning("a process that prepares questions was ended (%s: %s)", type(error).__name__, error)
+        finally:  # it is free again or ended, whatever it said: others may wait for it
+            if is_whole:
+                self._free(child)
+            else:
+                await self._end(child)
         return prepared if isinstance(prepared, Prepared) else None
 
     def _free(self, child: Child) -> None:

@@ -70,6 +70,27 @@ def test_a_child_that_is_killed_is_told_of_and_can_be_ended():
     assert asyncio.run(run()) == -9
 
 
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_a_child_that_will_not_end_is_killed_and_nothing_stays_open(gives_up, monkeypatch, tmp_path):
+    (tmp_path / "stubborn.py").write_text(
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('+', flush=True)\n"
+        "while True:\n    time.sleep(1)\n"
+    )
+    monkeypatch.setattr(children, "_ENDS_WITHIN_S", 60.0 if gives_up else 0.05)
+
+    async def run():
+        child = await started("stubborn", environment={"PYTHONPATH": str(tmp_path)})
+        await child.stdout.readline()
+        ending = asyncio.create_task(child.end())
+        await asyncio.sleep(0)
+        if gives_up:
+            ending.cancel()
+        await asyncio.gather(ending, return_exceptions=True)
+        return child.stdin.is_closing(), await child.wait(), ending.cancelled()
+
+    assert asyncio.run(run()) == (True, -9, gives_up)
+
+
 def test_what_cannot_be_started_is_an_error_that_leaves_nothing_open(monkeypatch):
     monkeypatch.setattr(children.sys, "executable", "/no/such/python")
 

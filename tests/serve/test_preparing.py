@@ -13,6 +13,7 @@ from live_server import Served
 
 from rag.answer.extract import ExtractiveGenerator
 from rag.errors import ConfigError
+from rag.serve import preparing as preparing_module
 from rag.serve.prefix import PrefixDialog, Prefixes
 from rag.serve.preparing import Engines, Preparing
 from rag.service import Dialog, Engine, converse
@@ -112,6 +113,27 @@ def test_a_child_that_dies_or_is_waited_for_no_more_costs_no_answer(engine: Engi
             child.kill()
         prepared = await asyncio.gather(*(preparing.prepare(one, question, None) for question in QUESTIONS))
         assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in QUESTIONS]
+        await started(preparing, one)
+
+    running(work)
+
+
+def test_an_answer_that_cannot_be_read_ends_the_child_and_nobody_waits_for_it(
+    engine: Engine, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = dialog(engine, root)
+
+    def unreadable(content: bytes) -> object:
+        raise ModuleNotFoundError("no module of that name")
+
+    async def work(preparing: Preparing) -> None:
+        await started(preparing, one)
+        with monkeypatch.context() as damaged:
+            damaged.setattr(preparing_module.pickle, "loads", unreadable)
+            asked = (preparing.prepare(one, question, None) for question in QUESTIONS)
+            prepared = await asyncio.wait_for(asyncio.gather(*asked), 30)
+        assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in QUESTIONS]
+        assert not preparing._idle
         await started(preparing, one)
 
     running(work)

@@ -13,7 +13,7 @@ from rag.memory.messages import SUMMARIES
 from rag.memory.preferences import LANGUAGE, Preferences
 from rag.memory.recall import recall_turns, that_fit
 from rag.memory.search import Kind, Recalled, search_text
-from rag.ports import takes_bags
+from rag.ports import TurnStore, takes_bags
 from rag.prompt.known import Known, KnownFact
 from rag.service.engine import Engine, Repository
 from rag.types import Conversation, DialogTurn, Message
@@ -60,13 +60,48 @@ def recall_said(
     within = engine.find_conversation(conversation).id if conversation else None
     found = search_text(engine.turns, query, namespace=namespace, conversation=within, kind=kind, k=k)
     turns = engine.turns.turns_by_id([one.id for one in found if one.kind == "turn"], namespace=namespace)
-    messages: dict[str, Message] = {}
-    for shown_by in {within or one.conversation: None for one in found if one.kind == "message"}:
-        with suppress(NotFound):  # deleted in the meantime
-            kept = engine.turns.messages(shown_by, namespace=namespace)
-            messages |= {message.id: message for message in kept}
+    messages = _messages(engine.turns, [one for one in found if one.kind == "message"], namespace, within)
     both: Mapping[Kind, Mapping[str, DialogTurn | Message]] = {"turn": turns, "message": messages}
     return [(one, both[one.kind][one.id]) for one in found if one.id in both[one.kind]]
+
+
+def _messages(
+    store: TurnStore, found: Sequence[Recalled], namespace: str, within: str | None
+) -> dict[str, Message]:
+    """The messages that were found, by id; no conversation is read twice.
+
+    One that is not shown where it was said any more is looked for in the forks that may have inherited it.
+    """
+    messages: dict[str, Message] = {}
+    left = {one.id: one for one in found}
+
+    def look_in(conversation: str) -> None:
+        with suppress(NotFound):  # deleted, now or long ago
+            for message in store.messages(conversation, namespace=namespace):
+                if left.pop(message.id, None):
+                    messages[message.id] = message
+
+    said_in = {within or one.conversation: None for one in found}
+    for conversation in said_in:
+        look_in(conversation)
+    if left and within is None:
+        living = {one.id: one for one in store.conversations(namespace=namespace)}
+        for fork in living.values():
+            if fork.id not in said_in and any(_may_inherit(fork, one, living) for one in left.values()):
+                look_in(fork.id)
+    return messages
+
+
+def _may_inherit(fork: Conversation, said: Recalled, living: Mapping[str, Conversation]) -> bool:
+    """Whether a conversation was forked late enough, from where it was said or from one that is gone."""
+    if fork.forked_at is None or fork.forked_at < said.order:
+        return False
+    parent = fork.parent
+    for _ in living:
+        if parent is None or parent == said.conversation or parent not in living:
+            break
+        parent = living[parent].parent
+    return parent is not None
 
 
 def recall_older(

@@ -15,10 +15,10 @@ from rag.service import Dialog, Engine
 from rag.service.agent import ConversationalAgent
 from rag.service.facts import add_fact, check_facts, consolidate_conversation, facts_of, forget_fact
 from rag.service.kept import delete_turn, edit_turn, kept_prompt, rewind
-from rag.service.recall import recall
+from rag.service.recall import recall, recall_said
 from rag.settings import Settings
 from rag.testing.said import said
-from rag.types import Answer, Citation, Conversation, DialogTurn, blob_id
+from rag.types import Answer, Citation, Conversation, DialogTurn, Message, blob_id
 
 PATH = "wax.py"
 SIGN = "def seal_the_letter(letter, pepper):\n    mixture = stir(letter, pepper)\n    return close(mixture)\n"
@@ -214,6 +214,29 @@ class _Model:
     def __call__(self, messages):
         self.asked.append(messages)
         return f"answer {len(self.asked)}"
+
+
+def test_a_message_that_only_a_fork_shows_is_found(engine):
+    store = engine.turns
+    gone, other = store.create_conversation(), store.create_conversation()
+    for n in range(3):
+        store.add_messages([Message(f"pepper {n}")], conversation=gone.id)
+    store.add_messages([Message("pepper elsewhere")], conversation=other.id)
+    fork = store.fork(gone.id, at=1)
+    grandchild = store.fork(fork.id, at=0)
+    store.fork(gone.id, at=-1)
+
+    def found(**more: str) -> set[object]:
+        return {said.content for _, said in recall_said(engine, "pepper", **more)}
+
+    assert found() == {"pepper 0", "pepper 1", "pepper 2", "pepper elsewhere"}
+    store.delete_conversation(gone.id)
+    assert found() == {"pepper 0", "pepper 1", "pepper elsewhere"}
+    assert found(conversation=grandchild.id) == {"pepper 0"}
+    store.delete_conversation(fork.id)
+    assert found() == {"pepper 0", "pepper elsewhere"}
+    store.rewind(other.id, to=-1)
+    assert found() == {"pepper 0"}
 
 
 def test_an_agent_answers_from_the_cache_else_from_history_and_preferences(engine):

@@ -93,7 +93,7 @@ def post(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
         rows = [(*item[:4], item.weight, json.dumps(item.counts)) for item in items]
         db.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?)", rows)
         return
-    gathered = [*_pending(db), *items]
+    gathered = [item for item in (*_pending(db), *items) if item.counts]  # one without leaves no entry
     for at in range(0, len(gathered), AT_ONCE):
         _add_segment(db, gathered[at : at + AT_ONCE])
         _merge(db)
@@ -103,21 +103,25 @@ def post(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
 def unpost(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
     """Remove items; their counts are those with which they were added."""
     rows: dict[tuple[int, int, str], set[bytes]] = defaultdict(set)
+    becomes: dict[int, int] = {}
     for item in items:
         if not db.execute("DELETE FROM pending WHERE item = ?", (item.item,)).rowcount:
-            around = "SELECT key FROM segment WHERE ? BETWEEN first AND last"
-            for (segment,) in db.execute(around, (item.item,)).fetchall():
+            around = "SELECT key, coalesce(target, key) FROM segment WHERE ? BETWEEN first AND last"
+            for segment, target in db.execute(around, (item.item,)).fetchall():
+                becomes[segment] = target
                 for term in item.counts:
                     rows[segment, item.space, term].add(item.at)
-    lighter: dict[int, int] = defaultdict(int)
+    lighter: dict[int, dict[bytes, int]] = defaultdict(lambda: defaultdict(lambda: _ITEM))
     for row, gone in rows.items():
-        lighter[row[0]] += _remove(db, row, gone)
+        for at in _remove(db, row, gone):
+            lighter[becomes[row[0]]][at] += 1  # all that become it weigh in a target from its beginning
     db.executemany(
-        "UPDATE segment SET weight = weight - ? WHERE key = ?", [(n, key) for key, n in lighter.items()]
+        "UPDATE segment SET weight = weight - ? WHERE key = ?",
+        [(sum(weights.values()), key) for key, weights in lighter.items()],
     )
     is_empty = "NOT EXISTS (SELECT 1 FROM posting WHERE segment = key)"
     unused = f"DELETE FROM segment WHERE key = ? AND {is_empty} AND NOT {_IS_TARGET}"
-    db.executemany(unused, [(key,) for key in sorted(lighter)])  # a target after those that become it
+    db.executemany(unused, [(key,) for key in sorted(becomes)])  # a target after those that become it
 
 
 def entries_of(db: sqlite3.Connection, space: int, terms: Sequence[str]) -> list[Entries]:
@@ -198,21 +202,22 @@ def _move_rows(db: sqlite3.Connection, target: int) -> None:
         db.execute("DELETE FROM segment WHERE target = ?", (target,))
 
 
-def _remove(db: sqlite3.Connection, row: tuple[int, int, str], gone: set[bytes]) -> int:
-    """Remove entries, by how they begin, from a row of the index; return how many there were."""
+def _remove(db: sqlite3.Connection, row: tuple[int, int, str], gone: set[bytes]) -> list[bytes]:
+    """Remove entries, by how they begin, from a row of the index; return those that were there."""
     at_row = "WHERE segment = ? AND space = ? AND term = ?"
     found = db.execute(f"SELECT entries FROM posting {at_row}", row).fetchone()
     if found is None:
-        return 0
-    left, size = found[0], ENTRY.itemsize
+        return []
+    left, size, removed = found[0], ENTRY.itemsize, []
     for at in gone:
         begins = left.find(at)
         while begins > 0 and begins % size:
             begins = left.find(at, begins + 1)
         if begins >= 0:
             left = left[:begins] + left[begins + size :]
+            removed.append(at)
     if left:
         db.execute(f"UPDATE posting SET entries = ? {at_row}", (left, *row))
     else:
         db.execute(f"DELETE FROM posting {at_row}", row)
-    return (len(found[0]) - len(left)) // size
+    return removed

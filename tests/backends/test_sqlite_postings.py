@@ -17,6 +17,7 @@ from rag.backends.sqlite_file import SqliteFile
 from rag.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite_turns import SqliteTurnStore
 from rag.ports import MemoryStore
+from rag.records import term_counts
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.said import full_message, full_turn, said
@@ -55,7 +56,7 @@ def _text(chance: random.Random) -> str:
 
 
 def _agree(store: SqliteTurnStore, *conversations: str) -> None:
-    """What is found is what is counted, in each conversation and in all of them."""
+    """What is found is what is counted, in each conversation and in all of them; segments weigh no more."""
     sought = list(dict.fromkeys(terms(" ".join([*_WORDS[::7], "missing"]))))
     shown = {each: [*store.turns(each), *store.messages(each)] for each in conversations}
     every: dict[tuple[type, str], DialogTurn | Message] = {
@@ -65,6 +66,14 @@ def _agree(store: SqliteTurnStore, *conversations: str) -> None:
         assert store.matching(sought, limit=limit) == counted(every.values(), sought, limit)
         for each, items in shown.items():
             assert store.matching(sought, conversation=each, limit=limit) == counted(items, sought, limit)
+    weights = [16 + len(counts) for item in every.values() if (counts := term_counts(item))]
+    with closing(sqlite3.connect(store.path)) as db:
+        (merged,) = db.execute("SELECT total(weight) FROM segment WHERE target IS NULL").fetchone()
+        (waiting,) = db.execute("SELECT total(weight) FROM pending WHERE counts <> '{}'").fetchone()
+        assert merged + waiting == sum(weights)
+        rows = "SELECT coalesce(s.target, s.key) FROM posting p JOIN segment s ON s.key = p.segment"
+        without = f"SELECT key FROM segment WHERE target IS NULL AND key NOT IN ({rows})"
+        assert db.execute(without).fetchall() == []
 
 
 @pytest.mark.parametrize("gathered", [1, 300, 10**9])
@@ -106,6 +115,7 @@ def test_nothing_stays_of_what_is_gone(
         turn = store.append(full_turn(), conversation=here.id)
         store.add_messages([full_message()], conversation=here.id)
         store.edit_turn(replace(turn, user_query=said(f"edited {n}").user_query))
+        store.extend([said("", "") for _ in range(9)], conversation=here.id)
     store.clear(here.id)
     with closing(sqlite3.connect(tmp_path / "turns.db")) as db:
         for table in ("item", "version", "mark", "cited", "file", "pending", "posting", "segment"):

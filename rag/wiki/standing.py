@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def made_of(engine: Engine, repository: Repository, folder: Path, options: WikiOptions) -> str:
     """Stands for all that a wiki is written from: equal ones come out the same.
 
-    That is the files with their blob ids, commit and remote, the options that pages depend on, the model and
-    the words it is asked with, and this program.
+    That is the files with their blob ids, commit and remote, the options that pages depend on, the model, its
+    service and the words it is asked with, and this program.
     """
     root, settings = repository.checkout.root, engine.settings
     known = repository.store.known_files().items()
@@ -34,7 +34,8 @@ def made_of(engine: Engine, repository: Repository, folder: Path, options: WikiO
     asked: list[object] = []
     if options.prose and settings.has_model:
         templates = (template_path(settings.home, name) for name in ("wiki_page", "wiki_structure"))
-        asked = [settings.model, settings.language, *(path.read_text(encoding="utf-8") for path in templates)]
+        texts = [path.read_text(encoding="utf-8") for path in templates]
+        asked = [settings.base_url, settings.model, settings.language, *texts]
     whole = {
         "program": _program(),
         "checkout": repr(repository.checkout),

@@ -17,6 +17,7 @@ from rag.types import Usage
 from rag.wiki import PageResult, WikiBuilder, WikiOptions, WikiReport
 from rag.wiki.links import Cited, PlainLinks
 from rag.wiki.prose import as_markdown
+from rag.wiki.standing import made_of
 from rag.wiki.state import Prose, ProseCitation
 
 GOOD = "It keeps links [1][2] and users [99].\n\n## How it works\n\nSee `a[1]`."
@@ -90,6 +91,16 @@ def test_a_second_run_asks_only_for_pages_whose_files_changed(sample_repo, tmp_p
         asked = [re.search(r"Title: (.*)", chat.prompt)[1] for chat in server.chats[first:]]
     assert "worker" in asked and "snip" not in asked
     assert "It keeps links" in page(folder, "snip")
+
+
+def test_a_model_of_the_same_name_at_another_service_is_another(sample_repo, tmp_path):
+    made = set()
+    for url in ("http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1", "http://127.0.0.1:1/v1"):
+        engine = Engine(load_settings({"model": "test-model", "base_url": url, "api_key": "k"}))
+        repository = engine.repository(locate(str(sample_repo)))
+        made.add(made_of(engine, repository, tmp_path / "wiki", WikiOptions()))
+        engine.close()
+    assert len(made) == 2
 
 
 def test_a_page_that_fails_says_so_the_others_go_on_and_the_next_run_tries_again(sample_repo, tmp_path):

@@ -12,8 +12,8 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -41,6 +41,7 @@ _FOREIGN = re.compile(
     r"|EXTERNAL_DIFF|PROXY_COMMAND|EXEC_PATH|TEMPLATE_DIR|CEILING_DIRECTORIES|LITERAL_PATHSPECS|GLOB_PATHSPECS"
     r"|NOGLOB_PATHSPECS|ICASE_PATHSPECS)$|^SSH_ASKPASS"
 )
+_PLACES: list[str] = []
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
 _HEADER = re.compile(r"(?i)(authorization:\s*\w+\s+)\S+")
 
@@ -51,6 +52,23 @@ class GitError(Exception):
     def __init__(self, line: str, output: str) -> None:
         super().__init__(line)
         self.line, self.output = line, output
+
+
+@contextmanager
+def going_nowhere_else(place: str) -> Iterator[None]:
+    """Have git, in all of this process, connect to a place that was looked at, and stay there.
+
+    It does not ask again where the host is, and follows no redirect. The user's own configuration holds as
+    ever, for proxies and certificates. A git before 2.37 does not know the setting.
+
+    Args:
+        place: `HOST:PORT:ADDRESS,…`, as curl's `--resolve` takes it.
+    """
+    _PLACES.append(place)
+    try:
+        yield
+    finally:
+        _PLACES.remove(place)
 
 
 def run_git(
@@ -135,6 +153,9 @@ def _environment(token: str | None, url: str) -> dict[str, str]:
         # A redirect would carry the header to another host.
         settings.append(("http.followRedirects", "false"))
         settings.append((f"http.{_base(url)}.extraHeader", f"Authorization: Basic {_basic(token, url)}"))
+    if _PLACES:
+        settings.append(("http.followRedirects", "false"))
+        settings += [("http.curloptResolve", place) for place in _PLACES]
     environment["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings):
         environment[f"GIT_CONFIG_KEY_{number}"] = key

@@ -15,24 +15,28 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from rag.errors import RagError
 from rag.serve.children import Child, started
 from rag.serve.errors import IndexingFailed
+from rag.service.places import going_nowhere_else
 from rag.settings import Settings
 from rag.types import Checkout, Filters, IndexReport, Source
 
 Tell = Callable[[str, int, int], None]
 
 _MAX_LINE = 1 << 20
+_LEAVES_WITHIN_S = 5.0
 _NICENESS = 5
 """Questions that are asked meanwhile come first."""
 
@@ -155,8 +159,10 @@ def report_record(report: IndexReport) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do jobs until the input ends."""
+    """Do jobs until the input ends, or the server has no use for it: git ends with it, wherever it is."""
     os.nice(_NICENESS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and ends its children
+    signal.signal(signal.SIGTERM, _leave)
     jobs: list[str] = []
     there = threading.Semaphore(0)
 
@@ -164,12 +170,24 @@ def main() -> None:
         for line in sys.stdin:
             jobs.append(line)
             there.release()
-        os._exit(0)  # the server is gone, whatever is being done
+        # The server is gone, whatever is being done.
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        time.sleep(_LEAVES_WITHIN_S)
+        os._exit(1)
 
     threading.Thread(target=read, daemon=True).start()
-    while True:
-        there.acquire()
-        _say(_done(json.loads(jobs.pop(0))))
+    try:
+        while True:
+            there.acquire()
+            _say(_done(json.loads(jobs.pop(0))))
+    except SystemExit:
+        os._exit(0)  # all is put away; Python's own end would wait for the thread that reads
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """What is under way is put away as after an error. Being told again does not disturb that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit
 
 
 def _say(value: Mapping[str, Any]) -> None:
@@ -189,7 +207,7 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
         notice=lambda text: _say({"notice": text}),
     )
     try:
-        with _going_nowhere_else(settings.home, job["place"]) if job["place"] else nullcontext():
+        with going_nowhere_else(job["place"]) if job["place"] else nullcontext():
             repository = engine.repository(source, rebuild=job["rebuild"])
     except RagError as error:
         return {"error": {"kind": type(error).__name__, "message": str(error)}}
@@ -197,31 +215,6 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
     assert report is not None
     place = {"root": str(checkout.root), **{n: getattr(checkout, n) for n in ("commit", "dirty", "remote")}}
     return {"done": {"checkout": place, "report": report_record(report)}}
-
-
-@contextmanager
-def _going_nowhere_else(home: Path, place: str) -> Iterator[None]:
-    """Have git connect to a place that was looked at, without asking again where it is, and stay there.
-
-    The user's own configuration is included, for proxies and certificates.
-    """
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    before = os.environ.get("GIT_CONFIG_GLOBAL")
-    xdg = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    own = [Path(before)] if before else [xdg / "git" / "config", Path.home() / ".gitconfig"]
-    included = "".join(f'[include]\n\tpath = "{path}"\n' for path in own)
-    text = f'{included}[http]\n\tfollowRedirects = false\n\tcurloptResolve = "{place}"\n'
-    with tempfile.NamedTemporaryFile("w", dir=home, prefix=".gitconfig-") as file:
-        file.write(text)
-        file.flush()
-        os.environ["GIT_CONFIG_GLOBAL"] = file.name
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["GIT_CONFIG_GLOBAL"]
-            else:
-                os.environ["GIT_CONFIG_GLOBAL"] = before
 
 
 if __name__ == "__main__":

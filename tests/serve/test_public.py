@@ -111,6 +111,37 @@ def test_a_redirect_is_followed_only_for_what_the_operator_listed(tmp_path, port
     assert indexed(tmp_path, url, None).report["action"] == "built"
 
 
+@pytest.mark.parametrize("goes", ["job", "server"])
+def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_path, monkeypatch):
+    program, told = tmp_path / "bin" / "git", tmp_path / "pid"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho $$ > "{told}.new"\nmv "{told}.new" "{told}"\nexec sleep 600\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    home = tmp_path / "home"
+
+    async def run():
+        indexers, source = Indexers(Settings(home=home), notice=print), Source("https://code.invalid/repo")
+        child = await indexers._child()
+        indexers._idle.append(child)
+        place = "code.invalid:443:127.0.0.1"
+        job = asyncio.create_task(indexers.index(source, rebuild=False, place=place, tell=lambda *_: None))
+        async with asyncio.timeout(30):
+            while not told.exists():
+                await asyncio.sleep(0.01)
+            if goes == "job":
+                job.cancel()
+            else:
+                child.stdin.write_eof()
+            await asyncio.gather(job, return_exceptions=True)
+            return await child.wait()
+
+    assert asyncio.run(run()) == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+    assert list(home.glob(".gitconfig*")) == []
+
+
 def leading_to(monkeypatch, *addresses):
     """Have every name lead to these addresses."""
 

@@ -230,7 +230,14 @@ def _add_resources(server: Any, service: Service) -> None:
                 turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
         except RagError as error:
             raise ResourceError(service.words(error)) from error
-        return json.dumps([turn_record(turn) for turn in turns], ensure_ascii=False)
+        return json.dumps([_told(turn_record(turn), service) for turn in turns], ensure_ascii=False)
+
+
+def _told(turn: dict[str, Any], service: Service) -> dict[str, Any]:
+    """The record of a turn, the places of its sources as this server's callers may read them."""
+    for cited in turn["citations"]:
+        cited |= {name: service.told(cited[name]) for name in ("repo", "location")}
+    return turn
 
 
 async def _result(service: Service, coming: Awaitable[Reply]) -> CallToolResult:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from rag.serve.library import Shelf
 from rag.serve.service import MOST_REPOSITORIES
+from rag.wiki.forges import web_address
 
 MOST_RESULTS = 100
 
@@ -108,6 +109,7 @@ def repository_state(shelf: Shelf, told: Callable[[str], str]) -> RepositoryStat
     """A shelf as it is now, its texts as they are `told`."""
     checkout = shelf.repository.checkout if shelf.repository else None
     report: dict[str, Any] = shelf.report or {}
+    remote = checkout.remote if checkout else None
     return RepositoryState(
         name=shelf.name,
         location=shown(told(shelf.source.location)),
@@ -122,7 +124,7 @@ def repository_state(shelf: Shelf, told: Callable[[str], str]) -> RepositoryStat
         ),
         commit=checkout.commit if checkout else None,
         dirty=bool(checkout and checkout.dirty),
-        remote=checkout.remote if checkout else None,
+        remote=shown(told(remote)) if remote and web_address(remote) else None,  # it may be a folder
         files=report.get("files"),
         chunks=report.get("chunks"),
         size_bytes=report.get("size_bytes"),

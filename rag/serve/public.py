@@ -3,7 +3,8 @@
 Between the look-up and git's own a name could come to lead elsewhere (DNS rebinding). So git is not left to
 look it up: it is given the very addresses that were looked at, as curl's `--resolve` takes them, follows no
 redirect, and with that takes no alternates from elsewhere either. A git before 2.37 does not know that
-setting; behind a proxy it is the proxy that looks names up. `rag doctor --server` says both.
+setting, so no host is allowed with it; behind a proxy it is the proxy that looks names up. `rag doctor
+--server` says both.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import re
 import shutil
 import socket
 import subprocess
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from rag.errors import SourceError
+from rag.errors import SettingsError, SourceError
 from rag.serve.errors import Forbidden
 
 _NOT_PUBLIC = (
@@ -65,3 +67,18 @@ def git_stays_where_told() -> bool:
     told = subprocess.run([program, "version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"(\d+)\.(\d+)", told)
     return found is not None and (int(found[1]), int(found[2])) >= _PINS_FROM
+
+
+def check_git(hosts: Sequence[str]) -> None:
+    """Refuse to allow hosts where git would look their names up again.
+
+    Raises:
+        SettingsError: hosts are allowed, and git is older than 2.37 or not there.
+    """
+    if hosts and not git_stays_where_told():
+        needed = ".".join(map(str, _PINS_FROM))
+        raise SettingsError(
+            f"URLs on {', '.join(hosts)} cannot be served with the git that is here: one older than {needed} "
+            "looks names up again after they were checked, and may be led inside; install git "
+            f"{needed} or newer, or serve without --allow-urls"
+        )

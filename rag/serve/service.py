@@ -16,6 +16,7 @@ from rag.serve.keys import Caller, Keyring, named_keys, read_keys
 from rag.serve.library import Library, Shelf
 from rag.serve.limits import Limiter
 from rag.serve.preparing import Preparing
+from rag.serve.public import check_git
 from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.streams import Streams
 from rag.serve.telemetry import Telemetry, log
@@ -50,6 +51,7 @@ class Service:
         keys = named_keys(settings.keys, settings.engine.namespace)
         keys += read_keys(settings.keys_file) if settings.keys_file else ()
         check_settings(settings, has_keys=bool(keys))
+        check_git(settings.allow_urls)
         self.settings = settings
         self.engine = Engine(settings.engine, notice=lambda text: log.warning("%s", text))
         self.keyring = Keyring(keys, anyone=Caller(namespace=settings.engine.namespace))

@@ -256,3 +256,18 @@ def test_where_there_are_keys_nobody_is_taken_for_the_user(serve: Callable[..., 
     unknown = SimpleNamespace(request_context=SimpleNamespace(request=None))
     assert mcp._caller(unknown, serve().service).namespace == ""
     assert mcp._caller(unknown, serve(keys=("secret",)).service).namespace == "public:none"
+
+
+def test_turns_tell_callers_from_elsewhere_no_folder_of_the_server(serve: Callable[..., Served]) -> None:
+    running = serve(public_hosts=("rag.example",)).ready()
+
+    async def talk(session: Any) -> str:
+        _, asked, _ = await called(
+            session, "ask_question", repoName="sample", question="Where is a token checked?"
+        )
+        turns = await session.read_resource(f"turns://conversations/{asked['conversationId']}")
+        return str(turns.contents[0].text)
+
+    text = over_http(running, talk)
+    assert {cited["location"] for cited in json.loads(text)[0]["citations"]} == {"sample"}
+    assert str(running.home) not in text

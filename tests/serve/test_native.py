@@ -290,3 +290,10 @@ def test_the_specification_has_examples(served):
     specification = served.get("/openapi.json").json
     assert "/api/ask" in specification["paths"]
     assert specification["components"]["schemas"]["AskRequest"]["properties"]["question"]["examples"]
+
+
+@pytest.mark.parametrize(("remote", "told"), [("https://forge.example/o/r", True), ("/srv/git/r.git", False)])
+def test_a_remote_is_told_where_it_is_no_folder_of_the_server(serve, sample_repo, remote, told):
+    git(sample_repo, "remote", "add", "origin", remote)
+    running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
+    assert running.get("/api/repositories/links").json["remote"] == (remote if told else None)

@@ -14,12 +14,13 @@ import pytest
 from conftest import git
 from live_server import sample_copy
 
-from rag.errors import SourceError
+from rag.errors import SettingsError, SourceError
 from rag.serve import checks, public
 from rag.serve.errors import Forbidden, IndexingFailed
 from rag.serve.indexing import Indexers
 from rag.serve.library import Library
 from rag.serve.public import git_stays_where_told, public_place
+from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.service import Engine
 from rag.settings import Settings
@@ -206,3 +207,11 @@ def test_a_git_that_looks_names_up_again_is_named(monkeypatch):
     found = checks._allowed_hosts(settings)
     assert (found.state, found.mend) == ("bad", "git 2.37 or newer")
     assert checks._allowed_hosts(ServerSettings()).state == "off"
+
+
+def test_hosts_are_not_allowed_with_a_git_that_looks_names_up_again(tmp_path, monkeypatch):
+    engine = Settings(home=tmp_path)
+    monkeypatch.setattr(public, "_PINS_FROM", (99, 0))
+    with pytest.raises(SettingsError, match=r"install git 99\.0 or newer, or serve without --allow-urls"):
+        Service(ServerSettings(engine=engine, allow_urls=("code.example",)))
+    Service(ServerSettings(engine=engine))

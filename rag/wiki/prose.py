@@ -119,8 +119,7 @@ class ProseWriter:
         settings = self.engine.settings
         files = self.structure.survey.files
         blobs = [f"{path} {files[path].blob}" for path in page.file_paths if path in files]
-        model = [str(settings.model), str(settings.base_url)]
-        asked = [self.template.read_text(encoding="utf-8"), settings.language, *model]
+        asked = [self.template.read_text(encoding="utf-8"), settings.language, str(settings.model)]
         return sha256("\0".join([*asked, self.question(page), *blobs]))
 
     def is_current(self, page: WikiPage, prose: Prose | None) -> bool:

@@ -59,7 +59,8 @@ def index(bench: Bench) -> None:
 
 def _ours(root: Path, home: Path) -> None:
     environment = {**os.environ, "RAG_HOME": str(home)}
-    rag = [sys.executable, "-m", "rag"]
+    script = Path(sys.executable).with_name("rag")  # what a user types; `python -m` takes 40 ms more
+    rag = [str(script)] if script.is_file() else [sys.executable, "-m", "rag"]
     built = run_process([*rag, "index", str(root)], environment)
     store_mb = sum(file.stat().st_size for file in home.rglob("*.pkl*")) / 1e6
     search = [*rag, "search", str(root), QUESTION]

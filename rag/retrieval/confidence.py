@@ -4,8 +4,8 @@ A question names things ("Kafka", "encrypt", `parse_range`) or paraphrases them 
 get a notice instead of gibberish?"). What it names and the best hits do not hold speaks against an answer,
 the rarer here the more; an everyday word that is missing says little, since code says it in words of its
 own. How much a word names something was counted over the documentation of thousands of packages
-(data/specificity.txt). Six signals between 0 and 1 are weighed by a logistic model that was fitted on the dev
-questions; `python -m tests.benchmarks --only gate` fits it anew.
+(data/specificity.txt). Seven signals between 0 and 1 are weighed by a logistic model that was fitted on the
+dev questions; `python -m tests.benchmarks --only gate` fits it anew.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Signals(NamedTuple):
     `unmet`: how much of what is named the best hits lack; `name`: the rarest such word that is written as a
     name; `paraphrased`: how much is said in plain words that they lack; `covered`: the share of all words
     that they hold, weighted by rarity; `lexical`: the best chunk's BM25 as a share of the most there can
-    be for the question; `near`: the best chunk's cosine with it.
+    be for the question; `near`: the best chunk's cosine with it; `titled`: what the name that one of the best
+    hits defines has of the question, as weighed in the ranking.
     """
 
     unmet: float
@@ -51,6 +52,7 @@ class Signals(NamedTuple):
     covered: float
     lexical: float
     near: float
+    titled: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,11 @@ class Weights:
     covered: float
     lexical: float
     near: float
+    titled: float
     bias: float
 
 
-FITTED = Weights(-6.44, -0.63, 6.78, 2.04, 3.04, 4.72, -2.66)
+FITTED = Weights(-6.20, -0.68, 6.99, 2.22, 2.74, 4.48, 3.62, -2.96)
 
 
 def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED) -> Confidence:
@@ -128,6 +131,7 @@ def _signals(searchers: Sequence[Searcher], found: Found, asked: Sequence[_Word]
         covered=sum(word.rarity * word.held for word in asked) / rarity if rarity else 1.0,
         lexical=_lexical(searchers, found),
         near=near,
+        titled=max((hit.legs.get("symbol", 0.0) for hit in found.hits[:BEST]), default=0.0),
     )
 
 

@@ -39,6 +39,9 @@ VENDORED_FOLDERS = frozenset(
 VERSION_CONTROL_FOLDERS = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", "cvs", "_darcs"})
 """Folders of version control; never listed."""
 
+WIKI_STATE_FILE = ".rag-wiki.json"
+"""Stands in a folder that `rag wiki` wrote: what is there says again what the code says, and may be older."""
+
 _BINARY_EXTENSIONS = frozenset(
     """
     png jpg jpeg gif bmp ico icns webp avif tif tiff psd ai eps heic pdf doc docx xls xlsx ppt pptx odt

@@ -28,6 +28,7 @@ from rag.types import FileEntry, Filters, Kind, Skipped
 _MAX_NOTEBOOK_BYTES = 300_000
 """A larger notebook is mostly pictures and tables."""
 
+_WIKI_STATE_END = f"/{skip.WIKI_STATE_FILE}"
 _UNOPENED = re.compile(rb"could not open directory '(.*)/': Permission denied")
 
 
@@ -70,8 +71,11 @@ class _Walker:
 
     def walk(self) -> Walk:
         prefix = f"{self.root}/".replace("//", "/")
+        wikis = []
         for path in self._paths():
             self.result.seen += 1
+            if path.endswith(_WIKI_STATE_END):
+                wikis.append(path.removesuffix(skip.WIKI_STATE_FILE))
             entry = self._consider(path, prefix)
             if isinstance(entry, FileEntry):
                 self.result.files.append(entry)
@@ -81,9 +85,20 @@ class _Walker:
             self.result.skipped.append(
                 Skipped(f"{folder}/", skip.VENDORED, f"{count} files" if count > 1 else "")
             )
+        for wiki in wikis:
+            self._leave_out(wiki)
         self.result.files.sort(key=lambda entry: entry.path)
         self.result.skipped.sort(key=lambda skipped: skipped.path)
         return self.result
+
+    def _leave_out(self, folder: str) -> None:
+        """Name the folder alone, instead of what is in it."""
+        files = [entry for entry in self.result.files if not entry.path.startswith(folder)]
+        others = [skipped for skipped in self.result.skipped if not skipped.path.startswith(folder)]
+        count = len(self.result.files) + len(self.result.skipped) - len(files) - len(others)
+        if count:
+            self.result.files = files
+            self.result.skipped = [*others, Skipped(folder, skip.GENERATED, f"a wiki, {count} files")]
 
     def _consider(self, path: str, prefix: str) -> FileEntry | Skipped | None:
         """The file as an entry or as skipped; None when its folder, or nothing, is to be reported."""

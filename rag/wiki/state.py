@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import WikiUnwritable
 from rag.types import Usage
 from rag.wiki.values import WikiPage
 
-STATE_FILE = ".rag-wiki.json"
 VERSION = 1
 
 
@@ -87,7 +87,7 @@ def read_state(folder: Path) -> WikiState | None:
     Raises:
         WikiUnwritable: it is there and cannot be read.
     """
-    path = folder / STATE_FILE
+    path = folder / WIKI_STATE_FILE
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -138,7 +138,7 @@ def write_state(folder: Path, state: WikiState) -> None:
         "site": state.site,
         "written": [asdict(page) for page in state.written],
     }
-    write_text(folder / STATE_FILE, json.dumps(value, ensure_ascii=True, indent=1) + "\n")
+    write_text(folder / WIKI_STATE_FILE, json.dumps(value, ensure_ascii=True, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -22,6 +22,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, RagError, WikiUnwritable
 from rag.wiki import site
 from rag.wiki.budget import Purse
@@ -33,7 +34,6 @@ from rag.wiki.prose import Cancelled, ProseWriter, as_markdown, concerns_all
 from rag.wiki.report import WITH_PROSE, PageResult, Progress, WikiOptions, WikiReport
 from rag.wiki.standing import made_of, stands
 from rag.wiki.state import (
-    STATE_FILE,
     PageState,
     Prose,
     WikiState,
@@ -160,7 +160,7 @@ class WikiBuilder:
         docs = self.folder / "docs"
         if self.folder.exists() and not self.folder.is_dir():
             raise WikiUnwritable(f"{self.folder} is a file; choose a folder with -o")
-        if not (self.folder / STATE_FILE).exists() and any(
+        if not (self.folder / WIKI_STATE_FILE).exists() and any(
             path.exists() and (path.is_file() or any(path.iterdir()))
             for path in (docs, self.folder / "mkdocs.yml", self.folder / "llms.txt")
         ):

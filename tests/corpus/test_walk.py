@@ -142,6 +142,14 @@ def test_vendored_folders_are_named_once(tree: Callable[..., Path]) -> None:
     assert reasons(found) == {"node_modules/": "vendored", "src/vendor/": "vendored"}
 
 
+def test_a_wiki_that_was_written_here_is_left_out(tree: Callable[..., Path]) -> None:
+    wiki = ("a wiki/docs/index.md", "a wiki/.rag-wiki.json", "a wiki/mkdocs.yml", "a wiki/site/logo.png")
+    found = look(tree("a.py", "a wiki.md", "node_modules/x/.rag-wiki.json", *wiki))
+    assert paths(found) == ["a wiki.md", "a.py"]
+    assert reasons(found) == {"a wiki/": "generated", "node_modules/": "vendored"}
+    assert paths(look(tree() / "a wiki")) == [".rag-wiki.json", "docs/index.md", "mkdocs.yml"]
+
+
 def test_a_large_file_is_left_out_unread(tree: Callable[..., Path]) -> None:
     root = tree("a.py")
     with (root / "huge.py").open("wb") as file:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rag.backends.redis_scripts import KEPT
 from rag.backends.redis_search import SEARCH
+from rag.backends.redis_unread import READING
 
 _CONVERSATIONS = r"""
 -- conversations
@@ -111,35 +112,6 @@ end
 _ITEMS = r"""
 -- turns and messages
 
-local function trim(id, v, kind)
-  if v.k == 0 or count(v, kind) <= v.k then return end
-  local newest = shown(v, kind, v.k)
-  local first = newest[#newest].order
-  local taken = shown(v, kind, nil, nil, first)
-  v['f' .. kind] = first
-  save(id, v)
-  release(taken)
-end
-function ops.add(id, kind, given)  -- an order for what is new, an entry for what was known
-  local v, items, reply, new = view(id), cjson.decode(given), {}, false
-  if not v then return {'gone'} end
-  for n, item in ipairs(items) do
-    local m = place(kind, item[1])
-    if m then
-      reply[n] = entry(kind, item[1], m)
-    else
-      put(kind, item[1], {id, v.o, item[2], 1, item[3]}, ARGV[4 + 2 * n], ARGV[5 + 2 * n])
-      reply[n], v.o, new = v.o, v.o + 1, true
-    end
-  end
-  if new then
-    written(id, v)
-    trim(id, v, kind)
-    lifetime()
-  end
-  return {'ok', reply}
-end
-
 local function passes(marks, wanted)
   for _, mark in ipairs(marks) do
     if wanted[mark] then return true end
@@ -194,8 +166,13 @@ end
 function ops.edit(id, length, words, body)
   local m, field = place('t', id), 't' .. id
   if not m then return {'gone'} end
-  local before, given, cited, known = cjson.decode(call('HGET', W, field)), cjson.decode(words), {}, {}
-  unpost(m[1], m[2], 't', before[1])
+  local before, given = cjson.decode(call('HGET', W, field) or '[[],[]]'), cjson.decode(words)
+  local cited, known = {}, {}
+  if m[3] < 0 then call('HINCRBY', M, 'unread', -1)
+  else
+    unpost(m[1], m[2], 't', before[1])
+    sum(m[1], -m[3])
+  end
   for _, list in ipairs({before[2], given[2]}) do
     for _, where in ipairs(list) do
       local spot = piece(where[1]) .. piece(where[2]) .. where[3]
@@ -204,7 +181,6 @@ function ops.edit(id, length, words, body)
     end
   end
   call('HSET', V, num(m[4]) .. ':' .. id, call('HGET', I, field))
-  sum(m[1], -m[3])
   m[3], m[4] = tonumber(length), m[4] + 1
   put('t', id, m, cjson.encode({given[1], cited}), body)
   lifetime()
@@ -311,8 +287,6 @@ function ops.restore(names, given, conversations)
   return {'ok', total}
 end
 
-local format = call('HGET', M, 'format')
-if format and format ~= FORMAT then return {'foreign', format} end
 purge()
 settle()
 local reply = ops[op](unpack(ARGV, 3, math.min(#ARGV, 9)))
@@ -320,4 +294,4 @@ settle()
 return {reply[1], reply[2] or ''}
 """
 
-SOURCE = KEPT + _CONVERSATIONS + _ITEMS + SEARCH + _RESTORING
+SOURCE = KEPT + _CONVERSATIONS + _ITEMS + READING + SEARCH + _RESTORING

@@ -95,12 +95,20 @@ class RedisConversations(RedisPlaces):
 
     def _call(self, namespace: str, call: str, *args: Any, writes: bool = False) -> tuple[str, Any]:
         """Run a call in a namespace; the word it answers with, and what it tells."""
-        args = (call, micros(self._clock()), *args)
-        word, told = self._server.run(SCRIPT, self._tag(namespace), args, writes=writes)
-        if word == b"foreign":
-            where, mend = str(self._server.address), "or choose another prefix= in the address"
-            raise StoreTooNew(path=where, found=int(told), supported=FORMAT, mend=mend)
-        return word.decode(), told
+        return self._calls(namespace, [(call, *args)], writes=writes)[0]
+
+    def _calls(
+        self, namespace: str, calls: Sequence[tuple[Any, ...]], *, writes: bool = False
+    ) -> list[tuple[str, Any]]:
+        """Run calls in a namespace, one after the other, in one round trip; what each answers and tells."""
+        now, tag = micros(self._clock()), self._tag(namespace)
+        sent = [(SCRIPT, tag, (call, now, *args)) for call, *args in calls]
+        answers = self._server.run_each(sent, writes=writes)
+        for word, told in answers:
+            if word == b"foreign":
+                where, mend = str(self._server.address), "or choose another prefix= in the address"
+                raise StoreTooNew(path=where, found=int(told), supported=FORMAT, mend=mend)
+        return [(word.decode(), told) for word, told in answers]
 
     def _of(self, conversation: str, namespace: str, call: str, *args: Any, writes: bool = False) -> Any:
         """What a call on a conversation tells. Raises NotFound."""

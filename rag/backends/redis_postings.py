@@ -1,12 +1,14 @@
 """Which turns and messages hold a term, packed so that it costs little to keep.
 
 Orders of a conversation are gathered in blocks of 256. For each term, P has for each block a string of six
-bytes for each holder: the order within the block, the kind, and how often it holds the term. T says which
-blocks of which conversations there are, five bytes for each: the conversation's number within 256 of them,
-and the number of the block. What a script changes is gathered and written once at its end (`settle`).
+bytes for each holder: the order within the block, the kind, and how often it holds the term; and how many
+hold it in the whole conversation. T says which blocks of which conversations there are, five bytes for each:
+the conversation's number within 256 of them, and the number of the block. What a script changes is gathered
+and written once at its end (`settle`).
 
-How many hold a term is thus known from the lengths of a few strings, and the newest are in the last of them:
-nothing older is looked into.
+The newest holders are in the last blocks: where a conversation is searched whole, nothing older is looked
+into. Where only a part of it is shown, or where it was begun in version 1, when holders were not counted,
+those in older blocks are counted by the lengths of their strings.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ POSTINGS = r"""
 
 local find, byte, sub = string.find, string.byte, string.sub
 local origins = {}
-local pending = {added = {}, gone = {}}  -- by field: entries, and what those begin with that are to go
+local pending = {}  -- by block, and there by term: entries, and what those begin with that are to go
 
 local function number_of(origin)
   if not origins[origin] then
@@ -34,6 +36,7 @@ local function forget(origin)  -- when nothing is left of it
   if view(origin) or count(all, 't') + count(all, 'm') > 0 then return end
   local known = call('HGET', O, 'i' .. origin)
   if known then call('HDEL', O, 'i' .. origin, 'n' .. known) end
+  call('HDEL', Q, origin)
   origins[origin] = nil
 end
 local function without(value, width, head)  -- the entries but the one that begins so
@@ -41,71 +44,107 @@ local function without(value, width, head)  -- the entries but the one that begi
   while at and (at - 1) % width ~= 0 do at = find(value, head, at + 1, true) end
   return at and sub(value, 1, at - 1) .. sub(value, at + width) or value
 end
+local function changes_of(origin, block)
+  local number = number_of(origin)
+  local prefix = num(number) .. ':' .. num(block) .. ':'
+  local found = pending[prefix]
+  if not found then
+    found = {number = number, block = block, prefix = prefix, added = {}, gone = {}}
+    pending[prefix] = found
+  end
+  return found
+end
 local function post(origin, order, kind, counts)
-  local prefix = num(number_of(origin)) .. ':' .. num(math.floor(order / 256)) .. ':'
-  local head, added, entries = string.char(order % 256) .. kind, pending.added, {}
+  local added, entries = changes_of(origin, math.floor(order / 256)).added, {}
+  local head = string.char(order % 256) .. kind
   for term, times in pairs(counts) do
-    local field, packed = prefix .. term, entries[times]
+    local packed = entries[times]
     if not packed then
       packed = head .. struct.pack('>I4', times)
       entries[times] = packed
     end
-    local before = added[field]
-    added[field] = before and before .. packed or packed
+    local before = added[term]
+    added[term] = before and before .. packed or packed
   end
 end
 local function unpost(origin, order, kind, counts)
-  local prefix = num(number_of(origin)) .. ':' .. num(math.floor(order / 256)) .. ':'
-  local head, added, gone = string.char(order % 256) .. kind, pending.added, pending.gone
+  local changes, head = changes_of(origin, math.floor(order / 256)), string.char(order % 256) .. kind
+  local added, gone = changes.added, changes.gone
   for term in pairs(counts) do
-    local field = prefix .. term
-    local before = added[field]
+    local before = added[term]
     local after = before and without(before, 6, head)
     if after ~= before then
-      added[field] = after
+      added[term] = after
     else
-      gone[field] = gone[field] or {}
-      table.insert(gone[field], head)
+      gone[term] = gone[term] or {}
+      table.insert(gone[term], head)
     end
   end
 end
-local function write(key, width, changes, seen)
-  local fields, begun, over = {}, {}, {}
-  for field in pairs(changes.added) do fields[#fields + 1] = field end
-  for field in pairs(changes.gone) do
-    if not changes.added[field] then fields[#fields + 1] = field end
+local function write(key, width, changes, seen)  -- by term; of each that changed: entries before and after
+  local terms, fields, begun, over = {}, {}, {}, {}
+  for term in pairs(changes.added) do terms[#terms + 1] = term end
+  for term in pairs(changes.gone) do
+    if not changes.added[term] then terms[#terms + 1] = term end
   end
+  for n, term in ipairs(terms) do fields[n] = changes.prefix .. term end
   local values = many('HMGET', key, fields)
-  for n, field in ipairs(fields) do
+  for n, term in ipairs(terms) do
     local before, after = values[n] or '', values[n] or ''
-    local gone = changes.gone[field] or {}
+    local gone = changes.gone[term] or {}
     if #gone * width == #after then after = ''  -- each of them once
     else for _, head in ipairs(gone) do after = without(after, width, head) end end
-    after = after .. (changes.added[field] or '')
-    if after == '' then over[#over + 1] = field
-    else begun[#begun + 1] = field; begun[#begun + 1] = after end
-    if seen and (before == '') ~= (after == '') then seen(field, after ~= '') end
+    after = after .. (changes.added[term] or '')
+    if after == '' then over[#over + 1] = fields[n]
+    else begun[#begun + 1] = fields[n]; begun[#begun + 1] = after end
+    if seen and #before ~= #after then seen(term, #before / width, #after / width) end
   end
   many('HSET', key, begun)
   many('HDEL', key, over)
 end
-local function settle()  -- writes what was changed
-  if next(pending.added) == nil and next(pending.gone) == nil then return end
-  local listed = {added = {}, gone = {}}
-  local function seen(field, is_there)
-    local number, block, term = field:match('^(%d+):(%d+):(.*)$')
-    local where = num(math.floor(number / 256)) .. ':' .. term
-    local entry = string.char(number % 256) .. struct.pack('>I4', tonumber(block))
-    if is_there then
-      listed.added[where] = (listed.added[where] or '') .. entry
-    else
-      listed.gone[where] = listed.gone[where] or {}
-      table.insert(listed.gone[where], entry)
+local function counted_from()  -- conversations of lower numbers were begun before terms were counted
+  if format == '1' then return END end
+  return tonumber(call('HGET', M, 'counted') or 0)
+end
+local function count_terms(more)  -- by number of a conversation: how many more hold each term
+  local low = counted_from()
+  for number, by_term in pairs(more) do
+    if number > low then
+      local terms, fields, begun, over = {}, {}, {}, {}
+      for term in pairs(by_term) do terms[#terms + 1] = term end
+      for n, term in ipairs(terms) do fields[n] = num(number) .. '::' .. term end
+      for n, before in ipairs(many('HMGET', P, fields)) do
+        local after = tonumber(before or 0) + by_term[terms[n]]
+        if after == 0 then over[#over + 1] = fields[n]
+        else begun[#begun + 1] = fields[n]; begun[#begun + 1] = num(after) end
+      end
+      many('HSET', P, begun)
+      many('HDEL', P, over)
     end
   end
-  write(P, 6, pending, seen)
-  write(T, 5, listed)
-  pending = {added = {}, gone = {}}
+end
+local function settle()  -- writes what was changed
+  if next(pending) == nil then return end
+  local listed, more = {}, {}
+  for _, changes in pairs(pending) do
+    local number, within = changes.number, math.floor(changes.number / 256)
+    local entry = string.char(number % 256) .. struct.pack('>I4', changes.block)
+    local list = listed[within] or {prefix = num(within) .. ':', added = {}, gone = {}}
+    local by_term = more[number] or {}
+    listed[within], more[number] = list, by_term
+    write(P, 6, changes, function(term, before, after)
+      by_term[term] = (by_term[term] or 0) + after - before
+      if before == 0 then list.added[term] = (list.added[term] or '') .. entry
+      elseif after == 0 then
+        list.gone[term] = list.gone[term] or {}
+        table.insert(list.gone[term], entry)
+      end
+    end)
+  end
+  for _, changes in pairs(listed) do write(T, 5, changes) end
+  count_terms(more)
+  pending = {}
+  lifetime()  -- also of what this began
 end
 
 -- reading: blocks are {number, block, origin, first, last, what their fields begin with}, the newest first;
@@ -115,10 +154,11 @@ local function blocks_shown(v)
   local found, floor = {}, math.min(v.ft, v.fm)
   for n = #v.s, 1, -1 do
     local origin, first, last = v.s[n][1], math.max(v.s[n][2], floor), v.s[n][3]
-    last = last < 0 and v.o - 1 or last
-    local known = first <= last and call('HGET', O, 'i' .. origin)
+    local newest = last < 0 and v.o - 1 or last
+    local known = first <= newest and call('HGET', O, 'i' .. origin)
+    last = last < 0 and END or last
     if known then
-      for block = math.floor(last / 256), math.floor(first / 256), -1 do
+      for block = math.floor(newest / 256), math.floor(first / 256), -1 do
         found[#found + 1] = {tonumber(known), block, origin, first, last, known .. ':' .. num(block) .. ':'}
       end
     end
@@ -142,45 +182,57 @@ local function blocks_listed(term)
   table.sort(found, function(a, b) return a[2] > b[2] end)
   return found
 end
-local function times_in(value, head)  -- of one item; nil when it does not hold the term
-  local at = find(value, head, 1, true)
-  while at and (at - 1) % 6 ~= 0 do at = find(value, head, at + 1, true) end
-  return at and (struct.unpack('>I4', value, at + 2))
+local function is_shown(v, block, order, kind)
+  if order < block[4] or order > block[5] then return false end
+  return not v or order >= (kind == 116 and v.ft or v.fm)
 end
-local function take(found, block, value, v)  -- the holders in a block that are shown; how many
-  local base, first, last, before = block[2] * 256, block[4], block[5], #found
-  local turns, messages = v and v.ft or 0, v and v.fm or 0
+local function take(found, block, value, v)  -- what the shown entries of a block begin with; how many
+  local base, heads = block[2] * 256, {}
   for at = 1, #value, 6 do
-    local order, is_turn = base + byte(value, at), byte(value, at + 1) == 116
-    if first <= order and order <= last and order >= (is_turn and turns or messages) then
-      found[#found + 1] = {origin = block[3], kind = is_turn and 't' or 'm', order = order,
-        head = sub(value, at, at + 1), spot = block[6]}
-    end
+    local order, kind = byte(value, at, at + 1)
+    if is_shown(v, block, base + order, kind) then heads[#heads + 1] = sub(value, at, at + 1) end
   end
-  return #found - before
+  if #heads > 0 then found[#found + 1] = {block, heads} end
+  return #heads
 end
 local function is_whole(block, v)
   local first = block[2] * 256
   return block[4] <= first and first + 255 <= block[5] and not (v and (first < v.ft or first < v.fm))
 end
-local function holders(v, term, limit, shown_blocks)  -- how many; enough of the newest; values by place
-  local blocks, fields, by_place, total, found = shown_blocks or blocks_listed(term), {}, {}, 0, {}
-  for n = 1, #blocks do fields[n] = blocks[n][6] .. term end
-  local values, past = many('HMGET', P, fields), nil
-  for n = 1, #blocks do
-    local block, value = blocks[n], values[n]
-    if value then
-      by_place[block[6]] = value
-      if #found < limit or block[2] >= past then
-        total = total + take(found, block, value, v)
-        past = block[2]
-      elseif is_whole(block, v) then
-        total = total + #value / 6
-      else
-        total = total + take({}, block, value, v)
-      end
+local function total_of(v, blocks, term, low)  -- in whole conversations; nil where it is not known
+  local known, fields, total = {}, {}, 0
+  if v and v.ft + v.fm > 0 then return nil end
+  for _, block in ipairs(blocks) do
+    local number = block[1]
+    if number <= low or block[4] > 0 or block[5] < END then return nil end
+    if not known[number] then
+      known[number] = true
+      fields[#fields + 1] = num(number) .. '::' .. term
     end
   end
-  return total, found, by_place
+  for _, value in ipairs(many('HMGET', P, fields)) do total = total + tonumber(value or 0) end
+  return total
+end
+local function holders(v, term, limit, blocks, total)  -- how many; enough of the newest by block; values
+  local found, values, taken, counted, past, low, step = {}, {}, 0, 0, nil, 1, 4
+  while low <= #blocks do
+    if total and (taken == total or (taken >= limit and blocks[low][2] < past)) then break end
+    local fields = {}
+    for n = low, math.min(low + step - 1, #blocks) do fields[#fields + 1] = blocks[n][6] .. term end
+    for k, value in ipairs(many('HMGET', P, fields)) do
+      local block = blocks[low + k - 1]
+      values[block[6]] = value or ''
+      if value then
+        if taken < limit or block[2] >= past then
+          local more = take(found, block, value, v)
+          taken, counted, past = taken + more, counted + more, block[2]
+        elseif not total then
+          counted = counted + (is_whole(block, v) and #value / 6 or take({}, block, value, v))
+        end
+      end
+    end
+    low, step = low + step, math.min(step * 2, 512)
+  end
+  return total or counted, found, taken, values
 end
 """

@@ -7,12 +7,15 @@ of a namespace share a tag: it lives whole on one node, and namespaces spread ov
     N  hash   name → conversation
     L  zset   conversations by when they were last written to: a number that only grows
     E  zset   conversations by when they expire
-    M  hash   that number, the version of this format, and the terms said in all and in each conversation
+    M  hash   that number, the version of this format, how many items are unread, and the terms said in all
+              and in each conversation
     I  hash   item (kind and id) → the JSON text of its present version
-    X  hash   item → where it was said, order, length, version, marks
-    W  hash   item → its terms with their counts, and what it cites, as JSON
+    X  hash   item → where it was said, order, length (-1 while it is unread), version, marks
+    W  hash   item → its terms with their counts, and what it cites, as JSON; no terms while it is unread
+    Q  hash   conversation → an order below which nothing said there is unread, see `redis_unread`
     S  zset   conversation, kind, order, id: in the order of these bytes
-    P  hash   number of a conversation, block of 256 orders, term → who holds it, see `redis_postings`
+    P  hash   number of a conversation, block of 256 orders, term → who holds it, see `redis_postings`;
+              without a block: how many do
     T  hash   256 numbers, term → which conversations and blocks of them are in P
     O  hash   conversation → its number, and back
     D  zset   path, location, blob, id
@@ -25,17 +28,19 @@ Where every conversation has a time to live, the server drops the keys an hour a
 from __future__ import annotations
 
 from rag.backends.redis_postings import POSTINGS
+from rag.backends.redis_unread import ADDING
 
-KEYS = tuple("CNLEMIXWSPTODVY")
-FORMAT = 1
-"""The version of all this. A namespace of another is left alone."""
+KEYS = tuple("CNLEMIXWSPTODVYQ")
+FORMAT = 2
+"""The version of all this. Nothing was unread in version 1; a namespace of a later one is left alone."""
 
-_CONVERSATIONS = r"""
-local C, N, L, E, M, I, X, W, S, P, T, O, D, V, Y = unpack(KEYS)
+_BASIS = r"""
+local C, N, L, E, M, I, X, W, S, P, T, O, D, V, Y, Q = unpack(KEYS)
 local op, now = ARGV[1], tonumber(ARGV[2])
 local END, AN_HOUR = 9e15, 3600000
 local call, pack, open = redis.call, cmsgpack.pack, cmsgpack.unpack
 local ops, views = {}, {}
+local format = call('HGET', M, 'format')
 
 local function num(n) return string.format('%.0f', n) end
 local function wide(n) return string.format('%016.0f', n) end
@@ -50,13 +55,6 @@ local function many(command, key, args)  -- an even number at a time; what it re
   end
   return replies
 end
-local function set(list)
-  local found = {}
-  for _, one in ipairs(list) do found[one] = true end
-  return found
-end
-
--- conversations
 
 local function view(id)
   if views[id] == nil then
@@ -69,6 +67,51 @@ local function save(id, v)
   call('HSET', C, id, pack(v))
   views[id] = v
 end
+local function mark_format()
+  if format == '1' then call('HSET', M, 'counted', call('HGET', M, 'origins') or 0) end
+  call('HSET', M, 'format', FORMAT)
+  format = FORMAT
+end
+local function written(id, v)
+  v.u = now
+  call('ZADD', L, call('HINCRBY', M, 'written', 1), id)
+  if v.t > 0 then
+    v.e = math.min(now + v.t, END)
+    call('ZADD', E, num(v.e), id)
+  end
+  save(id, v)
+end
+local function lifetime()
+  local dated = call('ZCARD', E)
+  if dated == 0 then return end
+  if dated < call('HLEN', C) then
+    for _, key in ipairs(KEYS) do call('PERSIST', key) end
+    return
+  end
+  local last = tonumber(call('ZREVRANGE', E, 0, 0, 'WITHSCORES')[2])
+  local left = num(math.max(math.ceil((last - now) / 1000), 0) + AN_HOUR)
+  for _, key in ipairs(KEYS) do call('PEXPIRE', key, left) end
+end
+local function place(kind, id)
+  local raw = call('HGET', X, kind .. id)
+  return raw and open(raw)
+end
+local function entry(kind, id, m)
+  return {kind, id, m[1], m[2], m[4], m[5], call('HGET', I, kind .. id)}
+end
+local function spot_cited(id, where) return piece(where[1]) .. piece(where[2]) .. piece(where[3]) .. id end
+if format and tonumber(format) > tonumber(FORMAT) then return {'foreign', format} end
+"""
+
+_CONVERSATIONS = r"""
+local function set(list)
+  local found = {}
+  for _, one in ipairs(list) do found[one] = true end
+  return found
+end
+
+-- conversations
+
 local function ranges(v, kind, after, before)
   local floor = math.max(v['f' .. kind], (after or -1) + 1)
   local stop, found = before and before - 1 or END, {}
@@ -128,27 +171,6 @@ local function viewers(origin)
   end
   return found
 end
-local function mark_format() call('HSETNX', M, 'format', FORMAT) end
-local function written(id, v)
-  v.u = now
-  call('ZADD', L, call('HINCRBY', M, 'written', 1), id)
-  if v.t > 0 then
-    v.e = math.min(now + v.t, END)
-    call('ZADD', E, num(v.e), id)
-  end
-  save(id, v)
-end
-local function lifetime()
-  local dated = call('ZCARD', E)
-  if dated == 0 then return end
-  if dated < call('HLEN', C) then
-    for _, key in ipairs(KEYS) do call('PERSIST', key) end
-    return
-  end
-  local last = tonumber(call('ZREVRANGE', E, 0, 0, 'WITHSCORES')[2])
-  local left = num(math.max(math.ceil((last - now) / 1000), 0) + AN_HOUR)
-  for _, key in ipairs(KEYS) do call('PEXPIRE', key, left) end
-end
 local function state(id, v)
   local spans = {}
   for n, span in ipairs(v.s) do spans[n] = {span[1], span[2], span[3]} end
@@ -160,16 +182,9 @@ end
 _ITEMS = r"""
 -- items: where they were said, order, length, version, marks
 
-local function place(kind, id)
-  local raw = call('HGET', X, kind .. id)
-  return raw and open(raw)
-end
-local function entry(kind, id, m)
-  return {kind, id, m[1], m[2], m[4], m[5], call('HGET', I, kind .. id)}
-end
 local function cite(command, id, cited)
   for _, where in ipairs(cited) do
-    local member = piece(where[1]) .. piece(where[2]) .. piece(where[3]) .. id
+    local member = spot_cited(id, where)
     if command == 'ZADD' then call(command, D, 0, member) else call(command, D, member) end
   end
 end
@@ -191,13 +206,16 @@ end
 local function remove(item)
   local kind, id = item.kind, item.id
   local field, m = kind .. id, place(kind, id)
-  local words = cjson.decode(call('HGET', W, field))
-  unpost(m[1], m[2], kind, words[1])
+  local words = cjson.decode(call('HGET', W, field) or '[[],[]]')
+  if m[3] < 0 then call('HINCRBY', M, 'unread', -1)
+  else
+    unpost(m[1], m[2], kind, words[1])
+    sum(m[1], -m[3])
+  end
   cite('ZREM', id, words[2])
   call('HDEL', I, field); call('HDEL', X, field); call('HDEL', W, field)
   for n = 1, m[4] - 1 do call('HDEL', V, num(n) .. ':' .. id) end
   call('ZREM', S, spot_of(kind, id, m))
-  sum(m[1], -m[3])
 end
 local function release(items)  -- removes what no conversation shows; returns what stays
   local staying, known = {}, {}
@@ -220,7 +238,7 @@ local function drop(id, v)
   release(turns); release(messages)
   for _, span in ipairs(v.s) do forget(span[1]) end
   if call('HLEN', C) == 0 and call('ZCARD', S) == 0 then
-    call('DEL', M, O)
+    call('DEL', M, O, Q)
     origins = {}
   end
   return #turns
@@ -232,4 +250,4 @@ local function purge()
 end
 """
 
-KEPT = f"local FORMAT = '{FORMAT}'" + _CONVERSATIONS + POSTINGS + _ITEMS
+KEPT = f"local FORMAT = '{FORMAT}'" + _BASIS + ADDING + _CONVERSATIONS + POSTINGS + _ITEMS

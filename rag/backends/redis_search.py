@@ -12,7 +12,7 @@ local function searched(v)
     return items, tonumber(call('HGET', M, 'of' .. only[1]) or 0)
   end
   for _, kind in ipairs({'t', 'm'}) do
-    for _, item in ipairs(shown(v, kind)) do length = length + place(kind, item.id)[3] end
+    for _, item in ipairs(shown(v, kind)) do length = length + math.max(place(kind, item.id)[3], 0) end
   end
   return items, length
 end
@@ -20,82 +20,100 @@ local function id_at(origin, kind, order)
   local prefix = piece(origin) .. kind .. wide(order)
   return call('ZRANGEBYLEX', S, '[' .. prefix, '[' .. prefix .. '\255', 'LIMIT', 0, 1)[1]:sub(#prefix + 1)
 end
-local function name(found)  -- gives items their ids; those that stand near each other are read together
-  local near = {}
-  for _, item in ipairs(found) do
-    local where = item.spot .. item.kind
-    local group = near[where]
-    if not group then near[where] = {item, low = item.order, high = item.order}
-    else
-      group[#group + 1] = item
-      group.low, group.high = math.min(group.low, item.order), math.max(group.high, item.order)
-    end
+local function named(block, heads)  -- ids of what is in a block; those that stand near each other at once
+  local by_kind, ids = {t = {}, m = {}}, {}
+  for _, head in ipairs(heads) do
+    local orders = by_kind[sub(head, 2)]
+    orders[#orders + 1] = byte(head)
   end
-  for _, group in pairs(near) do
-    if #group * 6 < group.high - group.low then
-      for _, item in ipairs(group) do item.id = id_at(item.origin, item.kind, item.order) end
-    else
-      local low, high, skip = bounds({group[1].origin, group.low, group.high}, group[1].kind)
-      local ids = {}
-      for _, member in ipairs(call('ZRANGEBYLEX', S, low, high)) do
-        ids[tonumber(member:sub(skip + 1, skip + 16))] = member:sub(skip + 17)
+  for kind, orders in pairs(by_kind) do
+    local base, low, high = block[2] * 256, math.min(256, unpack(orders)), math.max(-1, unpack(orders))
+    if #orders * 6 < high - low then
+      for _, order in ipairs(orders) do
+        ids[string.char(order) .. kind] = id_at(block[3], kind, base + order)
       end
-      for _, item in ipairs(group) do item.id = ids[item.order] end
+    elseif #orders > 0 then
+      local first, last, skip = bounds({block[3], base + low, base + high}, kind)
+      for _, member in ipairs(call('ZRANGEBYLEX', S, first, last)) do
+        ids[string.char(tonumber(sub(member, skip + 1, skip + 16)) - base) .. kind] = sub(member, skip + 17)
+      end
     end
   end
+  return ids
 end
-local function lengths(found)
-  local fields, read = {}, {}
-  for n, item in ipairs(found) do fields[n] = item.kind .. item.id end
-  for n, raw in ipairs(many('HMGET', X, fields)) do read[n] = open(raw)[3] end
-  return read
-end
-local function cut(holding, limit)  -- the newest; of the same order by their ids
-  if #holding <= limit then return holding end
-  table.sort(holding, function(a, b) return a.order > b.order end)
-  local kept, same, last = {}, {}, holding[limit].order
-  for _, item in ipairs(holding) do
-    if item.order > last then kept[#kept + 1] = item
-    elseif item.order == last then
-      item.id = id_at(item.origin, item.kind, item.order)
-      same[#same + 1] = item
+local function newest(found, taken, limit)  -- no more than those; of the same order by their ids
+  if taken <= limit then return found end
+  local all, kept, by_block = {}, {}, {}
+  for _, part in ipairs(found) do
+    for _, head in ipairs(part[2]) do all[#all + 1] = {part[1], head, part[1][2] * 256 + byte(head)} end
+  end
+  table.sort(all, function(a, b) return a[3] > b[3] end)
+  local last, same = all[limit][3], {}
+  local function keep(item)
+    local block = item[1]
+    if not by_block[block] then
+      by_block[block] = {}
+      kept[#kept + 1] = {block, by_block[block]}
+    end
+    table.insert(by_block[block], item[2])
+    limit = limit - 1
+  end
+  for _, item in ipairs(all) do
+    if item[3] > last then keep(item)
+    elseif item[3] == last then same[#same + 1] = item
     else break end
   end
-  table.sort(same, function(a, b) return a.id < b.id end)
-  for n = 1, limit - #kept do kept[#kept + 1] = same[n] end
+  if #same > limit then
+    for _, item in ipairs(same) do item[4] = id_at(item[1][3], sub(item[2], 2), item[3]) end
+    table.sort(same, function(a, b) return a[4] < b[4] end)
+  end
+  for n = 1, limit do keep(same[n]) end
   return kept
 end
-function ops.match(where, given, limit)
-  local id, terms, found, known, totals = cjson.decode(where)[1], cjson.decode(given), {}, {}, {}
+local function told(block, heads, terms, totals, values)  -- what was found, and each term's entries
+  local ids, fields, names, lengths, entries = named(block, heads), {}, {}, {}, {}
+  for n, head in ipairs(heads) do
+    names[n] = ids[head]
+    fields[n] = sub(head, 2) .. names[n]
+  end
+  for n, raw in ipairs(many('HMGET', X, fields)) do lengths[n] = struct.pack('>I4', open(raw)[3]) end
+  for n, term in ipairs(terms) do
+    entries[n] = values[n][block[6]] or (totals[n] > 0 and call('HGET', P, block[6] .. term)) or ''
+  end
+  return {block[3], num(block[2] * 256), table.concat(heads), table.concat(lengths), names, entries}
+end
+function ops.match(where, given, limit, at_once)  -- what is unread, so many at once, before anything else
+  local id, terms, order, known, totals, values = cjson.decode(where)[1], cjson.decode(given), {}, {}, {}, {}
   local v = id and view(id)
   if id and not v then return {'gone'} end
+  if at_once ~= '0' and call('HLEN', Q) > 0 then
+    local waiting = unread(tonumber(at_once))
+    if #waiting[1] > 0 then return {'unread', waiting} end
+  end
   limit = tonumber(limit)
-  local blocks, here = {}, v and blocks_shown(v)
+  local here, low = v and blocks_shown(v), counted_from()
   for n, term in ipairs(terms) do
-    local holding
-    totals[n], holding, blocks[n] = holders(v, term, limit, here)
-    for _, item in ipairs(cut(holding, limit)) do
-      local here_ = known[item.spot] or {}
-      known[item.spot] = here_
-      if not here_[item.head] then
-        here_[item.head] = true
-        found[#found + 1] = item
+    local found, taken
+    local blocks = here or blocks_listed(term)
+    totals[n], found, taken, values[n] = holders(v, term, limit, blocks, total_of(v, blocks, term, low))
+    for _, part in ipairs(newest(found, taken, limit)) do
+      local block = known[part[1][6]]
+      if not block then
+        block = {part[1], {}, {}}
+        known[part[1][6]] = block
+        order[#order + 1] = block
+      end
+      for _, head in ipairs(part[2]) do
+        if not block[3][head] then
+          block[3][head] = true
+          table.insert(block[2], head)
+        end
       end
     end
   end
-  name(found)
-  for n, length in ipairs(lengths(found)) do
-    local item = found[n]
-    local row = {item.kind, num(item.order), length}
-    for k = 1, #terms do
-      local value = blocks[k][item.spot]
-      local times = value and times_in(value, item.head)
-      if times then row[#row + 1] = k - 1; row[#row + 1] = times end
-    end
-    found[n] = {table.concat(row, ' '), item.id, item.origin}
-  end
+  for n, block in ipairs(order) do order[n] = told(block[1], block[2], terms, totals, values) end
   local items, length = searched(v)
-  return {'ok', {items, length, totals, found}}
+  return {'ok', {items, length, totals, order}}
 end
 function ops.citing(given)
   local asked, found, ids = cjson.decode(given), {}, {}

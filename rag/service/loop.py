@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator as AsyncPieces
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 
 from rag.answer.citations import CitationFilter, resolve
 from rag.answer.finish import finish
@@ -21,6 +22,8 @@ from rag.types import Answer, Prepared
 
 Prepare = Callable[[Dialog, str, str | None], Awaitable[Prepared]]
 """How a question is prepared where not in a thread: takes the dialog, the question, and it on its own."""
+Remember = Callable[[Dialog, Callable[[], Answer]], Awaitable[Answer]]
+"""How a turn is stored where not in a thread: takes the dialog, and what stores it and gives its answer."""
 
 
 def converse(
@@ -84,8 +87,10 @@ async def aconverse(
     keep_broken: bool = False,
     cache: bool | None = False,
     prepare: Prepare | None = None,
+    remember: Remember | None = None,
 ) -> AsyncPieces[str | Answer, None]:
     """The same as `converse`, for an event loop: what takes time without it is done in threads."""
+    prepare, remember = prepare or _prepare_in_a_thread, remember or _remember_in_a_thread
     standalone = None
     if is_async(generator) and (prompt := await to_thread(dialog.condensing, question)):
         try:
@@ -96,13 +101,13 @@ async def aconverse(
     if is_wanted(dialog.engine.settings) if cache is None else cache:
         lookup = await to_thread(look_up, dialog, question, standalone, generator, wanted=True)
     given = await to_thread(lookup.unchanged) if lookup else None
-    prepared = given.prepared if given else await (prepare or _in_this_process)(dialog, question, standalone)
+    prepared = given.prepared if given else await prepare(dialog, question, standalone)
     if lookup and not given:
         given = await to_thread(lookup.still, prepared)
     if given or _is_missing(prepared):
         prepared, answer = given or (prepared, not_found(prepared))
         yield answer.text
-        yield await to_thread(dialog.remember, prepared, answer)
+        yield await remember(dialog, partial(dialog.remember, prepared, answer))
         return
     writing = _Writing(dialog, prepared, generator)
     try:
@@ -116,14 +121,18 @@ async def aconverse(
         if keep_broken:
             writing.remember_broken()
         raise
-    answer = await to_thread(writing.remember)
+    answer = await remember(dialog, writing.remember)
     if lookup:
         await to_thread(lookup.keep, prepared, answer)
     yield answer
 
 
-async def _in_this_process(dialog: Dialog, question: str, standalone: str | None) -> Prepared:
+async def _prepare_in_a_thread(dialog: Dialog, question: str, standalone: str | None) -> Prepared:
     return await to_thread(dialog.prepare, question, standalone=standalone)
+
+
+async def _remember_in_a_thread(dialog: Dialog, store: Callable[[], Answer]) -> Answer:
+    return await to_thread(store)
 
 
 def _is_missing(prepared: Prepared) -> bool:

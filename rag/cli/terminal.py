@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,6 +19,8 @@ from rag.errors import ConfigError, RagError, StoreError
 from rag.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rag.ports import Embedder
     from rag.service import Engine
 
@@ -25,6 +28,9 @@ NOTHING_FOUND = 1
 INTERRUPTED = 130
 
 _NAME_WIDTH = 36  # an id
+_PHRASE_WIDTH = 24  # what stays on one line though it has spaces: a date, a few words
+_LEAST_ROOM = 40  # narrower than this no sentence is set
+_INDENT = 4
 
 _STAGES = {
     "scan": "looking for changes",
@@ -207,25 +213,85 @@ class _Confirmation:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table to stdout: drawn on a terminal, tab-separated with a heading line elsewhere."""
+    """Print a table to stdout: drawn on a terminal, tab-separated with a heading line elsewhere.
+
+    Nothing is cut off: a path or a command may be copied from here. Where the terminal is too narrow for
+    the drawn table, its long cells get lines of their own.
+    """
     if not sys.stdout.isatty():
         out("\t".join(columns))
         for row in rows:
             out("\t".join(str(cell) for cell in row))
         return
+    from rich.cells import cell_len
     from rich.console import Console
+
+    console = Console()
+    cells = [[str(cell) for cell in row] for row in rows]
+    whole = [all(_stays_whole(row[position]) for row in cells) for position in range(len(columns))]
+    widths = [max(cell_len(row[position]) for row in (columns, *cells)) for position in range(len(columns))]
+    if sum(widths) + 3 * len(widths) + 1 <= console.width:
+        _draw(console, title, columns, cells)
+        return
+    if title:
+        out(title)
+    while sum(width + 2 for width, one_line in zip(widths, whole, strict=True) if one_line) > console.width:
+        whole[max(range(len(columns)), key=lambda position: whole[position] * widths[position])] = False
+    for row in (columns, *cells):
+        out("\n".join(_listed(row, widths, whole, console.width)))
+
+
+def _stays_whole(cell: str) -> bool:
+    """Whether it is short enough for one line: a name, a number, a date."""
+    return len(cell) <= (_PHRASE_WIDTH if " " in cell else _NAME_WIDTH)
+
+
+def _draw(console: Console, title: str, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
     drawn = Table(title=title or None, title_justify="left")
-    cells = [[str(cell) for cell in row] for row in rows]
-    for position, column in enumerate(columns):
-        # Nothing is cut off: a path may be copied from here. Names stay on one line where they can.
-        whole = all(len(row[position]) <= _NAME_WIDTH and " " not in row[position] for row in cells)
-        drawn.add_column(column, overflow="fold", no_wrap=whole)
+    for column in columns:
+        drawn.add_column(column, no_wrap=True)
     for row in cells:
         drawn.add_row(*map(escape, row))
-    Console().print(drawn)
+    console.print(drawn)
+
+
+def _listed(row: Sequence[str], widths: Sequence[int], whole: Sequence[bool], room: int) -> list[str]:
+    """A row as lines: short cells side by side, the first long one beside them if there is room, or below."""
+    from rich.cells import set_cell_size
+
+    first_long = whole.index(False) if False in whole else len(whole)
+    used = sum(width + 2 for width in widths[:first_long])
+    beside = used > 0 and room - used >= _LEAST_ROOM
+    hang = " " * (used if beside else _INDENT)
+    lines: list[str] = []
+    short = ""
+    for cell, width, one_line in zip(row, widths, whole, strict=True):
+        if one_line:
+            short += set_cell_size(cell, width + 2)
+            continue
+        if short.strip() and not (beside and not lines):
+            lines.append(hang * bool(lines) + short)
+            short = ""
+        begin = short if beside and not lines else hang * bool(lines)
+        lines += _wrapped(cell, room, begin, hang) or [begin] * bool(begin.strip())
+        short = ""
+    if short.strip():
+        lines.append(hang * bool(lines) + short)
+    return [line.rstrip() for line in lines]
+
+
+def _wrapped(text: str, room: int, begin: str, hang: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        room,
+        initial_indent=begin,
+        subsequent_indent=hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def counted(number: int, noun: str) -> str:

@@ -43,12 +43,13 @@ def turn_record(turn: DialogTurn) -> Record:
 
     Raises:
         ValueError: the turn has no id, or a number that JSON does not know (NaN, infinity).
-        TypeError: the metadata holds something that is not JSON: only dicts with text keys, lists, text,
-            numbers, booleans and None are kept.
+        TypeError: id, question or answer are no text, or the metadata holds something that is not JSON: only
+            dicts with text keys, lists, text, numbers, booleans and None are kept.
     """
     if not turn.id:
         raise ValueError("a turn is stored by its id, and this one has none")
     asked, answered = turn.user_query, turn.assistant_response
+    _texts_only(id=turn.id, question=turn.question, answer=turn.answer, standalone=turn.standalone_question)
     return {
         "id": turn.id,
         "namespace": turn.namespace,
@@ -110,10 +111,12 @@ def message_record(message: Message) -> Record:
 
     Raises:
         ValueError: the message has no id, or a number that JSON does not know (NaN, infinity).
-        TypeError: content or metadata hold something that is neither bytes nor JSON.
+        TypeError: id, role, name or mime are no text, or content or metadata hold something that is neither
+            bytes nor JSON.
     """
     if not message.id:
         raise ValueError("a message is stored by its id, and this one has none")
+    _texts_only(id=message.id, role=message.role, name=message.name, mime=message.mime)
     content, binary = message.content, isinstance(message.content, (bytes, bytearray, memoryview))
     return {
         "id": message.id,
@@ -272,6 +275,12 @@ def _usage_from(record: Mapping[str, Any]) -> Usage:
 
 def _known(names: tuple[str, ...], record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: record[name] for name in names if name in record}
+
+
+def _texts_only(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is {value!r}, which is no text")
 
 
 def _moment(time: datetime | None) -> str | None:

@@ -7,9 +7,15 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from rag.records import conversation_from_record, conversation_record, turn_from_record, turn_record
+from rag.records import (
+    conversation_from_record,
+    conversation_record,
+    message_record,
+    turn_from_record,
+    turn_record,
+)
 from rag.testing.turn_store import LAMP, SHELF, full_turn
-from rag.types import Citation, Conversation, DialogTurn
+from rag.types import AssistantResponse, Citation, Conversation, DialogTurn, Message, UserQuery
 
 
 def test_turns_and_conversations_pass_through_json() -> None:
@@ -41,3 +47,12 @@ def test_numbers_out_of_arrays_become_plain_ones() -> None:
     assert turn_from_record(json.loads(json.dumps(record))).citations == (
         Citation(1, "r", "p", 3, 9, score=0.5),
     )
+
+
+def test_what_is_said_is_text() -> None:
+    for turn in (DialogTurn(user_query=UserQuery(5)), DialogTurn(assistant_response=AssistantResponse(None))):
+        with pytest.raises(TypeError, match="no text"):
+            turn_record(turn)
+    for message in (Message("x", id=5), Message("x", role=None)):
+        with pytest.raises(TypeError, match="no text"):
+            message_record(message)

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rag.backends.turn_errors import bad_line
+from rag.backends.turn_errors import bad_line, check_bounds
 from rag.backends.turn_items import Item, Kept, Span, StoredRecord
 from rag.records import conversation_from_record, conversation_record, message_from_record, turn_from_record
 from rag.types import Conversation
 
 Line = dict[str, Any]
+
+_MOST_ORDER = 2**53
+"""Above it a server that counts in floating point would take two orders for one."""
+
+_TEXTS = {
+    "conversation": ("id", "name", "namespace"),
+    "turn": ("id", "conversation", "standalone_question", "model", "prompt_hash"),
+    "message": ("id", "conversation", "role", "name", "mime"),
+    "citation": ("repo", "path", "blob", "symbol", "span_hash", "location"),
+    "record": ("shelf", "key"),
+    "source": ("location",),
+}
+_TEXTS_OR_NONE = {
+    "conversation": ("parent",),
+    "turn": ("question", "answer", "parent", "user_id"),
+    "message": ("turn",),
+    "citation": ("commit",),
+    "source": ("ref",),
+}
+"""What is text in each kind of record, where it has it."""
 
 
 @dataclass(slots=True)
@@ -39,7 +59,7 @@ def item_line(item: Item) -> Line:
 
 def record_line(shelf: str, key: str, record: StoredRecord) -> Line:
     """The line of a record."""
-    expires = record.expires and record.expires.astimezone(UTC).isoformat(timespec="microseconds")
+    expires = record.expires and _utc(record.expires).isoformat(timespec="microseconds")
     value = b64encode(record.value).decode("ascii")
     return {"record": {"shelf": shelf, "key": key, "value": value, "expires": expires}}
 
@@ -50,7 +70,7 @@ def restored(lines: Iterable[Mapping[str, Any]], namespace: str) -> Restored:
     for line in lines:
         try:
             _read(line, namespace, found)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise bad_line(line) from error
     return found
 
@@ -59,26 +79,73 @@ def _read(line: Mapping[str, Any], namespace: str, found: Restored) -> None:
     if "conversation" in line:
         found.kept.append(_kept(line, namespace))
     elif "turn" in line:
-        said = turn_from_record({**line["turn"], "namespace": namespace})
-        item = Item.of(said)
+        item = _turn(line["turn"], namespace)
         for n, record in enumerate(line.get("versions", ())):
-            earlier = Item.of(turn_from_record({**record, "namespace": namespace}))
+            earlier = _turn(record, namespace)
             item.versions.insert(n, earlier.versions[0])
             item.cited |= earlier.cited
         found.items.append(item)
     elif "message" in line:
-        found.items.append(Item.of(message_from_record({**line["message"], "namespace": namespace})))
+        record = _checked("message", line["message"])
+        _order(record["order"])
+        found.items.append(Item.of(message_from_record({**record, "namespace": namespace})))
     else:
-        record = line["record"]
-        expires = record["expires"] and datetime.fromisoformat(record["expires"])
+        record = _checked("record", line["record"])
+        expires = None if record["expires"] is None else _utc(datetime.fromisoformat(record["expires"]))
         kept = StoredRecord(b64decode(record["value"], validate=True), expires)
         found.records.append((record["shelf"], record["key"], kept))
 
 
+def _turn(record: Mapping[str, Any], namespace: str) -> Item:
+    _order(_checked("turn", record)["order"])
+    for citation in record.get("citations", ()):
+        _checked("citation", citation)
+    return Item.of(turn_from_record({**record, "namespace": namespace}))
+
+
 def _kept(line: Mapping[str, Any], namespace: str) -> Kept:
-    conversation = conversation_from_record({**line["conversation"], "namespace": namespace})
-    spans = [Span(origin, int(first), last) for origin, first, last in line["spans"]]
-    first = {"turn": int(line["first"]["turn"]), "message": int(line["first"]["message"])}
-    ttl_s = conversation.ttl_s
+    record = _checked("conversation", line["conversation"])
+    for source in record["sources"]:
+        _checked("source", source)
+    conversation = conversation_from_record({**record, "namespace": namespace})
+    conversation = replace(
+        conversation, created=_utc(conversation.created), updated=_utc(conversation.updated)
+    )
+    ttl_s, forked_at = conversation.ttl_s, conversation.forked_at
+    check_bounds(ttl_s, conversation.keep_last)
+    if forked_at is not None:
+        _order(forked_at, least=-1)
+    first = {"turn": _order(line["first"]["turn"]), "message": _order(line["first"]["message"])}
     expires = None if ttl_s is None else conversation.updated + timedelta(seconds=ttl_s)
-    return Kept(conversation, spans, int(line["next_order"]), first, expires)  # type: ignore[arg-type]
+    spans = _spans(line["spans"], conversation.id)
+    return Kept(conversation, spans, _order(line["next_order"]), first, expires)  # type: ignore[arg-type]
+
+
+def _spans(spans: Iterable[Any], conversation: str) -> list[Span]:
+    """Spans that ascend to the conversation's own. Raises ValueError for others."""
+    found = [Span(origin, _order(first), last) for origin, first, last in spans]
+    ends = [span.last if span.last is None else _order(span.last) for span in found]
+    own = bool(found) and found[-1].origin == conversation and ends.pop() is None
+    if not own or None in ends or not all(isinstance(span.origin, str) for span in found):
+        raise ValueError("the last span is the conversation's own, and the only one with no end")
+    return found
+
+
+def _checked(kind: str, record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record. Raises TypeError where something in it that is text is none."""
+    for names, types in ((_TEXTS[kind], str), (_TEXTS_OR_NONE.get(kind, ()), str | None)):
+        for name in names:
+            if name in record and not isinstance(record[name], types):
+                raise TypeError(f"{name} of a {kind} is {record[name]!r}, not text")
+    return record
+
+
+def _utc(time: datetime) -> datetime:
+    return time.astimezone(UTC)
+
+
+def _order(number: Any, least: int = 0) -> int:
+    """The order. Raises ValueError for what is none."""
+    if type(number) is not int or not least <= number < _MOST_ORDER:
+        raise ValueError(f"an order is a whole number of at least {least}, not {number!r}")
+    return number

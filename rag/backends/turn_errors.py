@@ -10,6 +10,8 @@ from rag.errors import ConversationMismatch, NotFound
 from rag.ports import Marks
 from rag.types import Conversation, Source
 
+_LONGEST_S = 3_155_760_000
+_MOST = 2**31 - 1
 _WHOLE_NUMBER = re.compile(rb"0|-?[1-9][0-9]*")
 
 
@@ -49,11 +51,13 @@ def check_limit(limit: int) -> None:
 
 
 def check_bounds(ttl_s: float | None, keep_last: int | None = None) -> None:
-    """Refuse a time to live or a number to keep that would keep nothing."""
-    if ttl_s is not None and not ttl_s > 0:
-        raise ValueError(f"ttl_s is how many seconds to keep it, so above 0, not {ttl_s}")
-    if keep_last is not None and keep_last < 1:
-        raise ValueError(f"keep_last is how many turns to keep, so at least 1, not {keep_last}")
+    """Refuse a time to live or a number to keep that keeps nothing, or that not every store can count."""
+    if ttl_s is not None and not 0 < ttl_s <= _LONGEST_S:
+        raise ValueError(
+            f"ttl_s is how many seconds to keep it, so above 0 and at most a hundred years, not {ttl_s}"
+        )
+    if keep_last is not None and not (isinstance(keep_last, int) and 1 <= keep_last <= _MOST):
+        raise ValueError(f"keep_last is how many turns to keep, from 1 to {_MOST}, not {keep_last}")
 
 
 def check_rewind(to: int) -> None:
@@ -63,16 +67,19 @@ def check_rewind(to: int) -> None:
 
 
 def check_update(new: str | None, old: str | None) -> None:
-    """Refuse a change of marks that changes none."""
+    """Refuse a change of marks that changes none, or to one that is no text."""
     if new is None and old is None:
         raise ValueError("say which mark is new, which is old, or both")
+    for mark in (new, old):
+        if mark is not None:
+            _mark(mark)
 
 
 def marks_sought(marks: Marks | None) -> tuple[str, ...] | None:
-    """The marks of a filter as a tuple; None is no filter."""
+    """The marks of a filter as a tuple; None is no filter. Raises TypeError for marks that are no text."""
     if marks is None:
         return None
-    return (marks,) if isinstance(marks, str) else tuple(marks)
+    return (marks,) if isinstance(marks, str) else tuple(map(_mark, marks))
 
 
 def incremented(record: bytes | None, by: int) -> bytes:
@@ -88,6 +95,12 @@ def incremented(record: bytes | None, by: int) -> bytes:
 def bad_line(line: Any) -> ValueError:
     """A line to restore that no dump holds."""
     return ValueError(f"this is no line of an export of turns: {str(line)[:80]!r}")
+
+
+def _mark(mark: Any) -> str:
+    if not isinstance(mark, str):
+        raise TypeError(f"a mark is a text, not {mark!r}")
+    return mark
 
 
 def _listed(sources: Sequence[Source]) -> str:

@@ -64,7 +64,7 @@ class RecordsContract:
         assert store.append_record("gone", b"new", shelf="s") == 3
         clock.advance(6000)
         assert store.records(["gone", "renewed"], shelf="s") == {"gone": b"new"}
-        for bad in (0, -1.0):
+        for bad in (0, -1.0, 1e18, float("inf")):
             with pytest.raises(ValueError, match="ttl_s"):
                 store.put_records({"a": b""}, shelf="s", ttl_s=bad)
 

@@ -14,6 +14,19 @@ from rag.testing.clock import SteppedClock
 from rag.testing.said import asked, full_message, full_turn, said, spoken, told
 from rag.types import Message, Source
 
+WRONG_CONVERSATIONS: list[dict[str, Any]] = [
+    {"id": 7},
+    {"parent": -1},
+    {"forked_at": "0"},
+    {"ttl_s": 1e18},
+    {"keep_last": 0},
+    {"created": "0001-01-01T00:00:00+14:00"},
+    {"sources": [{"location": None}]},
+]
+WRONG_TURNS: list[dict[str, Any]] = [{"id": None}, {"order": None}, {"order": 2**64}, {"question": 7}]
+WRONG_MESSAGES: list[dict[str, Any]] = [{"id": 7}, {"order": "0"}, {"conversation": ["a"]}, {"role": None}]
+WRONG_RECORDS: list[dict[str, Any]] = [{"shelf": 7}, {"key": None}, {"value": "!"}, {"expires": []}]
+
 
 def over_json(lines: Any) -> list[Any]:
     """The lines as they come out of a file."""
@@ -138,6 +151,30 @@ class StoreMovesContract:
             other_store.restore(lines)
         assert (other_store.conversations(), other_store.matching([]).items) == ([taken], 0)
         assert other_store.count_records(shelf="s") == 0
+
+    def test_a_line_that_could_not_be_read_again_is_refused(
+        self, store: MemoryStore, other_store: MemoryStore, clock: SteppedClock
+    ) -> None:
+        filled(store, clock)
+        lines = over_json(store.dump())
+        kinds = ("conversation", "turn", "message", "record")
+        begun, turn, message, record = (next(line for line in lines if kind in line) for kind in kinds)
+        (cited,) = (line for line in lines if line.get("turn", {}).get("citations"))
+        wrong: list[Any] = [
+            {**begun, "spans": []},
+            {**begun, "spans": [["", 0, None]]},
+            {**begun, "next_order": 1.5},
+            *({**begun, "conversation": {**begun["conversation"], **bad}} for bad in WRONG_CONVERSATIONS),
+            *({**turn, "turn": {**turn["turn"], **bad}} for bad in WRONG_TURNS),
+            {**turn, "versions": [{**turn["turn"], "order": -1}]},
+            {"turn": {**cited["turn"], "citations": [{**cited["turn"]["citations"][0], "blob": 7}]}},
+            *({"message": {**message["message"], **bad}} for bad in WRONG_MESSAGES),
+            *({"record": {**record["record"], **bad}} for bad in WRONG_RECORDS),
+        ]
+        for line in wrong:
+            with pytest.raises(ValueError, match="no line of an export"):
+                other_store.restore([*lines, line])
+        assert other_store.namespaces() == []
 
     def test_namespaces_are_those_that_hold_something(self, store: MemoryStore, clock: SteppedClock) -> None:
         assert store.namespaces() == []

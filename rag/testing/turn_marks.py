@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rag.errors import NotFound
@@ -75,6 +77,21 @@ class TurnMarksContract:
         with pytest.raises(ValueError, match="mark"):
             store.update_marks(here.id, None)
         assert store.turns(here.id)[0].marks == ("a",)
+
+    def test_a_mark_that_is_no_text_is_refused(self, store: TurnStore) -> None:
+        here = store.create_conversation()
+        told(store, here.id, "?")
+        wrong: Any = 7
+        for call in (
+            lambda: store.update_marks(here.id, wrong),
+            lambda: store.update_marks(here.id, "x", old=wrong),
+            lambda: store.delete_by_mark(here.id, [wrong]),
+            lambda: store.turns(here.id, mark=[wrong]),
+            lambda: store.messages(here.id, exclude_mark=[wrong]),
+        ):
+            with pytest.raises(TypeError, match="7"):
+                call()
+        assert store.turns(here.id)[0].marks == ()
 
     def test_marks_do_not_date_a_conversation(self, store: TurnStore) -> None:
         first, second = store.create_conversation(), store.create_conversation()

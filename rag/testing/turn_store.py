@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,10 @@ __all__ = ["TurnStoreContract", "full_turn", "said"]
 
 SHELF = Source("/repositories/shelf")
 LAMP = Source("https://example.org/lamp.git", "v2", Filters(include=("*.py", "docs/"), exclude=("old/",)))
+BAD_BOUNDS: list[dict[str, Any]] = [
+    *({"ttl_s": bad} for bad in (0, -1.5, 1e18, float("inf"), float("nan"))),
+    *({"keep_last": bad} for bad in (0, -1, 1.5, 2**64)),
+]
 
 
 class TurnStoreContract:
@@ -308,9 +313,9 @@ class TurnStoreContract:
             store.turn(first.id)
         assert store.append(first, conversation=here.id).order == 5
 
-    @pytest.mark.parametrize("bad", [{"ttl_s": 0}, {"ttl_s": -1.5}, {"keep_last": 0}, {"keep_last": -1}])
+    @pytest.mark.parametrize("bad", BAD_BOUNDS)
     def test_what_would_keep_nothing_is_refused(self, store: TurnStore, bad: dict[str, Any]) -> None:
-        with pytest.raises(ValueError, match=str(next(iter(bad.values())))):
+        with pytest.raises(ValueError, match=re.escape(str(next(iter(bad.values()))))):
             store.create_conversation(**bad)
         assert store.conversations() == []
 
@@ -325,7 +330,7 @@ class TurnStoreContract:
             ({"metadata": {"x": float("nan")}}, ValueError, "nan"),
             ({"id": ""}, ValueError, "id"),
             ({"marks": "HINT"}, TypeError, "marks"),
-            ({"standalone_question": 5}, TypeError, "expected str"),
+            ({"standalone_question": 5}, TypeError, "standalone is 5|expected str"),
         ],
     )
     def test_what_json_cannot_hold_is_refused(

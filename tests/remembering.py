@@ -152,6 +152,18 @@ class RememberingContract:
         )
         assert sections.get_context(budget_tokens=4) == "## rules\nCite lines"
         assert other.get_context() == "## b:rules\nElsewhere"
+        with pytest.raises(TypeError, match="None"):
+            sections.add_history(None)  # type: ignore[arg-type]
+        assert sections.history() == ["Ada asked\nof tokens"]
+
+    def test_a_section_hides_no_other_part_of_the_context(self, store: MemoryStore) -> None:
+        sections = Sections(store, _Words())
+        sections.append_section("Summary", "of last week")
+        sections.append_section("History", "of the project")
+        sections.add_history("Ada asked")
+        sections.consolidate([{"role": "user", "content": "We ship on Friday."}])
+        for told in ("of last week", "of the project", "Ada asked", "We ship on Friday."):
+            assert told in sections.get_context()
 
     def test_messages_are_consolidated_once(self, store: MemoryStore) -> None:
         sections = Sections(store, _Words())
@@ -230,6 +242,10 @@ class RememberingContract:
         assert UnifiedMemory(store).get_user_stats("ada") == {"conversations": 0, "preferences": 0}
         memory.add_conversation("bob", "user", "again", ttl=1200)
         assert [one["content"] for one in memory.get_conversation_history("bob")] == ["Hello", "again"]
+        with pytest.raises(ValueError, match="ttl_s"):
+            memory.add_conversation("bob", "user", "never", ttl=0)
+        assert [one["content"] for one in memory.get_conversation_history("bob")] == ["Hello", "again"]
+        assert len(store.conversations(namespace="tenant")) == 2
         clock.advance(601)
         assert memory.session.get_recent_messages("ada") == []
         assert memory.session.clear_session("bob") == 2

@@ -26,6 +26,9 @@ SHOWN_HISTORY = 20
 Writer = Callable[[str, Sequence[str]], str]
 """Gives a model's summary of the summary so far and of new lines."""
 
+_Part = tuple[str, list[str]]
+"""A heading of the context and its lines; a section may be called as another part is."""
+
 
 class Sections:
     """The sections of one namespace.
@@ -54,7 +57,9 @@ class Sections:
         return {name: _text(value) for name, value in kept}
 
     def add_history(self, entry: str) -> None:
-        """Write an entry at the end of the history."""
+        """Write an entry at the end of the history. Raises TypeError for what is no text."""
+        if not isinstance(entry, str):
+            raise TypeError(f"an entry of a history is text, not {entry!r}")
         line = json.dumps(entry).encode() + b"\n"
         self._store.append_record("history", line, shelf=STATE, namespace=self._namespace)
 
@@ -73,14 +78,16 @@ class Sections:
 
         What does not fit goes: the oldest history first, then the oldest lines of the longest section.
         """
-        parts = {"Summary": self.summary.splitlines()}
-        parts |= {name: text.splitlines() for name, text in self.sections().items()}
+        parts = [("Summary", self.summary.splitlines())]
+        parts += [(name, text.splitlines()) for name, text in self.sections().items()]
         history = self.history(SHOWN_HISTORY)
         while history and self._cost(parts, history) > budget_tokens:
             history.pop(0)
-        while self._cost(parts, history) > budget_tokens and any(parts.values()):
-            longest = max(parts, key=lambda name: len(parts[name]))
-            del parts[longest][: max(len(parts[longest]) // 8, 1)]
+        while self._cost(parts, history) > budget_tokens:
+            longest = max((lines for _, lines in parts), key=len)
+            if not longest:
+                break
+            del longest[: max(len(longest) // 8, 1)]
         return _rendered(parts, history)
 
     def consolidate(self, messages: Sequence[Mapping[str, Any]], *, writer: Writer | None = None) -> bool:
@@ -130,7 +137,7 @@ class Sections:
     def _state(self, key: str) -> bytes:
         return self._store.records([key], shelf=STATE, namespace=self._namespace).get(key, b"")
 
-    def _cost(self, parts: Mapping[str, list[str]], history: Sequence[str]) -> int:
+    def _cost(self, parts: Sequence[_Part], history: Sequence[str]) -> int:
         return self._counter.count(_rendered(parts, history))
 
 
@@ -142,9 +149,9 @@ def _consolidated(record: bytes) -> tuple[str, list[str]]:
     return kept["summary"], kept["taken"]
 
 
-def _rendered(parts: Mapping[str, Sequence[str]], history: Sequence[str]) -> str:
-    shown = {**parts, "History": history}
-    return "\n\n".join("\n".join([f"## {name}", *lines]) for name, lines in shown.items() if lines)
+def _rendered(parts: Sequence[_Part], history: Sequence[str]) -> str:
+    shown = [*parts, ("History", history)]
+    return "\n\n".join("\n".join([f"## {name}", *lines]) for name, lines in shown if lines)
 
 
 def _name(message: Mapping[str, Any]) -> str:

@@ -10,8 +10,10 @@ said. It is the same on every backend.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from rag.errors import ConversationMismatch, NotFound
@@ -110,19 +112,28 @@ class SessionMemory:
         session = self._session(user_id)
         if session is not None and session.ttl_s == ttl_s:
             return session
-        held: list[Message] = []
+        begun = self._store.create_conversation(
+            namespace=self._namespace, ttl_s=ttl_s, keep_last=self._keep_last
+        )
         if session is not None:
-            held = self._store.messages(session.id, namespace=self._namespace)
-            self._store.delete_conversation(session.id, namespace=self._namespace)
+            self._move(session, begun)
         try:
-            begun = self._store.create_conversation(
-                namespace=self._namespace, name=_name(user_id), ttl_s=ttl_s, keep_last=self._keep_last
-            )
+            named = self._store.rename(begun.id, _name(user_id), namespace=self._namespace)
         except ConversationMismatch:  # another process began it meanwhile
-            return self._store.conversation(_name(user_id), namespace=self._namespace)
-        if held:
-            self._store.add_messages(held, conversation=begun.id, namespace=self._namespace)
-        return begun
+            self._store.delete_conversation(begun.id, namespace=self._namespace)
+            named = self._store.conversation(_name(user_id), namespace=self._namespace)
+        if session is not None:
+            with suppress(NotFound):
+                self._store.delete_conversation(session.id, namespace=self._namespace)
+        return named
+
+    def _move(self, session: Conversation, begun: Conversation) -> None:
+        """Copy what a session holds, and free its name: nothing is lost when this is broken off."""
+        with suppress(NotFound):  # it has expired, or another process has made it anew
+            held = self._store.messages(session.id, namespace=self._namespace)
+            copies = [replace(message, id=str(uuid.uuid4())) for message in held]
+            self._store.add_messages(copies, conversation=begun.id, namespace=self._namespace)
+            self._store.rename(session.id, "", namespace=self._namespace)
 
 
 @dataclass(slots=True)

@@ -206,8 +206,13 @@ def _forms(token: str) -> list[str]:
     return sorted(forms, key=len, reverse=True)
 
 
+_NO_REASON = "fatal: Could not read from remote repository."
+"""Git's own words where another program, such as ssh, has given the reason before."""
+
+
 def _last_line(text: str) -> str:
     """The most telling line: the last `fatal:` or `error:`, else the last one."""
-    lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+    reasons = before if (before := text.partition(_NO_REASON)[0]).strip() else text
+    lines = [line.strip() for line in re.split(r"[\r\n]+", reasons) if line.strip()]
     telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote: error:", "ERROR:"))]
     return (telling or lines or [""])[-1]

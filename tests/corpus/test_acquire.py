@@ -525,3 +525,9 @@ def test_without_a_token_the_error_says_how_to_give_one(server: str, home: Path)
 def test_an_address_where_nothing_answers_is_an_error_that_names_it(home: Path) -> None:
     with pytest.raises(SourceError, match=r"cannot fetch http://127\.0\.0\.1:1/o/r"):
         acquire(resolve("http://127.0.0.1:1/o/r"), home=home)
+
+
+def test_why_ssh_failed_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_SSH_COMMAND", "echo 'git@h: Permission denied (publickey).' >&2; exit 255; #")
+    with pytest.raises(SourceError, match=r"Permission denied \(publickey\)"):
+        acquire(resolve("git@h:o/r.git"), home=home)

@@ -25,10 +25,12 @@ from rag.memory.wording import (
     ALIKE,
     AUXILIARY,
     BE,
+    CHINESE,
     DETERMINERS,
     DO,
     FRAMES,
     GET,
+    HAN,
     HAVE,
     IRREGULAR,
     JOINTS,
@@ -75,6 +77,8 @@ def meaning(question: str, subjects: Collection[str] = ()) -> str:
     """
     text = unicodedata.normalize("NFKC", question).replace("\u2019", "'").replace("\u2018", "'").strip()
     plain = " ".join(text.split()).rstrip("?.! ")
+    if HAN.search(plain):
+        plain = _chinese(plain)
     if _SENTENCES.search(text) or len(plain.split()) > _MOST_WORDS:
         return f'"{plain}"'
     named = "|".join(re.escape(subject) for subject in subjects if subject)
@@ -140,6 +144,13 @@ def _without_frame(words: Sequence[str]) -> list[str]:
         for pattern, put in FRAMES:
             line = pattern.sub(put, line, count=1)
     return line.split()
+
+
+def _chinese(text: str) -> str:
+    """A question as it would be put without politeness, in the one order where there are two."""
+    for pattern, put in CHINESE:
+        text = pattern.sub(put, text)
+    return text
 
 
 # ---------------------------------------------------------------- clauses

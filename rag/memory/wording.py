@@ -161,3 +161,27 @@ FRAMES = [
     )
 ]
 """What is said around a question, in the order in which it is taken away, and what is put in its place."""
+
+HAN = re.compile("[\u3400-\u9fff]")
+CHINESE = [
+    (re.compile(pattern), put)
+    for pattern, put in (
+        (r"^(?:你好|您好)[,!\s]*", ""),
+        (r"^请问(?:一下)?[,\s]*", ""),
+        (
+            r"^[你您]?(?:能不能|能否|能|可以|可否)?请?(?:告诉我|说说|讲讲|(?:解释|说明|介绍|讲)一下)[,:\s]*"
+            r"(.*(?:什么|啥|怎么|如何|怎样|哪|谁|为何|多少|几).*?)吗?$",
+            r"\1",
+        ),
+        (r"[呢啊呀。]+$", ""),
+        (r"啥", "什么"),
+        (r"为何", "为什么"),
+        (r"哪里|哪儿|什么地方|何处", "哪"),
+        (r"如何|怎样(?!的)", "怎么"),
+        (r"^什么是\s*(.+)$", r"\1是什么"),
+        (r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", ""),
+        (r"(?<=[\u3400-\u9fff])(?=[\w`\"])(?![\u3400-\u9fff])", " "),
+        (r"(?<=[\w`\")])(?<![\u3400-\u9fff])(?=[\u3400-\u9fff])", " "),
+    )
+]
+"""The same for Chinese, which puts "what is it" both ways round; words of other scripts then stand apart."""

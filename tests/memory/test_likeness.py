@@ -37,6 +37,9 @@ ONE_MEANING = [
     ["How do I add a route?", "how can I add a route"],
     ["What does `Store.open` do?", "explain what Store.open() does"],
     ["What are the limits of a token?", "Tell me what the limits of a token are."],
+    ["什么是 RAG？", "RAG 是什么？", "rag是什么", "你好，请问什么是RAG呢？", "能告诉我什么是 RAG 吗？"],
+    ["token 在哪里检查？", "请问token在什么地方检查", "你能告诉我 token 在哪儿检查吗"],
+    ["如何给 `Store` 添加索引？", "怎么给`Store`添加索引", "请问怎样给 `Store` 添加索引呢"],
 ]
 """Of the questions in each list all are the same, when the program is called snip."""
 
@@ -58,6 +61,9 @@ APART = [
     "How are tokens checked before they are used?|How are tokens used before they are checked?",
     "How do we add a route?|How do I add a route?|How should a route be added?",
     "北京在哪里?|上海在哪里?",
+    "token 在哪里设置？|token 在哪里删除？|token 不在哪里设置？|token 为什么设置？|token 是什么？",
+    "什么是 A 和 B 的区别？|什么是 A 和 C 的区别？|说明文档在哪？|文档在哪？|请求在哪？|求在哪？",
+    "能上传文件吗？|上传文件吗？|效果怎么样？|效果怎么？|x > 3 吗？|x < 3 吗？",
     "Where are GET requests handled?|Where are requests handled?|Where are POST requests handled?",
     "What does NOT do?|What does not do?|What does IF do?",
     "Where is T defined?|Where is t defined?|Where is A defined?|Where is type defined?",

@@ -32,7 +32,7 @@ _NAMED = """
 """
 _VIEWS = f"""
     SELECT c.key, c.space, c.record, c.updated, c.next_number, c.first_turn, c.first_message,
-        s.first, s.last, o.key, o.id, mine.turns, mine.messages, mine.length
+        s.first, s.last, o.key, o.id, mine.turns, mine.messages, mine.length, mine.tallied
     {_NAMED} JOIN span s ON s.conversation = c.key JOIN origin o ON o.key = s.origin
 """
 _BY_ID = "WHERE n.slot = %b AND mine.slot = %b"
@@ -140,7 +140,7 @@ class PostgresConversations:
 
         def work(db: Db) -> Conversation:
             view = view_of(db, conversation, namespace, hold=True)
-            hold_origins(db, view)
+            hold_origins(db, view.origins)
             end = _last_order(db, view) if at is None else at
             if at not in (None, -1) and not any(count_items(db, view.ranges(after=end - 1, before=end + 1))):
                 raise check.no_order(conversation, end)
@@ -296,7 +296,7 @@ def _views(db: Db, where: str, values: Sequence[Any]) -> list[View]:
         if view is None:
             conversation = conversation_from_record({**json.loads(record), "updated": updated})
             numbers = (next_number, first_turn, first_message)
-            found[key] = View(key, space, conversation, *numbers, (span,), (origin,), row[11:])
+            found[key] = View(key, space, conversation, *numbers, (span,), (origin,), row[11:14], row[14])
         else:
             found[key] = view._replace(spans=(*view.spans, span), origins=(*view.origins, origin))
     return list(found.values())
@@ -309,7 +309,7 @@ def _last_order(db: Db, view: View) -> int:
 
 def _rewind(db: Db, view: View, to: int) -> tuple[int, int]:
     """Take back everything after an order; return how many turns and messages went."""
-    hold_origins(db, view)
+    hold_origins(db, view.origins)
     taken = view.ranges(after=to)
     turns, messages, _ = count_items(db, taken)
     own, until = view.spans[-1], spans_until(view.spans, to)
@@ -327,7 +327,7 @@ def _rewind(db: Db, view: View, to: int) -> tuple[int, int]:
 
 def _delete(db: Db, view: View) -> int:
     """Delete a conversation; return how many turns it showed."""
-    hold_origins(db, view)
+    hold_origins(db, view.origins)
     turns, _, _ = count_items(db, view.ranges(0))
     db.execute("DELETE FROM conversation WHERE key = %s", [view.key])
     release(db, view.ranges())

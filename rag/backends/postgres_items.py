@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from rag.backends.postgres_server import Db
+from rag.backends.postgres_tally import LESSENED, tally_item, untally_item
 from rag.backends.postgres_text import array, as_bytes, from_bytes, slot
 from rag.backends.turn_items import Item, Kind, Span
 from rag.records import Record
@@ -63,14 +64,18 @@ _ADD = """
     INSERT INTO posting SELECT n.space, t.term, n.number, n.key, n.origin, n.kind, t.count
     FROM new n, unnest(n.terms, n.counts) AS t (term, count) ORDER BY t.term, n.number
 """
-_REMOVE = """
+_REMOVE = f"""
     WITH gone AS (
-        DELETE FROM item i {using} WHERE {where} RETURNING i.*
+        DELETE FROM item i {{using}} WHERE {{where}} RETURNING i.*
     ), unposted AS (
         DELETE FROM posting p
         USING (SELECT g.space, t.term, g.number, g.key FROM gone g, unnest(g.terms) AS t (term)) d
         WHERE p.space = d.space AND p.term = d.term AND p.number = d.number AND p.item = d.key
-    ), summed AS (
+    ), untold AS (
+        SELECT g.origin, t.term, count(*) AS holders
+        FROM gone g JOIN origin o ON o.key = g.origin AND g.number < o.tallied, unnest(g.terms) AS t (term)
+        GROUP BY g.origin, t.term
+    ), {LESSENED}, summed AS (
         UPDATE origin o SET turns = o.turns - s.turns, messages = o.messages - s.messages,
             length = o.length - s.length
         FROM (
@@ -120,7 +125,7 @@ class Row(NamedTuple):
 class View(NamedTuple):
     """A conversation as it is stored: its spans by origin key, ascending, and the first order it shows.
 
-    `sums` are the turns, messages and terms said in it.
+    `sums` are the turns, messages and terms said in it, `tallied` is of its own origin.
     """
 
     key: int
@@ -132,6 +137,7 @@ class View(NamedTuple):
     spans: tuple[Span, ...]
     origins: tuple[int, ...]
     sums: tuple[int, int, int]
+    tallied: int
 
     def ranges(self, *kinds: int, after: int | None = None, before: int | None = None) -> list[Range]:
         """Where what it shows was said, of these kinds (none: of both); ascending within a kind."""
@@ -176,9 +182,9 @@ def origin_key(db: Db, conversation: str, space: int) -> int:
     return -1 if row is None else int(row[0])
 
 
-def hold_origins(db: Db, view: View) -> None:
-    """Keep others from changing who shows what was said where this conversation's spans are."""
-    db.execute("SELECT 1 FROM origin WHERE key = ANY(%s) ORDER BY key FOR UPDATE", [list(view.origins)])
+def hold_origins(db: Db, origins: Iterable[int]) -> None:
+    """Keep others from changing who shows what was said there, and how much there is of it."""
+    db.execute("SELECT 1 FROM origin WHERE key = ANY(%s) ORDER BY key FOR UPDATE", [sorted(origins)])
 
 
 def add_items(db: Db, items: Sequence[Item], space: int, origins: dict[str, int]) -> None:
@@ -207,6 +213,7 @@ def add_items(db: Db, items: Sequence[Item], space: int, origins: dict[str, int]
 def edit_item(db: Db, row: Row, space: int, edited: Item) -> None:
     """Store another version of an item that was found and is held."""
     terms, counts = [slot(term) for term in edited.counts], list(edited.counts.values())
+    untally_item(db, row.key, row.origin)
     db.execute(
         """
         DELETE FROM posting p USING item i, unnest(i.terms) AS t (term)
@@ -232,14 +239,17 @@ def edit_item(db: Db, row: Row, space: int, edited: Item) -> None:
         "ON CONFLICT DO NOTHING",
         [row.key, *columns(cited, 3)],
     )
+    tally_item(db, row.number, row.origin, terms)
     more = edited.length - row.length
     db.execute("UPDATE origin SET length = length + %s WHERE key = %s", [more, row.origin])
 
 
 def remove_item(db: Db, kind: Kind, item_id: str, space: int) -> int:
     """Delete an item with all that hangs on it; return how many there were."""
-    where = "i.space = %s AND i.kind = %s AND i.id = %b"
-    return _removed(db, "", where, [space, KINDS[kind], slot(item_id)])
+    where, values = "i.space = %s AND i.kind = %s AND i.id = %b", [space, KINDS[kind], slot(item_id)]
+    said_in = f"SELECT i.origin FROM item i WHERE {where}"
+    db.execute(f"SELECT 1 FROM origin WHERE key = ({said_in}) FOR UPDATE", values)
+    return _removed(db, "", where, values)
 
 
 def remove_shown(
@@ -247,6 +257,7 @@ def remove_shown(
 ) -> int:
     """Delete the items within these ranges that have one of these ids, one of these marks."""
     where, values = _IN_RANGE, [*columns(ranges, 4)]
+    hold_origins(db, {origin for _, origin, _, _ in ranges})
     if ids is not None:
         where += " AND i.id = ANY(%b::bytea[])"
         values.append([slot(each) for each in ids])

@@ -8,6 +8,7 @@
                                 ├──< cited       the files a turn cites, in any version
                                 └──< posting     how often it holds a term: the inverted index, made from
                                                  `item.terms` and `item.counts`
+    tally                        how many of an origin's items below `origin.tallied` hold a term
     record                       small records by shelf and key
 
 A conversation has the key of its origin, which may outlive it while a fork shows what was said in it; an
@@ -119,6 +120,20 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE posting DROP CONSTRAINT posting_pkey,
         ADD PRIMARY KEY (space, term, number, item) INCLUDE (origin, kind, count);
+    """,
+    # Holders of a common term in a long conversation are not counted one by one.
+    """
+    ALTER TABLE origin ADD COLUMN tallied bigint NOT NULL DEFAULT 0;
+    CREATE TABLE tally (
+        origin  bigint NOT NULL,
+        term    bytea NOT NULL,
+        holders bigint NOT NULL,
+        PRIMARY KEY (origin, term)
+    ) WITH (fillfactor = 70);
+    INSERT INTO tally SELECT origin, term, count(*) FROM posting GROUP BY origin, term;
+    UPDATE origin o SET tallied = coalesce(
+        (SELECT max(i.number) + 1 FROM item i WHERE i.origin = o.key AND i.kind IN (0, 1)), 0
+    );
     """,
 )
 """Each entry brings the schema one version on. Add entries; never change one that was released."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from rag.backends.postgres_items import View, columns, count_shown
 from rag.backends.postgres_server import Db
+from rag.backends.postgres_tally import count_holders
 from rag.backends.postgres_text import from_bytes, slot
 from rag.ports import Holder, Matches
 
@@ -34,7 +35,11 @@ def match_terms(db: Db, terms: Sequence[str], space: int, view: View | None, lim
     counts, numbers, holders = _newest(db, slots, space, scope, values, limit)
     cut = [number for number, holding in enumerate(holders) if holding == limit]
     if cut:
-        held = _holding(db, [slots[number] for number in cut], space, scope, values)
+        sought = [slots[number] for number in cut]
+        if view is not None and view.is_whole:
+            held = count_holders(db, sought, space, view.key)
+        else:
+            held = _holding(db, sought, space, scope, values)
         for number, holding in zip(cut, held, strict=True):
             holders[number] = holding
         cut = [number for number in cut if holders[number] > limit]
@@ -99,14 +104,16 @@ def _complete(
     """Count the terms with more holders than were read in the items found by other terms.
 
     They are found by their orders, which the index of postings leads to; items of other conversations, which
-    have these orders too, are left out afterwards. In one step Postgres, which does not know how common the
-    terms are, would read all their postings.
+    have these orders too, are left out afterwards. In one step, or for all terms at once, Postgres, which
+    does not know how common the terms are, would read all their postings.
     """
     counted = """
         WITH held AS MATERIALIZED (
             SELECT p.item, t.n, p.count
-            FROM unnest(%b::bytea[], %b::integer[]) AS t (term, n), posting p
-            WHERE p.space = %s AND p.term = t.term AND p.number = ANY(%b::bigint[])
+            FROM unnest(%b::bytea[], %b::integer[]) AS t (term, n), LATERAL (
+                SELECT p.item, p.count FROM posting p
+                WHERE p.space = %s AND p.term = t.term AND p.number = ANY(%b::bigint[]) OFFSET 0
+            ) p
         )
         SELECT h.item, h.n, h.count FROM held h JOIN unnest(%b::bigint[]) AS i (key) ON i.key = h.item
     """

@@ -48,6 +48,7 @@ from rag.backends.postgres_items import (
 from rag.backends.postgres_records import PostgresRecords, put_all, record_lines
 from rag.backends.postgres_search import citing_ids, match_terms
 from rag.backends.postgres_server import Db
+from rag.backends.postgres_tally import STEP, tally_anew, tally_items
 from rag.backends.postgres_text import slot
 from rag.backends.turn_dump import Restored, conversation_line, item_line, restored
 from rag.backends.turn_items import Item, Kept, Kind
@@ -292,6 +293,8 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
                 new[one.id] = Item.of(placed)
         if new:
             add_items(db, list(new.values()), view.space, {conversation: view.key})
+            if view.next_number + len(new) - view.tallied >= STEP:
+                tally_items(db, view.key)
             now = self._clock()
             db.execute(
                 "UPDATE conversation SET next_number = %s, written = nextval('write_number'), updated = %s, "
@@ -326,7 +329,7 @@ def _trim(db: Db, view: View, kind: int, keep_last: int) -> None:
     """Take back the oldest of a kind beyond `keep_last`."""
     first = first_of_newest(db, view.ranges(kind), keep_last)
     if first is not None:
-        hold_origins(db, view)
+        hold_origins(db, view.origins)
         column = "first_message" if kind else "first_turn"
         db.execute(f"UPDATE conversation SET {column} = %s WHERE key = %s", [first, view.key])
         release(db, view.ranges(kind, before=first))
@@ -351,6 +354,7 @@ def _restore(db: Db, found: Restored, namespace: str, now: datetime) -> int:
     origins = {each: origin_key(db, each, space) for each in sorted({item.origin for item in shown})}
     for begin in range(0, len(shown), _BATCH):
         _restore_items(db, shown[begin : begin + _BATCH], space, origins)
+    tally_anew(db, sorted(origins.values()))
     for origin in origins.values():
         db.execute(
             "UPDATE conversation SET next_number = greatest(next_number, "

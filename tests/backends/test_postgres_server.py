@@ -22,6 +22,7 @@ from command import rag
 from psycopg import errors
 
 from rag import backends
+from rag.backends import postgres_turns
 from rag.backends.memory_turns import MemoryTurnStore
 from rag.backends.postgres_errors import translated
 from rag.backends.postgres_schema import MIGRATIONS
@@ -413,8 +414,9 @@ def test_a_fork_in_the_middle_of_writing_uses_connections_of_its_own(store: Post
 
 
 def test_what_is_forked_and_taken_back_at_once_leaves_nothing_behind(
-    url: str, store: PostgresTurnStore
+    url: str, store: PostgresTurnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(postgres_turns, "STEP", 2)
     main = store.create_conversation(keep_last=6)
 
     def work(seed: int) -> None:
@@ -445,7 +447,7 @@ def test_what_is_forked_and_taken_back_at_once_leaves_nothing_behind(
     for one in store.conversations():
         assert one.turn_count == len(store.turns(one.id))
         store.delete_conversation(one.id)
-    assert rows(url, "item", "posting", "version", "cited", "span", "origin") == [0] * 6
+    assert rows(url, "item", "posting", "tally", "version", "cited", "span", "origin") == [0] * 7
 
 
 # ---------------------------------------------------------------- moving

@@ -25,7 +25,7 @@ from typing import Any
 from rag.adapters.conversation import StoredConversation, as_text
 from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
-from rag.memory.messages import MessageMemory, Mode
+from rag.memory.messages import MessageMemory, Mode, as_ids
 from rag.ports import Marks, MemoryStore
 from rag.types import Message
 
@@ -76,14 +76,17 @@ class RagMemory(MemoryBase):
         """Store messages at the end; those whose id is here already are left out, unless told otherwise.
 
         Raises:
-            TypeError: marks that are no text, or content that is not JSON.
+            TypeError: something else than messages, marks that are no text, or content that is not JSON.
         """
         if memories is not None:
             given = [memories] if isinstance(memories, Msg) else list(memories)
+            for one in given:
+                if not isinstance(one, Msg):
+                    raise TypeError(f"a memory keeps messages (Msg), not {type(one).__name__}")
             await to_thread(self._add, given, marks, allow_duplicates)
 
-    async def delete(self, msg_ids: list[str], **kwargs: Any) -> int:
-        """Delete messages; return how many were there."""
+    async def delete(self, msg_ids: str | list[str], **kwargs: Any) -> int:
+        """Delete messages, by one id or several; return how many were there."""
         return await to_thread(lambda: self._now().delete(self._kept_as(msg_ids)))
 
     async def delete_by_mark(self, mark: str | list[str], *args: Any, **kwargs: Any) -> int:
@@ -115,7 +118,10 @@ class RagMemory(MemoryBase):
         return [_msg(message) for message in found]
 
     async def update_messages_mark(
-        self, new_mark: str | None, old_mark: str | None = None, msg_ids: list[str] | None = None
+        self,
+        new_mark: str | None,
+        old_mark: str | None = None,
+        msg_ids: str | list[str] | None = None,
     ) -> int:
         """Add, replace or remove a mark; return how many messages changed. Neither mark: ValueError."""
 
@@ -214,9 +220,9 @@ class RagMemory(MemoryBase):
     def _summarise(self, summary: str) -> None:
         (self._begun() if summary else self._now()).update_compressed_summary(summary)
 
-    def _kept_as(self, msg_ids: Sequence[str]) -> list[str]:
+    def _kept_as(self, msg_ids: str | Sequence[str]) -> list[str]:
         """The ids under which the store has messages: AgentScope's are unique for one memory only."""
-        wanted = set(msg_ids)
+        wanted = set(as_ids(msg_ids))
         return [message.id for message in self._stored.messages() if _id(message) in wanted]
 
 

@@ -182,11 +182,13 @@ def prefer(
         shown = every if key is None or forget else {key: every[key]} if key in every else {}
         if json:
             out_json(shown)
-            return
-        for name, preferred in shown.items():
+        for name, preferred in shown.items() if not json else ():
             told = preferred if isinstance(preferred, str) else json_.dumps(preferred, ensure_ascii=False)
             out(f"{visible(name)}: {visible(told)}")
-        if not shown and not forget:
+        if key is not None and not shown and not forget:
+            say(f"rag: nothing is preferred about {visible(key)}")
+            raise typer.Exit(NOTHING_FOUND)
+        if not every and not json:
             say("rag: nothing is preferred yet; for instance `rag prefer language zh-CN`")
 
 

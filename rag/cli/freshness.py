@@ -204,6 +204,8 @@ def _name(engine: Engine, turn: DialogTurn) -> str:
 def _place(text: str) -> tuple[str, int | None]:
     path, colon, line = text.rpartition(":")
     if colon and line.isdecimal() and path:
+        if not int(line):
+            raise ConfigError(f"{text} names no line: they count from 1")
         return path, int(line)
     return text, None
 

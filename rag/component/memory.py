@@ -178,11 +178,11 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
             self._current.conversation.id, namespace=self.namespace, mark=mark, exclude_mark=exclude_mark
         )
 
-    def mark(self, mark: str, ids: Sequence[str] | None = None) -> int:
+    def mark(self, mark: str, ids: str | Sequence[str] | None = None) -> int:
         """Mark turns and messages, all for None; return how many had not been marked so."""
         return self._messages.update_messages_mark(mark, None, ids)
 
-    def unmark(self, mark: str, ids: Sequence[str] | None = None) -> int:
+    def unmark(self, mark: str, ids: str | Sequence[str] | None = None) -> int:
         """Take a mark away; return how many had it."""
         return self._messages.update_messages_mark(None, mark, ids)
 
@@ -200,8 +200,8 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         self._current.conversation = memory.conversation
         return stored
 
-    def delete(self, ids: Sequence[str]) -> int:
-        """Delete messages; return how many were there."""
+    def delete(self, ids: str | Sequence[str]) -> int:
+        """Delete messages, by one id or several; return how many were there."""
         return self._messages.delete(ids)
 
     def delete_by_mark(self, mark: Marks) -> int:
@@ -222,7 +222,10 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return self._messages.get_memory(mark, exclude_mark, prepend_summary)
 
     def update_messages_mark(
-        self, new_mark: str | None, old_mark: str | None = None, msg_ids: Sequence[str] | None = None
+        self,
+        new_mark: str | None,
+        old_mark: str | None = None,
+        msg_ids: str | Sequence[str] | None = None,
     ) -> int:
         """Add, replace or remove a mark on turns and messages; return how many changed."""
         return self._messages.update_messages_mark(new_mark, old_mark, msg_ids)

@@ -86,11 +86,13 @@ class MessageMemory(Stateful):
             return [self._added_again(one, here) for one in marked]
         return self.store.add_messages(marked, conversation=here, namespace=self.namespace)
 
-    def delete(self, ids: Sequence[str]) -> int:
-        """Delete messages; return how many were there."""
+    def delete(self, ids: str | Sequence[str]) -> int:
+        """Delete messages, by one id or several; return how many were there."""
         if self.conversation is None:
             return 0
-        return self.store.delete_messages(ids, conversation=self.conversation.id, namespace=self.namespace)
+        return self.store.delete_messages(
+            as_ids(ids), conversation=self.conversation.id, namespace=self.namespace
+        )
 
     def delete_by_mark(self, mark: Marks) -> int:
         """Delete what has one of these marks; return how many."""
@@ -128,15 +130,19 @@ class MessageMemory(Stateful):
         return [Message(summary, role="user", name="user"), *found] if summary else found
 
     def update_messages_mark(
-        self, new_mark: str | None, old_mark: str | None = None, msg_ids: Sequence[str] | None = None
+        self,
+        new_mark: str | None,
+        old_mark: str | None = None,
+        msg_ids: str | Sequence[str] | None = None,
     ) -> int:
         """Add, replace or remove a mark, see `TurnStore.update_marks`; return how many changed."""
         if self.conversation is None:
             if new_mark is None and old_mark is None:
                 raise ValueError("say which mark is new, which is old, or both")
             return 0
+        ids = None if msg_ids is None else as_ids(msg_ids)
         return self.store.update_marks(
-            self.conversation.id, new_mark, old=old_mark, ids=msg_ids, namespace=self.namespace
+            self.conversation.id, new_mark, old=old_mark, ids=ids, namespace=self.namespace
         )
 
     # ---- the summary
@@ -234,6 +240,11 @@ class MessageMemory(Stateful):
         messages = [_from_agentscope(message, _marks(marks)) for message, marks in pairs]
         self.clear()
         self.add(messages)
+
+
+def as_ids(ids: str | Sequence[str]) -> Sequence[str]:
+    """Ids as a sequence: one id is one, and not its letters."""
+    return [ids] if isinstance(ids, str) else ids
 
 
 def _messages(messages: Message | Sequence[Message] | None) -> list[Message]:

@@ -67,6 +67,16 @@ def test_a_known_id_is_left_out_unless_asked_for(memory: MessageMemory) -> None:
     assert [each.marks for each in memory.get_memory()] == [("first",), ("second",)]
 
 
+def test_one_id_may_be_given_alone(memory: MessageMemory, store: MemoryStore) -> None:
+    one, other = memory.add([Message("one"), Message("other")])
+    assert memory.update_messages_mark("x", msg_ids=one.id) == 1
+    assert memory.delete(other.id) == 1
+    assert contents(memory, "x") == ["one"]
+    component = Memory(store)
+    turn = component.add_dialog_turn("q", "a")
+    assert (component.mark("y", turn.id), component.unmark("y", turn.id)) == (1, 1)
+
+
 def test_the_summary_comes_first_until_it_is_cleared(memory: MessageMemory, store: MemoryStore) -> None:
     memory.add(Message("hello"))
     memory.update_compressed_summary("they greeted \udcff")

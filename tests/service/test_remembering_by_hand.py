@@ -86,4 +86,6 @@ def test_what_is_preferred_is_told(asked):
     assert rag("prefer", "examples", "--forget").code == 0
     assert rag("prefer", "examples", "--forget").code == 1
     assert rag("prefer", "--forget").code == 2
-    assert rag("prefer", "examples").out == ""
+    nothing = rag("prefer", "examples")
+    assert (nothing.code, nothing.out) == (1, "") and "nothing is preferred about examples" in nothing.err
+    assert rag("prefer", "examples", "--json").json == {}

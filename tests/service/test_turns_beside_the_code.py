@@ -69,6 +69,8 @@ def test_the_answers_about_a_line_are_listed(asked):
     nothing = rag("turns", "about", "README.md:1000", cwd=asked)
     assert (nothing.code, nothing.out) == (1, "")
     assert rag("turns", "about", "x.py", cwd=asked.parent).code == 2
+    no_line = rag("turns", "about", f"{PATH}:0", cwd=asked)
+    assert no_line.code == 2 and "count from 1" in no_line.err
 
 
 def test_a_replay_shows_what_differs_and_stores_nothing(asked):

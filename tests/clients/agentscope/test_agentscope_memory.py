@@ -86,6 +86,7 @@ async def test_deleting_counts_what_was_there(memory):
     assert await memory.delete(["nope"]) == 0
     assert await memory.delete([]) == 0
     assert await memory.delete(["a", "c", "nope"]) == 2
+    assert await memory.delete("b") == 1
 
 
 async def test_a_message_with_two_of_the_marks_counts_once(memory):
@@ -196,6 +197,13 @@ async def test_marks_are_a_text_or_a_list_of_texts(memory):
             await memory.add(said("d"), marks=wrong)
         with pytest.raises(TypeError):
             await memory.delete_by_mark(wrong)
+
+
+async def test_what_is_no_message_is_refused(memory):
+    for wrong in ("text", [said("a"), "text"], [{"content": "a"}]):
+        with pytest.raises(TypeError, match="Msg"):
+            await memory.add(wrong)
+    assert await memory.size() == 0
 
 
 async def test_what_is_stored_is_a_copy(memory):

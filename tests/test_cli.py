@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -375,6 +376,25 @@ def test_output_survives_a_terminal_that_cannot_show_it(sample_repo):
     done = rag_process("ask", sample_repo, b"kanji \xff\xfe?", "--json")
     assert done.code == 0
     assert done.json["citations"][0]["path"] == "snip/kanji.py"
+
+
+@pytest.mark.parametrize(("words", "closed"), [("search", ">&-"), ("ask", "<&- >&- 2>&-"), ("chat", "<&-")])
+def test_a_stream_that_is_closed_is_no_error(sample_repo, words, closed):
+    line = shlex.join(command(words, sample_repo, *([] if words == "chat" else [SIGNED])))
+    done = subprocess.run(["bash", "-c", f"{line} {closed}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert len(rag("turns", "list", "--json").json) == (words == "ask")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("flag", ["", "--json"])
+def test_output_for_which_there_is_no_room_is_an_error(sample_repo, flag):
+    line = shlex.join(command("search", sample_repo, "token"))
+    done = subprocess.run(
+        ["bash", "-c", f"{line} {flag} > /dev/full"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "rag: the output cannot be written: No space left on device"
 
 
 # ---------------------------------------------------------------- index

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import io
+import os
 import sys
 from collections.abc import Iterable
 from importlib import import_module
@@ -87,9 +88,15 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Run the command line. What a terminal cannot show, or was no text when it was typed, becomes `?`."""
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+        elif stream is None:  # who started us closed it; the next file to be opened must not take its place
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     gc.set_threshold(*_SELDOM)
     first = sys.argv[1:2]
-    commands(first if first and first[0] in _COMMANDS else _COMMANDS)()
+    try:
+        commands(first if first and first[0] in _COMMANDS else _COMMANDS)()
+    except KeyboardInterrupt:  # before the command began
+        raise SystemExit(130) from None

@@ -52,8 +52,19 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def out(text: str = "", *, end: str = "\n") -> None:
-    """Write a result to stdout."""
-    _write(sys.stdout, text + end)
+    """Write a result to stdout.
+
+    Raises:
+        ConfigError: it goes to a file, and there is no room left for it.
+        BrokenPipeError: its reader went away.
+    """
+    try:
+        _write(sys.stdout, text + end)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        raise ConfigError(f"the output cannot be written: {error.strerror}") from error
 
 
 def say(text: str) -> None:
@@ -82,8 +93,13 @@ def errors_as_exit_codes() -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         # The reader of our output went away (`rag search … | head`): not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         raise typer.Exit(0) from None
+
+
+def _drop_output() -> None:
+    """Let what Python still holds of the output go nowhere, or it would fail again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def settings_from(**flags: Any) -> Settings:

@@ -196,6 +196,23 @@ def test_a_stream_given_up_stores_nothing_and_leaves_the_server(sample_repo, ser
     assert rag(SIGNED).turn_order == 0
 
 
+async def test_a_stream_given_up_is_kept_on_request_with_what_came(sample_repo, server):
+    server.behaviours = ["endless", "endless"]
+    rag = RAG(base_url=server.base_url)
+    rag.prepare_retriever(str(sample_repo))
+    came = []
+    pieces = rag.stream(SIGNED, keep_broken=True)
+    came.append(next(pieces))
+    pieces.close()
+    apieces = rag.astream(SIGNED, keep_broken=True)
+    came.append(await anext(apieces))
+    await apieces.aclose()
+    turns = list(rag.memory().values())
+    assert [(turn.complete, turn.answer.startswith(one)) for turn, one in zip(turns, came, strict=True)] == [
+        (False, True)
+    ] * 2
+
+
 async def test_an_event_loop_that_gives_up_stores_nothing_and_leaves_the_server(sample_repo, server):
     server.behaviours = ["endless", "good"]
     rag = RAG(base_url=server.base_url)
@@ -283,6 +300,26 @@ def test_a_follow_up_that_cannot_be_rewritten_is_still_answered(sample_repo, ser
         server.behaviours = ["unauthorized", "good"]
         assert ask(dialog, EXPIRE).citations[0].path == "snip/sessions.py"
     assert [text for text in told if "was not rewritten" in text]
+
+
+def test_a_question_that_a_model_only_repeats_is_searched_in_the_light_of_the_turns(
+    opened, sample_repo, server
+):
+    server.answers = ["Sessions are signed with HMAC [1].", EXPIRE, "After a while [1]."]
+    dialog = begun(opened(base_url=server.base_url), sample_repo)
+    ask(dialog, SIGNED)
+    answer = ask(dialog, EXPIRE)
+    assert SIGNED in answer.standalone_question
+    assert answer.citations[0].path == "snip/sessions.py"
+
+
+def test_who_calls_it_is_not_rewritten_but_answered_along_the_relation(opened, sample_repo, server):
+    dialog = begun(opened(base_url=server.base_url), sample_repo)
+    ask(dialog, "Where is a token checked?")
+    answer = ask(dialog, "And who calls it?")
+    assert len(server.chats) == 2
+    assert answer.hits[0].symbol != "authenticate"
+    assert "authenticate(" in answer.hits[0].text
 
 
 async def test_an_event_loop_keeps_a_broken_answer_only_on_request(opened, sample_repo, server):
@@ -385,6 +422,21 @@ def test_a_named_conversation_goes_on_in_a_new_instance(sample_repo, tmp_path):
     (other / "a.py").write_text("def a():\n    pass\n")
     with pytest.raises(ConversationMismatch, match="login"):
         second.prepare_retriever(str(other))
+
+
+def test_a_repository_that_is_added_is_asked_too_and_once(sample_repo, tmp_path):
+    kiln = tmp_path / "kiln"
+    kiln.mkdir()
+    (kiln / "glaze.py").write_text('def fire(kiln):\n    """Heat the kiln until the glaze melts."""\n')
+    rag = RAG()
+    rag.prepare_retriever(str(sample_repo))
+    first = rag(SIGNED).conversation_id
+    for _ in range(2):
+        rag.add_repository(str(kiln))
+    assert [repository.source.name for repository in rag.repositories] == ["sample_repo", "kiln"]
+    answer = rag("How are sessions signed, and how is the glaze fired in the kiln?")
+    assert {citation.repo for citation in answer.sources} == {"sample_repo", "kiln"}
+    assert answer.conversation_id != first
 
 
 def test_rag_without_a_repository_says_what_to_call():

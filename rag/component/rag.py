@@ -118,9 +118,16 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
     def add_repository(
         self, repo_url_or_path: str, *, ref: str | None = None, excluded_dirs: Iterable[str] | None = None
     ) -> None:
-        """Ask this repository too; hits of all are fused."""
+        """Ask this repository too; hits of all are fused.
+
+        A conversation about fewer ends here, and the next question begins one.
+
+        Raises:
+            ConversationMismatch: this RAG was made to go on with a conversation about other repositories.
+        """
         source = locate(repo_url_or_path, ref, filters_of(excluded_dirs, None, None, None))
-        self._ask_about([*self.repositories, self.engine.repository(source)])
+        others = [repository for repository in self.repositories if repository.source != source]
+        self._ask_about([*others, self.engine.repository(source)])
 
     def retrieve(self, query: str, k: int = 10) -> tuple[Hit, ...]:
         """Retrieval alone, in the light of the conversation: hits, best first."""
@@ -160,16 +167,22 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
                     return piece
         raise AssertionError("a conversation ends with its answer")
 
-    def stream(self, query: str, language: str | None = None) -> Iterator[str]:
-        """Yield the answer piece by piece; the turn is stored when the last piece was taken."""
-        with closing(self._pieces(query, language)) as pieces:
+    def stream(self, query: str, language: str | None = None, *, keep_broken: bool = False) -> Iterator[str]:
+        """Yield the answer piece by piece; the turn is stored when the last piece was taken.
+
+        An answer that fails or is given up (`close`) stores no turn; with `keep_broken` one that is not
+        `complete`, with the text that came.
+        """
+        with closing(self._pieces(query, language, keep_broken)) as pieces:
             for piece in pieces:
                 if isinstance(piece, str):
                     yield piece
 
-    async def astream(self, query: str, language: str | None = None) -> AsyncIterator[str]:
+    async def astream(
+        self, query: str, language: str | None = None, *, keep_broken: bool = False
+    ) -> AsyncIterator[str]:
         """The same as `stream`, for an event loop."""
-        async with aclosing(self._apieces(query, language)) as pieces:
+        async with aclosing(self._apieces(query, language, keep_broken)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, str):
                     yield piece
@@ -203,15 +216,22 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         engine = self.engine if language is None else self.engine.with_settings(language=language)
         return Dialog(engine, self.repositories, conversation, begin=self._begin)
 
-    def _pieces(self, query: str, language: str | None) -> Generator[str | Answer, None, None]:
-        with closing(converse(self._dialog(language), query, self.generator, cache=None)) as pieces:
+    def _pieces(
+        self, query: str, language: str | None, keep_broken: bool = False
+    ) -> Generator[str | Answer, None, None]:
+        dialog = self._dialog(language)
+        with closing(converse(dialog, query, self.generator, keep_broken=keep_broken, cache=None)) as pieces:
             for piece in pieces:
                 yield _with_documents(piece)
 
-    async def _apieces(self, query: str, language: str | None) -> AsyncGenerator[str | Answer, None]:
+    async def _apieces(
+        self, query: str, language: str | None, keep_broken: bool = False
+    ) -> AsyncGenerator[str | Answer, None]:
         dialog = await asyncio.to_thread(self._dialog, language)
         generator = await asyncio.to_thread(lambda: self.generator)
-        async with aclosing(aconverse(dialog, query, generator, cache=None)) as pieces:
+        async with aclosing(
+            aconverse(dialog, query, generator, keep_broken=keep_broken, cache=None)
+        ) as pieces:
             async for piece in pieces:
                 yield _with_documents(piece)
 

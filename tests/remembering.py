@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rag.errors import NotFound
 from rag.memory.answers import AnswerCache
 from rag.memory.consolidate import consolidate, watermark
 from rag.memory.facts import Fact, Facts
@@ -21,7 +22,7 @@ from rag.ports import MemoryStore
 from rag.service.kept import EXPIRING, KeptFiles
 from rag.testing.clock import SteppedClock
 from rag.testing.said import full_turn, said
-from rag.types import Conversation, DialogTurn
+from rag.types import Conversation, DialogTurn, Message
 
 _SAID = (
     ("Which servers stand in 北京?", "Two."),
@@ -54,6 +55,20 @@ class RememberingContract:
         assert orders["user name"] == [2, 1]
         assert orders["userName"] == [2, 1]
         assert orders["getUserName"] == [1, 2]
+
+    def test_a_single_character_is_found_wherever_it_stands(self, store: MemoryStore) -> None:
+        here, there = store.create_conversation(), store.create_conversation()
+        store.extend([said("如何释放锁？", "解锁。"), said("锁"), said("token")], conversation=here.id)
+        store.add_messages([Message("加锁很慢"), Message(b"\xff", mime="image/png")], conversation=there.id)
+        fork = store.fork(here.id)
+        found = search_text(store, "锁")
+        assert [(one.kind, one.order) for one in found] == [("turn", 1), ("turn", 0), ("message", 0)]
+        assert all(one.score > 0 for one in found)
+        assert [one.order for one in search_text(store, "锁 ?", conversation=fork.id, k=1)] == [1]
+        assert [one.kind for one in search_text(store, "锁", kind="message")] == ["message"]
+        assert search_text(store, "栈") == search_text(store, "é") == []
+        with pytest.raises(NotFound, match="nowhere"):
+            search_text(store, "锁", conversation="nowhere")
 
     def test_what_is_recalled_and_in_which_order(self, store: MemoryStore) -> None:
         here = store.create_conversation()

@@ -2,22 +2,28 @@
 
 The words are those of `rag.analysis`: identifiers split, CJK in pairs, so `getUserName`, "user name" and
 "北京" find the same turns in the same order whatever the store (Robertson and Zaragoza 2009, with the
-usual k1 and b).
+usual k1 and b). An index of pairs knows no single character: for "锁" alone everything is read.
 """
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from rag.analysis import terms
+from rag.errors import NotFound
 from rag.ports import Holder, Matches, TurnStore
+from rag.records import searchable, term_counts
+from rag.types import DialogTurn, Message
 
 Kind = Literal["turn", "message"]
 
 K1 = 1.2
 B = 0.75
+
+_FIRST_CJK = "\u3040"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,8 @@ def search_text(
 
     Args:
         store: where they are.
-        query: any text; without a word in it nothing is found.
+        query: any text; without a word in it nothing is found. One of single CJK characters alone takes time
+            that grows with all that was said.
         namespace: whose conversations.
         conversation: only this one; None is all of the namespace.
         kind: only turns, or only messages; None is both.
@@ -55,7 +62,10 @@ def search_text(
     words = list(dict.fromkeys(terms(query)))
     if not words:
         return []
-    matches = store.matching(words, namespace=namespace, conversation=conversation, limit=limit)
+    if all(len(word) == 1 and word >= _FIRST_CJK for word in words):
+        matches = _read_through(store, words, namespace, conversation)
+    else:
+        matches = store.matching(words, namespace=namespace, conversation=conversation, limit=limit)
     scored = [
         _recalled(holder, score)
         for holder, score in zip(matches.found, bm25(matches), strict=True)
@@ -63,6 +73,31 @@ def search_text(
     ]
     scored.sort(key=lambda found: (-found.score, -found.order, found.id))
     return scored[:k]
+
+
+def _read_through(
+    store: TurnStore, characters: list[str], namespace: str, conversation: str | None
+) -> Matches:
+    """What `TurnStore.matching` would tell of characters, wherever they stand."""
+    if conversation is None:
+        shown = store.conversations(namespace=namespace)
+    else:
+        shown = [store.conversation(conversation, namespace=namespace)]
+    items: dict[tuple[Kind, str], DialogTurn | Message] = {}
+    for one in shown:
+        with suppress(NotFound):  # deleted in the meantime
+            items |= {("turn", turn.id): turn for turn in store.turns(one.id, namespace=namespace)}
+            items |= {("message", said.id): said for said in store.messages(one.id, namespace=namespace)}
+    found, total = [], 0
+    for (kind, name), item in items.items():
+        length = sum(term_counts(item).values())
+        total += length
+        counts = tuple(map(searchable(item).count, characters))
+        if any(counts):
+            place = (item.conversation_id or "", item.order or 0)
+            found.append(Holder(name, kind, *place, length, counts))
+    holders = tuple(sum(one.counts[n] > 0 for one in found) for n in range(len(characters)))
+    return Matches(len(items), total, holders, tuple(found))
 
 
 def bm25(matches: Matches) -> list[float]:

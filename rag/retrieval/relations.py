@@ -13,6 +13,7 @@ import numpy as np
 from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, Sought
+from rag.retrieval.question import Question
 from rag.retrieval.rank import TEST, Chunks, Signal
 
 _MOST_USERS = 250
@@ -23,6 +24,11 @@ _COMMON = 8
 _DEFINED = 0.35
 """What a definition is worth where its users are asked for."""
 _RELATIONS = frozenset({"callers", "tests"})
+
+
+def is_relation(question: Question) -> bool:
+    """Whether a follow-up asks what uses or tests that which was shown: "And who calls it?"."""
+    return question.dependent and not question.asks.isdisjoint(_RELATIONS)
 
 
 def users(index: ChunkIndex, sought: Sought) -> Chunks:
@@ -67,7 +73,7 @@ def uses_signal(index: ChunkIndex, chunks: Chunks, sought: Sought, carry: Carry)
 def defined_factor(index: ChunkIndex, chunks: Chunks, sought: Sought) -> Signal:
     """Below 1 for the definitions of what the conversation is at, where their users are asked for."""
     factors = np.ones(len(chunks), np.float32)
-    if sought.question.asks & _RELATIONS and sought.question.dependent:
+    if is_relation(sought.question):
         defining = {chunk for name in sought.focus for chunk in index.defining(name)}
         factors[[chunk in defining for chunk in chunks.tolist()]] = _DEFINED
     return factors

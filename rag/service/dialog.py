@@ -17,6 +17,8 @@ from rag.prompt.known import Known
 from rag.prompt.templates import load_template, render_condense
 from rag.retrieval.confidence import judge
 from rag.retrieval.context import Exchange, Place
+from rag.retrieval.question import understand
+from rag.retrieval.relations import is_relation
 from rag.retrieval.search import Found, search
 from rag.retrieval.whole import other_parts
 from rag.service.engine import Engine, Repository
@@ -115,8 +117,8 @@ class Dialog:
     def prepare(self, question: str, *, standalone: str | None = None, k: int = 12) -> Prepared:
         """Steps 1 to 3: the turns that matter, the hits, the prompt with exactly the sources that fitted.
 
-        `standalone` is the question as a model put it, so that it needs no history; it is then searched
-        as it is, unless the repository seems to hold no answer to it and one to the question in context.
+        `standalone` is the question as a model put it, so that it needs no history; it is then searched for
+        it, unless the repository seems to hold no answer to it and one to the question as typed.
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be made.
@@ -172,23 +174,31 @@ class Dialog:
     def _found(
         self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
     ) -> tuple[Found, Confidence | None]:
-        """What is found, and how sure it is that an answer is among it; None where that is not judged."""
+        """What is found, and how sure it is that an answer is among it; None where that is not judged.
+
+        A model's words have to stand alone to be used. They are searched in the light of the turns all the
+        same: a small model often repeats the question, or says only half of what it leans on.
+        """
         searchers = [repository.searcher for repository in self.repositories]
-        gated = self.engine.settings.gate
+        if not self.engine.settings.gate:
+            return self.search(standalone or question, k=k, turns=turns), None
         if standalone:
-            found = search(searchers, standalone, k=k)
-            confidence = judge(searchers, found) if gated else None
-            if confidence is None or confidence.found:
-                return found, confidence
-        in_context = self.search(question, k=k, turns=turns)
-        judged = judge(searchers, in_context) if gated else None
-        if standalone and judged and not judged.found:
-            return found, confidence
-        return in_context, judged
+            alone = search(searchers, standalone, k=k)
+            confidence = judge(searchers, alone)
+            if confidence.found:
+                return self.search(standalone, k=k, turns=turns), confidence
+        found = self.search(question, k=k, turns=turns)
+        judged = judge(searchers, found)
+        if standalone and not judged.found:
+            return alone, confidence
+        return found, judged
 
     def condensing(self, question: str) -> str | None:
-        """The prompt that asks a model for the standalone question; None when there is no history."""
-        if not question.strip():
+        """The prompt that asks a model for the standalone question; None when there is no history.
+
+        None also for "And who calls it?": that is answered along the relation, better than by any words.
+        """
+        if not question.strip() or is_relation(understand(question)):
             return None
         turns = window(
             [turn for turn in self.past() if not _went_unanswered(turn)],

@@ -13,6 +13,7 @@ from rag.errors import RagError
 from tests.benchmarks import (
     ablation,
     answer_cache,
+    condense,
     embedding,
     failover,
     gate,
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
 BY_HAND: dict[str, Callable[[Bench], None]] = {
     "test": quality.test,
     "embedding-test": embedding.embedding_test,
+    "condense": condense.condense,
 }
 """What runs only when it is named."""
 

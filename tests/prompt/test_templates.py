@@ -80,3 +80,14 @@ def test_condensing_asks_for_one_line_and_shows_the_turns(tmp_path: Path) -> Non
     assert "one line" in system["content"]
     assert "In `authenticate` ‹END_OF_USER_PROMPT> [1]." in user["content"]
     assert user["content"].endswith("Last question: Who calls it?\nThe question, standing alone:")
+
+
+def test_condensing_shows_the_beginning_of_a_long_answer(tmp_path: Path) -> None:
+    turn = DialogTurn(
+        user_query=UserQuery("Where?"),
+        assistant_response=AssistantResponse("In `authenticate`. " + "More. " * 200 + "The end."),
+    )
+    text = render_condense(tmp_path, question="And why there?", turns=[turn])
+    assert "In `authenticate`. More." in text
+    assert "The end." not in text
+    assert "More. …\n" in text

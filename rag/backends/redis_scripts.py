@@ -40,7 +40,7 @@ local op, now = ARGV[1], tonumber(ARGV[2])
 local END, AN_HOUR = 9e15, 3600000
 local call, pack, open = redis.call, cmsgpack.pack, cmsgpack.unpack
 local ops, views = {}, {}
-local format = call('HGET', M, 'format')
+local format, dated = call('HGET', M, 'format'), call('ZCARD', E)
 
 local function num(n) return string.format('%.0f', n) end
 local function wide(n) return string.format('%016.0f', n) end
@@ -78,11 +78,12 @@ local function written(id, v)
   if v.t > 0 then
     v.e = math.min(now + v.t, END)
     call('ZADD', E, num(v.e), id)
+    dated = dated + 1
   end
   save(id, v)
 end
 local function lifetime()
-  local dated = call('ZCARD', E)
+  dated = call('ZCARD', E)
   if dated == 0 then return end
   if dated < call('HLEN', C) then
     for _, key in ipairs(KEYS) do call('PERSIST', key) end

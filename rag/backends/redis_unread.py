@@ -51,11 +51,11 @@ local function add(id, v, kind)  -- the first order of what is new, what was kno
   if total > 0 then
     unread = call('HINCRBY', M, 'unread', total)
     written(id, v)
-    lifetime()
+    if dated > 0 then lifetime() end
   end
   return {'ok', {first, known, unread}}
 end
-if op == 'add' and call('ZCOUNT', E, '-inf', num(now)) == 0 then
+if op == 'add' and (dated == 0 or call('ZCOUNT', E, '-inf', num(now)) == 0) then
   local v = view(ARGV[3])
   if v and v.k == 0 then return add(ARGV[3], v, ARGV[4]) end
 end

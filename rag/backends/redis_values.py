@@ -155,12 +155,14 @@ def reading(waiting: Sequence[Any]) -> list[bytes]:
         placed, blocks = [], defaultdict[int, dict[str, list[bytes]]](lambda: defaultdict(list))
         for kind, item, order, body in items:
             record = json.loads(body)
+            cited = sorted(cited_in(record))
+            record.pop("citations", None)  # they are no words
             said = turn_from_record(record) if kind == b"t" else message_from_record(record)
             counts, by_term, head = term_counts(said), blocks[order // 256], bytes([order % 256]) + kind
             for term, times in counts.items():
                 by_term[term].append(head + _PACKED[times])
             placed.append([kind.decode(), decoded(item), order, sum(counts.values())])
-            parts.append(listed([counts, sorted(cited_in(record))]))
+            parts.append(listed([counts, cited]))
         for by_term in blocks.values():
             for term, entries in by_term.items():
                 parts += (coded(term), b"".join(entries))

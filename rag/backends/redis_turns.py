@@ -54,6 +54,8 @@ _AT_ONCE = 200
 """Turns and messages moved by one call: short enough that others need not wait."""
 READ_AT_ONCE = 512
 """So many are entered in the index by one call."""
+_EVERY = 2**53
+"""Above it the numbers of a script are no whole ones."""
 UNREAD_AT_MOST = 4_000
 """So many may wait in a namespace to be entered in the index; beyond, whoever adds more enters as many."""
 
@@ -289,7 +291,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         check.check_last(last)
         sought = [check.marks_sought(each) for each in (mark, exclude_mark)]
         given = [b"" if each is None else listed(each) for each in sought]
-        limit = "" if last is None else last
+        limit = "" if last is None else min(last, _EVERY)
         told = self._of(conversation, namespace, "list", kind, *bounds, limit, *given)
         return list(reversed(told))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC
@@ -119,6 +120,7 @@ class MessagesContract:
             ({}, [0, 1, 2, 3]),
             ({"last": 2}, [2, 3]),
             ({"last": 0}, []),
+            ({"last": sys.maxsize}, [0, 1, 2, 3]),
             ({"mark": "x"}, [1, 2]),
             ({"mark": ["x", "y"], "last": 2}, [2, 3]),
             ({"mark": "x", "exclude_mark": "y"}, [1]),

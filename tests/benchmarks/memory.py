@@ -7,8 +7,8 @@ to show its end.
 
 A turn is counted when it would survive `kill -9` (SQLite: write-ahead log, `synchronous = FULL`; Postgres:
 `fsync` and `synchronous_commit` on; Valkey: append-only file, forced to the disk every second). What a store
-leaves for later is told, too: on Valkey whoever searches first enters words in the index. So beside the median
-batch stands what all batches and the first search after them took together, and what this search took.
+leaves for later is told too: on Valkey, whoever searches first enters words in the index. So beside the
+median batch stands what all batches and the first search after them took together, and what that search took.
 """
 
 from __future__ import annotations

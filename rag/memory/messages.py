@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
-from rag.errors import NotFound
+from rag.errors import NotFound, RagError
 from rag.memory.state import Stateful, missing
 from rag.ports import Marks, MemoryStore
 from rag.types import Conversation, Message, Source
@@ -189,6 +189,7 @@ class MessageMemory(Stateful):
         Raises:
             KeyError: `strict`, and something is missing.
             NotFound: the state only names a conversation, and it is not in this store.
+            ValueError: a line of a full state is none; what the conversation holds stays.
         """
         super().load_state_dict(state_dict, strict)
         if "content" in state_dict:
@@ -229,9 +230,15 @@ class MessageMemory(Stateful):
             self.conversation = None
             return
         named = lines[0]["conversation"]["id"]
+        before: list[dict[str, Any]] = []
         with suppress(NotFound):
+            before = list(self.store.dump(namespace=self.namespace, conversations=[named]))
             self.store.delete_conversation(named, namespace=self.namespace)
-        self.store.restore(lines, namespace=self.namespace)
+        try:
+            self.store.restore(lines, namespace=self.namespace)
+        except (ValueError, RagError):
+            self.store.restore(before, namespace=self.namespace)
+            raise
         self.conversation = self.store.conversation(named, namespace=self.namespace)
 
     def _load_content(self, content: Sequence[Any]) -> None:

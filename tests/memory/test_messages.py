@@ -133,6 +133,17 @@ def test_a_full_state_takes_the_place_of_what_is_there(memory: MessageMemory) ->
     assert contents(memory) == ["so far", "one", b"\xff"]
 
 
+def test_a_damaged_state_loses_nothing_that_is_there(memory: MessageMemory) -> None:
+    memory.add(Message("one"))
+    state = json.loads(json.dumps(memory.state_dict()))
+    memory.add(Message("later"))
+    with pytest.raises(ValueError, match="no line of an export"):
+        memory.load_state_dict({**state, "lines": [*state["lines"], {"message": {"id": 7}}]})
+    assert contents(memory) == ["one", "later"]
+    memory.load_state_dict(state)
+    assert contents(memory) == ["one"]
+
+
 def test_a_reference_is_enough_for_a_restart(memory: MessageMemory, store: MemoryStore) -> None:
     filled(memory)
     state = json.loads(json.dumps(memory.state_dict("reference")))

@@ -661,6 +661,19 @@ def test_a_service_that_fails_is_exit_code_3_and_no_turn(sample_repo, server):
     assert rag("turns", "list", "--json").json == []
 
 
+def test_what_is_said_of_an_answer_that_broke_off_gets_a_line_of_its_own(sample_repo, server):
+    server.behaviours = ["cut"]
+    done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
+    assert done.code == 3
+    assert done.out.strip() and done.out.endswith("\n")
+
+
+def test_references_that_were_taken_out_are_told_once(sample_repo, server):
+    server.answers = ["Sessions are signed with HMAC [1][98][99]."]
+    done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
+    assert done.err.count("2 references") == 1
+
+
 def test_a_key_that_is_missing_or_refused_is_exit_code_2(sample_repo, server, monkeypatch):
     server.api_key = KEY
     missing = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)

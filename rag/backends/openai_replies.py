@@ -82,6 +82,8 @@ class Tally:
             return
         if not self._events:
             kind = response.response.headers.get("content-type", "nothing")
-            raise _nonsense(self._host, f"{kind} instead of a stream of events")
+            empty = kind.startswith("text/event-stream")
+            said = "a stream without events" if empty else f"{kind} instead of a stream of events"
+            raise _nonsense(self._host, said)
         broke = f"the answer of {self._host} broke off after {self.characters} characters; ask again"
         raise ProviderBroke(broke, provider=self._host, retryable=True)

@@ -24,7 +24,7 @@ from rag.cli.terminal import (
     seconds,
     settings_from,
 )
-from rag.errors import ConfigError, NotFound
+from rag.errors import ConfigError, NotFound, RagError
 from rag.quoting import visible
 from rag.types import Answer, Conversation, Filters
 
@@ -165,13 +165,18 @@ def answer_question(
 
     generator = engine.generator()
     with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
-        ending = ""
-        for piece in pieces:
-            if isinstance(piece, Answer):
-                answer = piece
-            elif show:
-                out(piece, end="")
-                ending = piece[-1:]
+        ending = "\n"
+        try:
+            for piece in pieces:
+                if isinstance(piece, Answer):
+                    answer = piece
+                elif show:
+                    out(piece, end="")
+                    ending = piece[-1:] or ending
+        except RagError:
+            if ending != "\n":
+                out()  # what is said of the error gets a line of its own
+            raise
     if show:
         if ending != "\n":
             out()
@@ -191,8 +196,6 @@ def _print_sources(answer: Answer, *, several: bool) -> None:
 def _print_figures(engine: Engine, answer: Answer) -> None:
     for note in answer.notes:
         say(f"rag: {note}")
-    if answer.invented:
-        say(f"rag: removed {counted(answer.invented, 'reference')} to sources that were never shown")
     if answer.found and answer.sources and not answer.citations:
         say(f"rag: the answer refers to none of the {counted(len(answer.sources), 'source')} it was shown")
     usage = answer.usage

@@ -8,6 +8,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -21,6 +22,7 @@ from rag.backends.adal_generator import AdalGenerator
 from rag.backends.openai_client import OpenAICompatibleClient
 from rag.backends.openai_endpoint import Retries, is_local, list_models, only_model
 from rag.backends.openai_errors import KINDS
+from rag.backends.openai_replies import Tally
 from rag.errors import (
     AuthenticationFailed,
     BackendMissing,
@@ -516,3 +518,9 @@ def test_another_vendor_is_not_given_openais_key(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(AuthenticationFailed):
         model_client("anthropic", api_key=KEY)
     assert model_client("anthropic", api_key="their-key")._api_key == "their-key"
+
+
+def test_a_stream_without_events_is_not_called_another_kind_of_answer() -> None:
+    response = SimpleNamespace(response=SimpleNamespace(headers={"content-type": "text/event-stream"}))
+    with pytest.raises(ProviderBroke, match="sent a stream without events"):
+        Tally("host").end(response)

@@ -20,7 +20,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -29,7 +28,6 @@ from typing import Any
 from rag.errors import RagError
 from rag.serve.children import Child, started
 from rag.serve.errors import IndexingFailed
-from rag.service.places import going_nowhere_else
 from rag.settings import Settings
 from rag.types import Checkout, Filters, IndexReport, Source
 
@@ -205,10 +203,10 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
         settings,
         progress=lambda stage, done, total: _say({"progress": [stage, done, total]}),
         notice=lambda text: _say({"notice": text}),
+        place=job["place"],
     )
     try:
-        with going_nowhere_else(job["place"]) if job["place"] else nullcontext():
-            repository = engine.repository(source, rebuild=job["rebuild"])
+        repository = engine.repository(source, rebuild=job["rebuild"])
     except RagError as error:
         return {"error": {"kind": type(error).__name__, "message": str(error)}}
     checkout, report = repository.checkout, repository.report

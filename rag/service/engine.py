@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from rag import backends
 from rag.corpus.acquire import acquire, clone_folder, resolve
+from rag.corpus.git import going_nowhere_else
 from rag.corpus.read import read
 from rag.corpus.walk import walk
 from rag.database.locate import remove, store_path, stores
@@ -51,6 +53,7 @@ class Engine:
         progress: told stage, done, total while something is indexed.
         notice: told in a sentence what the user ought to know and need not act on.
         confirm: asked before texts are sent to an embedding service; raising stops the indexing.
+        place: all that git may connect to, as `HOST:PORT:ADDRESS,…`; None is wherever it is led.
     """
 
     def __init__(
@@ -60,8 +63,9 @@ class Engine:
         progress: Progress = lambda stage, done, total: None,
         notice: Notice = lambda text: None,
         confirm: Confirm = lambda texts, embedder: None,
+        place: str | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings, self.place = settings, place
         self.progress, self.notice, self.confirm = progress, notice, confirm
         self._open: dict[Source, Repository] = {}
 
@@ -120,7 +124,9 @@ class Engine:
         settings = replace(self.settings, **changes)
         if settings == self.settings:
             return self
-        other = Engine(settings, progress=self.progress, notice=self.notice, confirm=self.confirm)
+        other = Engine(
+            settings, progress=self.progress, notice=self.notice, confirm=self.confirm, place=self.place
+        )
         if settings.memory == self.settings.memory and settings.home == self.settings.home:
             other.__dict__["turns"] = self.turns
             other.__dict__["turn_vectors"] = self.turn_vectors
@@ -149,6 +155,10 @@ class Engine:
             SourceError, StoreError: as the rooms do.
         """
         located = locate(source, ref) if isinstance(source, str) else source
+        with going_nowhere_else(self.place) if self.place else nullcontext():
+            return self._repository(located, refreshing=refreshing, rebuild=rebuild, counting=counting)
+
+    def _repository(self, located: Source, *, refreshing: bool, rebuild: bool, counting: bool) -> Repository:
         path = self.store_file(located)
         options = Options(max_file_bytes=self.settings.max_file_bytes, gather=backends.gather_rows)
         checkout = self._acquire(located, path, refreshing=refreshing or rebuild)

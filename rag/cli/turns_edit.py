@@ -108,7 +108,8 @@ def edit(
             raise ConfigError("say what to change: --question, --answer, or both")
         (turn,) = chosen(engine, which, conversation)
         text = sys.stdin.read() if answer == "-" else answer
-        edited = correct_turn(engine.turns, turn, question=question, answer=text)
+        namespace = engine.settings.namespace
+        edited = correct_turn(engine.turns, turn.id, namespace=namespace, question=question, answer=text)
         if json:
             out_json(turn_record(edited))
         else:

@@ -44,7 +44,7 @@ from rag.serve.models import Error
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 
-_DOORS = ("health", "openai", "page", "freshness", "native", "turns", "kept")
+_DOORS = ("health", "openai", "page", "freshness", "native", "moving", "turns", "kept")
 """Modules of `rag.serve` with an `install`, in the order in which their routes are tried."""
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {

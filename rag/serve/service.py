@@ -7,6 +7,7 @@ from asyncio import to_thread
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from pathlib import Path
 
 from rag.errors import NotFound, RagError
 from rag.ports import TextGenerator
@@ -98,6 +99,11 @@ class Service:
     def told(self, text: str) -> str:
         """A text as callers may read it: to those from elsewhere folders are told by their names."""
         return text if self._folders is None else self._folders.hidden(text)
+
+    def place(self, location: str) -> str:
+        """Where a repository is, as callers may read it: to those from elsewhere a folder is its name."""
+        told = self.told(location)
+        return told if self._folders is None or not Path(told).is_absolute() else Path(told).name
 
     def words(self, error: RagError) -> str:
         """What callers are told of an error; where that leaves something out, the log has it whole."""

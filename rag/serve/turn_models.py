@@ -166,6 +166,27 @@ class Rewind(Strict):
     to: Annotated[int, Field(ge=-1, le=2**53, examples=[0]), WHOLE]
 
 
+class Consolidate(Strict):
+    """How many of the newest turns are left for later."""
+
+    keep_recent: Annotated[int, Field(ge=0, le=2**53, examples=[10]), WHOLE] = 0
+
+
+class ConsolidatedBody(BaseModel):
+    """A conversation's summary, how many turns are new in it, and the facts that a model named."""
+
+    summary: str
+    turns: int
+    facts: list[str]
+
+
+class PromptBody(BaseModel):
+    """What the model was shown for a turn; null where that was not kept."""
+
+    turn: str
+    prompt: str | None
+
+
 class Rename(Strict):
     """Another name, "" for none."""
 

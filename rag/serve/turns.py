@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from asyncio import to_thread
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 
 from rag.errors import NotFound
 from rag.memory.search import Kind
 from rag.serve import turn_models
 from rag.serve.caller import CallerOf
 from rag.serve.keys import Caller
+from rag.serve.models import shown
 from rag.serve.native import urls_of
 from rag.serve.service import Service
 from rag.serve.turn_models import message_body
 from rag.service import kept
 from rag.service.edit import correct_turn
+from rag.service.facts import consolidate_conversation
 from rag.service.recall import recall, recall_said
 from rag.types import Citation, Conversation, DialogTurn
 
@@ -127,20 +128,6 @@ def _conversations(service: Service) -> APIRouter:
             **(await desk.body(one)).model_dump(), all_turns=[desk.turn(turn, base) for turn in turns]
         )
 
-    @router.get("/{conversation}/export", response_class=Response)
-    async def export(caller: CallerOf, conversation: ConversationId) -> Response:
-        """The conversation as JSON lines, as `rag turns export` writes and `rag turns import` reads them."""
-        desk = Desk(service, caller)
-        one = await desk.conversation(conversation)
-        async with service.limiter.long_seat():
-            lines = await desk.call(desk.store.dump, conversations=[one.id])
-            text = await to_thread(lambda: "".join(f"{json.dumps(line)}\n" for line in lines))
-        return Response(
-            text,
-            media_type="application/x-ndjson",
-            headers={"Content-Disposition": f'attachment; filename="{one.id}.jsonl"'},
-        )
-
     return router
 
 
@@ -165,6 +152,23 @@ def _changes(service: Service) -> APIRouter:
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
         return await desk.body(await desk.call(desk.store.fork, one.id, at=wanted.at, name=wanted.name))
+
+    @router.post("/{conversation}/consolidate")
+    async def consolidate(
+        caller: CallerOf, conversation: ConversationId, wanted: turn_models.Consolidate | None = None
+    ) -> turn_models.ConsolidatedBody:
+        """Take the turns that are not in the conversation's summary yet into it; they stay as they are.
+
+        A model writes it and names facts; without one it is a digest.
+        """
+        recent = wanted.keep_recent if wanted else 0
+        desk = Desk(service, caller)
+        one = await desk.conversation(conversation)
+        async with service.limiter.long_seat():
+            done = await to_thread(consolidate_conversation, desk.engine, one, keep_recent=recent)
+        return turn_models.ConsolidatedBody(
+            summary=shown(done.summary), turns=done.turns, facts=[shown(fact.text) for fact in done.facts]
+        )
 
     @router.post("/{conversation}/rewind")
     async def rewind(
@@ -207,6 +211,14 @@ def _turns(service: Service) -> APIRouter:
         desk = Desk(service, caller)
         return desk.turn(await desk.call(desk.store.turn, turn), str(request.base_url))
 
+    @router.get("/{turn}/prompt")
+    async def prompt(caller: CallerOf, turn: TurnId) -> turn_models.PromptBody:
+        """What the model was shown for a turn, word for word; null where that was not kept."""
+        desk = Desk(service, caller)
+        found = await desk.call(desk.store.turn, turn)
+        text = await to_thread(kept.kept_prompt, desk.engine, found)
+        return turn_models.PromptBody(turn=found.id, prompt=None if text is None else shown(text))
+
     return router
 
 
@@ -224,8 +236,7 @@ def _turn_changes(service: Service) -> APIRouter:
         question = wanted.question if isinstance(wanted, turn_models.CorrectQuestion) else None
         service.limiter.check_question(question or "")
         desk = Desk(service, caller)
-        found = await desk.call(desk.store.turn, turn)
-        edited = await to_thread(correct_turn, desk.store, found, question=question, answer=wanted.answer)
+        edited = await desk.call(correct_turn, desk.store, turn, question=question, answer=wanted.answer)
         return desk.turn(edited, str(request.base_url))
 
     @router.delete("/{turn}")

@@ -124,6 +124,8 @@ class IndexingFailed(ServeError):
     def __init__(self, message: str, *, kind: str) -> None:
         super().__init__(message)
         self.kind = kind
+        if kind == RefNotFound.__name__:  # who asked named it
+            self.status, self.code = 404, "ref_not_found"
 
 
 _STATUS: tuple[tuple[type[RagError], int, str], ...] = (

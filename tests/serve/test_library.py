@@ -168,6 +168,24 @@ def test_a_conversation_about_what_is_not_served_is_not_opened(tmp_path):
     assert reply.status == 403
 
 
+def test_a_ref_that_does_not_exist_is_not_found(serve, sample_repo):
+    served = serve(repositories=(("sample", Source(str(sample_repo.resolve()))),)).ready()
+    asked = {"question": "How are sessions signed?", "repositories": ["sample@no-such"]}
+    for path, body in (
+        ("/api/ask", asked),
+        ("/api/search", asked),
+        (
+            "/v1/chat/completions",
+            {"model": "rag:sample@no-such", "messages": [{"role": "user", "content": "?"}]},
+        ),
+    ):
+        reply = served.post(path, body)
+        assert (reply.status, reply.json["error"]["code"]) == (404, "ref_not_found")
+        assert "no-such" in reply.json["error"]["message"]
+    (_, state) = served.get("/api/repositories").json
+    assert (state["name"], state["state"]) == ("sample@no-such", "failed")
+
+
 def test_refs_that_do_not_exist_keep_no_place(serve, sample_repo):
     served = serve(repositories=(("sample", Source(str(sample_repo.resolve()))),)).ready()
     for number in range(60):

@@ -205,11 +205,13 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return self._messages.delete(ids)
 
     def delete_by_mark(self, mark: Marks) -> int:
-        """Delete turns and messages with one of these marks; return how many."""
-        marked = self.turns(mark)
-        gone = self._messages.delete_by_mark(mark)
-        kept.forget(self.store, marked, self.namespace)
-        return gone
+        """Delete turns and messages with one of these marks; return how many.
+
+        A summary that one of the turns went into goes with them.
+        """
+        if self._current.conversation is None:
+            return 0
+        return kept.delete_by_mark(self.store, self._current.conversation, mark)
 
     def size(self) -> int:
         """How many messages there are; `len` of what a call gives is how many turns."""

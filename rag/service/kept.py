@@ -20,7 +20,7 @@ from rag.corpus.read import file_bytes
 from rag.errors import NotFound, SourceError, StoreError
 from rag.memory.consolidate import forget_summary
 from rag.memory.facts import cited_blobs
-from rag.ports import MemoryStore
+from rag.ports import Marks, MemoryStore
 from rag.service.engine import Engine, Repository
 from rag.types import Citation, Conversation, DialogTurn, Prompt, blob_id
 
@@ -205,6 +205,22 @@ def delete_turn(store: MemoryStore, turn: DialogTurn) -> bool:
     forget(store, [turn], turn.namespace)
     for conversation in told_of:
         forget_summary(store, conversation, turn.order or 0, namespace=turn.namespace)
+    return gone
+
+
+def delete_by_mark(store: MemoryStore, conversation: Conversation, mark: Marks) -> int:
+    """Delete turns and messages with one of these marks, as `delete_turn` does; return how many of both.
+
+    Raises:
+        NotFound: there is no such conversation.
+    """
+    namespace = conversation.namespace
+    turns = store.turns(conversation.id, namespace=namespace, mark=mark)
+    told_of = [(one, turn.order or 0) for turn in turns for one in _showing(store, turn)]
+    gone = store.delete_by_mark(conversation.id, mark, namespace=namespace)
+    forget(store, turns, namespace)
+    for one, order in told_of:
+        forget_summary(store, one, order, namespace=namespace)
     return gone
 
 

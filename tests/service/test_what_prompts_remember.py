@@ -11,10 +11,11 @@ from conftest import git
 from rag.memory.facts import Fact
 from rag.memory.messages import MessageMemory
 from rag.memory.preferences import Preferences
+from rag.ports import MemoryStore
 from rag.service import Dialog, Engine
 from rag.service.agent import ConversationalAgent
 from rag.service.facts import add_fact, check_facts, consolidate_conversation, facts_of, forget_fact
-from rag.service.kept import delete_turn, edit_turn, kept_prompt, rewind
+from rag.service.kept import delete_by_mark, delete_turn, edit_turn, kept_prompt, rewind
 from rag.service.recall import recall, recall_said
 from rag.settings import Settings
 from rag.testing.said import said
@@ -147,7 +148,13 @@ def test_a_summary_goes_with_a_turn_that_is_in_it(dialog):
     assert summary_of(engine, conversation) == ""
 
 
-@pytest.mark.parametrize("change", [delete_turn, edit_turn])
+def delete_marked(store: MemoryStore, turn: DialogTurn) -> None:
+    conversation = store.conversation(str(turn.conversation_id))
+    store.update_marks(conversation.id, "wrong", ids=[turn.id])
+    assert delete_by_mark(store, conversation, "wrong") == 1
+
+
+@pytest.mark.parametrize("change", [delete_turn, edit_turn, delete_marked])
 def test_the_summary_of_a_fork_goes_with_a_turn_that_it_inherited(dialog, change):
     engine, conversation = dialog.engine, long_past(dialog, 3)
     early, late = (engine.turns.fork(conversation.id, at=at) for at in (0, 2))

@@ -188,9 +188,7 @@ class RagMemory(MemoryBase):
             if strict and name not in state_dict:
                 raise KeyError(f"the state has no {name!r}; it has {', '.join(state_dict) or 'nothing'}")
         if "content" in state_dict:
-            pairs = [_pair(item) for item in state_dict["content"]]
-            self._now().clear(keep_summary=True)
-            self._restore(pairs)
+            self._restore([_pair(item) for item in state_dict["content"]])
         if "_compressed_summary" in state_dict:
             self._summarise(state_dict["_compressed_summary"] or "")
 
@@ -208,14 +206,15 @@ class RagMemory(MemoryBase):
         memory.add([_message(msg, here) for msg in msgs], marks, allow_duplicates)
 
     def _restore(self, pairs: Sequence[tuple[Msg, list[str]]]) -> None:
-        here = self._begun().begin().id if pairs else ""
+        memory = self._begun() if pairs else self._now()
+        here = memory.conversation.id if memory.conversation else ""
         kept = {}
         for msg, marks in pairs:
             message = replace(_message(msg, here), marks=tuple(marks))
             while message.id in kept:  # one that was added again, with `allow_duplicates`
                 message = replace(message, id=f"{message.id}+")
             kept[message.id] = message
-        self._now().add(list(kept.values()))
+        memory.set_messages(list(kept.values()), keep_summary=True)
 
     def _summarise(self, summary: str) -> None:
         (self._begun() if summary else self._now()).update_compressed_summary(summary)

@@ -72,9 +72,7 @@ class Contents(MutableSequence[MemoryContent]):
     def __setitem__(self, index: Any, value: Any) -> None:
         contents = list(self)
         contents[index] = value
-        messages = [message_of(content) for content in contents]
-        self._stored.at_present().clear()
-        self._stored.begun().add(messages)
+        self._stored.begun().set_messages([message_of(content) for content in contents])
 
     def __delitem__(self, index: int | slice) -> None:
         chosen = self._stored.messages()[index]

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from rag.errors import NotFound, RagError
 from rag.memory.state import Stateful, missing
 from rag.ports import Marks, MemoryStore
+from rag.records import message_record
 from rag.types import Conversation, Message, Source
 
 SUMMARIES = "summaries"
@@ -113,6 +114,17 @@ class MessageMemory(Stateful):
         if not keep_summary:
             self.update_compressed_summary("")
         return self.store.clear(self.conversation.id, namespace=self.namespace)
+
+    def set_messages(self, messages: Sequence[Message], *, keep_summary: bool = False) -> None:
+        """Put messages in the place of everything that is here. What cannot be stored changes nothing.
+
+        Raises:
+            TypeError, ValueError: a message holds what is neither text, bytes nor JSON.
+        """
+        for message in messages:
+            message_record(message)
+        self.clear(keep_summary=keep_summary)
+        self.add(messages)
 
     def get_memory(
         self,
@@ -244,9 +256,7 @@ class MessageMemory(Stateful):
     def _load_content(self, content: Sequence[Any]) -> None:
         """AgentScope's messages: each a dict, or a dict and its marks."""
         pairs = [(one, ()) if isinstance(one, Mapping) else (one[0], one[1] or ()) for one in content]
-        messages = [_from_agentscope(message, _marks(marks)) for message, marks in pairs]
-        self.clear()
-        self.add(messages)
+        self.set_messages([_from_agentscope(message, _marks(marks)) for message, marks in pairs])
 
 
 def as_ids(ids: str | Sequence[str]) -> Sequence[str]:

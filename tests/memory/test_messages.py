@@ -140,6 +140,9 @@ def test_a_damaged_state_loses_nothing_that_is_there(memory: MessageMemory) -> N
     with pytest.raises(ValueError, match="no line of an export"):
         memory.load_state_dict({**state, "lines": [*state["lines"], {"message": {"id": 7}}]})
     assert contents(memory) == ["one", "later"]
+    with pytest.raises(ValueError, match="nan"):
+        memory.load_state_dict({"content": [{"role": "user", "content": [float("nan")]}]}, strict=False)
+    assert contents(memory) == ["one", "later"]
     memory.load_state_dict(state)
     assert contents(memory) == ["one"]
 

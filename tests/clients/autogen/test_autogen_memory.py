@@ -101,6 +101,16 @@ async def test_it_has_the_surface_of_a_list_memory():
         assert len(memory.content) == 0
 
 
+async def test_contents_that_cannot_be_kept_take_the_place_of_none():
+    memory = RagMemory(memory_contents=KINDS[:2])
+    wrong = MemoryContent(content={"pair": (1, 2)}, mime_type=MemoryMimeType.JSON)
+    with pytest.raises(TypeError, match="tuple"):
+        memory.content = [KINDS[2], wrong]
+    with pytest.raises(TypeError, match="tuple"):
+        memory.content[0] = wrong
+    assert list(memory.content) == KINDS[:2]
+
+
 async def test_without_arguments_it_is_in_this_process_and_clear_touches_nothing_else(home):
     kept = RagMemory("kept", memory="")
     await kept.add(KINDS[0])

@@ -159,7 +159,7 @@ def _short(head: str, name: str) -> str:
 
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_BADGE = re.compile(r"^\s*(?:\[?!\[|<|\.\. |:\w[\w-]*:|#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )")
+_BADGE = re.compile(r"^\s*(?:\[?!\[|<(?!https?:)|\.\. |:\w[\w-]*:|#|={3,}|-{3,}|\*{3,}|~{3,}|\||[-*+] )")
 
 
 def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
@@ -179,13 +179,27 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
             paragraph.append(line.strip().removeprefix(">").strip())
             continue
         if paragraph:
-            words = plain_title(" ".join(paragraph))
+            words = _as_it_reads(" ".join(paragraph), path)
             if len(words.split()) > 3:
                 found.append(Quote(words, path, first, first + len(paragraph) - 1))
             paragraph = []
         if len(found) == limit:
             break
     return found
+
+
+_RST_LINK = re.compile(r"`([^`<]+?)\s*(?:<[^`>]*>)?`__?(?!\w)")
+_RST_NAME = re.compile(r"(?<![\w`])([A-Za-z]\w*[A-Za-z0-9])__?(?=[\s.,;:)]|$)")
+_ADDRESS = re.compile(r"<(https?://[^<>\s]+)>")
+_CODE = re.compile(r"(?<!:)`+([^`]+)`+")
+
+
+def _as_it_reads(text: str, path: str) -> str:
+    """Prose without its markup, and without the gaps that markup leaves round punctuation."""
+    if path.endswith(".rst"):
+        text = _RST_NAME.sub(r"\1", _RST_LINK.sub(r"\1", text))
+    plain = plain_title(_ADDRESS.sub(r"\1", _CODE.sub(r"\1", text)))
+    return re.sub(r"(?<=[(\[]) | (?=[.,;)\]])", "", plain)
 
 
 def _behind(mark: str, fence: str) -> str:

@@ -181,6 +181,22 @@ def test_a_quotation_stands_on_the_lines_it_names(sample_repo):
         assert first.strip("`_*[](") in there and last.strip("`_*[]()") in there, quote
 
 
+def test_an_introduction_is_prose_without_its_links_and_marks():
+    rst = (
+        "`Tornado <http://t.org>`_ is a framework, made at `FriendFeed\n"
+        "<http://friendfeed.com>`_.  By Zyte_ and\nothers (see ``docs/a.md``), or :func:`run`.\n"
+    )
+    assert [(quote.text, quote.start, quote.end) for quote in introduction(rst, "README.rst")] == [
+        ("Tornado is a framework, made at FriendFeed. By Zyte and others (see docs/a.md), or run.", 1, 3)
+    ]
+    markdown = (
+        "A user (see `docs/a.md`), or a `401`. See [**this** page](x.md),\n<https://t.org>, not snake_ one.\n"
+    )
+    assert [quote.text for quote in introduction(markdown, "README.md")] == [
+        "A user (see docs/a.md), or a 401. See this page, https://t.org, not snake_ one."
+    ]
+
+
 def test_an_introduction_leaves_out_a_fence_that_shows_fences():
     text = "# Snip\n\nShortens links for everybody here.\n\n````text\n$ snip\n```python\nx = 1\n```\n\n"
     text += "What it prints is no introduction.\n````\n\nIt needs nothing else to run.\n"

@@ -82,10 +82,14 @@ class MessageMemory(Stateful):
         if not given:
             return []
         marked = [replace(one, marks=(*one.marks, *extra)) for one in given]
-        here = self.begin().id
+        here = self.begin()
         if allow_duplicates:
-            return [self._added_again(one, here) for one in marked]
-        return self.store.add_messages(marked, conversation=here, namespace=self.namespace)
+            added = [self._added_again(one, here.id) for one in marked]
+        else:
+            added = self.store.add_messages(marked, conversation=here.id, namespace=self.namespace)
+        if here.ttl_s is not None:  # what the conversation lives on for, its summary does too
+            self.update_compressed_summary(self.compressed_summary)
+        return added
 
     def delete(self, ids: str | Sequence[str]) -> int:
         """Delete messages, by one id or several; return how many were there."""
@@ -171,7 +175,7 @@ class MessageMemory(Stateful):
     def update_compressed_summary(self, summary: str) -> None:
         """Put another summary in the place of the running one; "" takes it away.
 
-        It lives as long as the conversation would if nothing were added.
+        It lives as long as the conversation would, from now or from when messages are added here.
         """
         if summary:
             here = self.begin()

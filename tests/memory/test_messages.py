@@ -16,6 +16,7 @@ from rag.errors import NotFound
 from rag.memory.messages import MessageMemory
 from rag.memory.state import Stateful
 from rag.ports import MemoryStore
+from rag.testing.clock import SteppedClock
 from rag.types import Message
 
 
@@ -90,6 +91,19 @@ def test_the_summary_comes_first_until_it_is_cleared(memory: MessageMemory, stor
     memory.add(Message("again"))
     assert memory.clear() == 1
     assert (memory.get_memory(), memory.compressed_summary) == ([], "")
+
+
+def test_a_summary_lives_as_long_as_messages_are_added() -> None:
+    clock = SteppedClock()
+    store = MemoryTurnStore(clock=clock)
+    memory = MessageMemory(store, store.create_conversation(ttl_s=600))
+    memory.update_compressed_summary("so far")
+    for _ in range(3):
+        clock.advance(500)
+        memory.add(Message("more"))
+    assert contents(memory) == ["so far", "more", "more", "more"]
+    clock.advance(600)
+    assert memory.compressed_summary == ""
 
 
 def test_compression_as_agents_do_it(memory: MessageMemory) -> None:

@@ -508,8 +508,13 @@ def test_a_phone_shows_one_thing_at_a_time(served, visit):
     turn = ask(page, SIGNED)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     expect(page.get_by_label("Evidence", exact=True)).to_be_hidden()
-    turn.get_by_role("button", name="Source 1").first.click()
     panel = page.get_by_label("Evidence", exact=True)
+    page.get_by_role("button", name="Sources").first.click()
+    long_line = panel.get_by_role("button", name="Open source").first
+    expect(long_line).to_be_visible()
+    assert (long_line.bounding_box() or {})["width"] < 360
+    page.get_by_role("button", name="Close the panel").click()
+    turn.get_by_role("button", name="Source 1").first.click()
     assert (panel.bounding_box() or {})["width"] == 360
     assert not serious(page)
     page.get_by_role("button", name="Close the file").click()

@@ -33,6 +33,7 @@ class File:
         return self.path.rpartition("/")[0]
 
 
+_IMPLEMENTS = re.compile(r"\s*(?:unsafe\s+)?impl\b")
 _NOT_EXPORTED = re.compile(r"\b(?:private|protected|fileprivate|internal)\b")
 
 
@@ -44,8 +45,13 @@ def symbols_of(file: File) -> Iterator[Symbol]:
     exports = _exports(file)
     found = outline(file.text, lines, file.language, lambda start, end: False)
     for definition in _flat(found):
-        if definition.unit in ("function", "class"):
+        if definition.unit in ("function", "class") and not _is_implementation(file, definition):
             yield _symbol(file, definition, exports)
+
+
+def _is_implementation(file: File, definition: Definition) -> bool:
+    """Whether it is a Rust `impl`: its members are of the type, which is defined elsewhere."""
+    return file.language == "rust" and bool(_IMPLEMENTS.match(file.lines[definition.start]))
 
 
 def _flat(definitions: list[Definition]) -> Iterator[Definition]:

@@ -6,6 +6,7 @@ import pytest
 from surveys import calls, links, survey_of
 
 from rag.wiki.quotes import introduction
+from rag.wiki.symbols import symbols_of
 
 PYTHON = {
     "app/__init__.py": "from app.core import run\n",
@@ -47,6 +48,16 @@ def test_a_part_of_some_object_is_not_what_a_plain_name_calls():
 def test_methods_are_called_on_self_within_their_class():
     text = "class A:\n    def f(self):\n        self.g()\n\n    def g(self):\n        other.g()\n"
     assert calls(survey_of({"a.py": text})) == {("A.f", "a.py:A.g")}
+
+
+def test_a_rust_type_is_defined_once_and_its_implementations_are_none():
+    text = "pub struct A;\n\nimpl A {\n    pub fn f() {}\n}\n\nunsafe impl Send for A {\n    fn g() {}\n}\n"
+    symbols = list(symbols_of(survey_of({"a.rs": text}).files["a.rs"]))
+    assert [(symbol.scope, symbol.name, symbol.start) for symbol in symbols] == [
+        ("", "A", 1),
+        ("A", "f", 4),
+        ("A", "g", 8),
+    ]
 
 
 TREES = {

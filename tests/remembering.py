@@ -146,6 +146,13 @@ class RememberingContract:
         assert facts.list("/api") == [first]
         assert facts.list("/api")[0].citations == cited
         assert [fact.text for fact in facts.list()] == ["Tokens live an hour.", "Another."]
+        again = Fact("Tokens live an hour", "/api", turn="later", citations=cited[:1])
+        assert facts.add([again]) == []
+        (renewed,) = facts.list("/api")
+        assert (renewed.id, renewed.text) == (first.id, first.text)
+        assert (renewed.turn, renewed.citations) == ("later", cited[:1])
+        assert facts.same_as(again) == renewed
+        first = renewed
         assert facts.fact(first.id[:10]) == first
         assert facts.delete(first) is True
         assert facts.delete(first) is False

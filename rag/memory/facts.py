@@ -57,24 +57,36 @@ class Facts:
     def add(self, facts: Sequence[Fact]) -> list[Fact]:
         """Keep facts; of those that say the same of the same repository one. Return the new ones.
 
+        One that is stated again rests from then on what it was stated from last, if that was anything.
+
         Raises:
             ValueError: a fact says nothing.
         """
-        known: dict[str, set[str]] = {}
-        added = []
+        known: dict[str, dict[str, Fact]] = {}
+        added, kept = [], {}
         for fact in facts:
             text = " ".join(fact.text.split())
             if not text:
                 raise ValueError("a fact needs words")
             if fact.location not in known:
-                known[fact.location] = {_said(one.text) for one in self.list(fact.location)}
-            if _said(text) not in known[fact.location]:
-                known[fact.location].add(_said(text))
-                added.append(replace(fact, text=text))
-        records = {_key(fact): json.dumps(fact_record(fact)).encode() for fact in added}
+                known[fact.location] = {_said(one.text): one for one in self.list(fact.location)}
+            same = known[fact.location].get(_said(text))
+            if same is None:
+                same = replace(fact, text=text)
+                added.append(same.id)
+            elif fact.citations and fact.citations != same.citations:
+                same = replace(same, turn=fact.turn, citations=fact.citations, created=fact.created)
+            else:
+                continue
+            known[fact.location][_said(text)] = kept[same.id] = same
+        records = {_key(fact): json.dumps(fact_record(fact)).encode() for fact in kept.values()}
         if records:
             self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
-        return added
+        return [kept[one] for one in added]
+
+    def same_as(self, fact: Fact) -> Fact | None:
+        """The fact kept that says the same of the same repository; None when there is none."""
+        return next((one for one in self.list(fact.location) if _said(one.text) == _said(fact.text)), None)
 
     def list(self, location: str | None = None) -> list[Fact]:
         """The facts of a repository, of all for None, oldest first."""
@@ -147,4 +159,4 @@ def _key(fact: Fact) -> str:
 
 
 def _said(text: str) -> str:
-    return text.casefold().rstrip(".")
+    return " ".join(text.split()).casefold().rstrip(".")

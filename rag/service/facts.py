@@ -35,7 +35,9 @@ def check_facts(
 
 
 def add_fact(engine: Engine, text: str, *, turn: DialogTurn | None, source: Source | None) -> Fact:
-    """Keep a fact that a person states, with the lines that a turn cites for it.
+    """Keep a fact that a person states, with the lines that a turn cites for it; return it as it is kept.
+
+    One that is there already rests on the lines of this turn from then on.
 
     Raises:
         ConfigError: neither turn nor source names a repository, or the fact says nothing.
@@ -51,11 +53,11 @@ def add_fact(engine: Engine, text: str, *, turn: DialogTurn | None, source: Sour
     if not found:
         raise ConfigError("say which repository the fact is about, or which turn states it (--turn)")
     known = facts_of(engine)
-    added = known.add(found)
-    if added:
-        return added[0]
-    same = " ".join(text.split()).casefold().rstrip(".")
-    return next(fact for fact in known.list(found[0].location) if fact.text.casefold().rstrip(".") == same)
+    before = known.same_as(found[0])
+    known.add(found)
+    if before is not None:
+        KeptFiles(engine.turns, engine.settings.namespace).release(c.blob for c in before.citations)
+    return known.same_as(found[0]) or found[0]
 
 
 def forget_fact(engine: Engine, beginning: str) -> Fact:

@@ -68,6 +68,10 @@ def test_a_fact_holds_as_long_as_its_lines(asked):
     write(asked, CODE.replace("True", "False"))
     checked = rag("facts", "check")
     assert f"{added['id'][:8]}  Tokens are signed with pepper  [changed]" in checked.out
+    rag("ask", asked, QUESTION, "--conversation", "again")
+    rag("facts", "add", "tokens are signed with pepper.", "--turn", "1", "--conversation", "again")
+    (renewed,) = rag("facts", "check", "--json").json
+    assert (renewed["id"], renewed["freshness"]["state"]) == (added["id"], "fresh")
     assert rag("facts", "add", "It ships on Fridays", "--repo", asked).code == 0
     assert rag("facts", "add", "Of nothing").code == 2
     assert rag("facts", "forget", added["id"][:6]).out == "forgot: Tokens are signed with pepper\n"

@@ -3,7 +3,9 @@
 A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`. A number that no
 shown source has was invented: it is taken out of the text and counted. Numbers in code, fenced or between
 backticks, and indexing such as `a[1]` are no references. `[^1]` and `【1】` are written as `[1]`. A place
-such as `path:12-20` also refers to a source, when its lines were shown; it is left as it is.
+such as `path:12-20` also refers to a source, when its lines were shown; it is left as it is. Small models
+number nothing: an answer without any reference refers to the sources whose definitions it names between
+backticks, else to those whose files it names.
 
 The text may come in pieces. A piece is passed on as soon as nothing that can follow changes it, so a
 reader never sees an invented number, and pieces give the same text however it was split.
@@ -28,6 +30,7 @@ _UNDECIDED = re.compile(f"{_ONE}*(?:{_BEGUN})?\\Z")
 _WITHIN_BRACKET = re.compile(_BEGUN)
 _RANGE = re.compile(r"(\d{1,3})(?:[ \t]*[–-][ \t]*\^?(\d{1,3}))?")
 _LINES = re.compile(r"(\d{1,9})(?:[–-](\d{1,9}))?")
+_CODE_SPAN = re.compile(r"`+([^`\n]+)`+")
 _WITHIN_PATH = re.compile(r"[\w/.-]\Z")
 _INDEXED = re.compile(r"(?:[A-Za-z0-9_]|\(\)|\])\Z")
 _NO_SPACE_BEFORE = frozenset(" \t\r\n.,;:!?)]}»”\"'*_|")
@@ -44,13 +47,15 @@ class Resolved(NamedTuple):
     """An answer's text with its references resolved.
 
     `used` are the citations that the text refers to, `shown` those of all sources (`.used` tells which),
-    both in the order of their numbers; `invented` counts the numbers that were taken out.
+    both in the order of their numbers; `invented` counts the numbers that were taken out. `by_name` tells
+    that the text has no reference: what is `used` is what it names.
     """
 
     text: str
     used: tuple[Citation, ...]
     shown: tuple[Citation, ...]
     invented: int
+    by_name: bool = False
 
 
 def resolve(text: str, sources: Sequence[NumberedSource]) -> Resolved:
@@ -94,8 +99,9 @@ class CitationFilter:
     def resolved(self, text: str) -> Resolved:
         """The whole text that was passed on, after `close`, with its references resolved."""
         used = self.used | {source.n for source in self._sources if _mentions(text, source)}
-        shown = tuple(_citation(source, used=source.n in used) for source in self._sources)
-        return Resolved(text, tuple(c for c in shown if c.used), shown, self.invented)
+        named = set() if used else _named(text, self._sources)
+        shown = tuple(_citation(source, used=source.n in used | named) for source in self._sources)
+        return Resolved(text, tuple(c for c in shown if c.used), shown, self.invented, bool(named))
 
     def _finish_line(self) -> str:
         line = self._line
@@ -210,6 +216,18 @@ def _mentions(text: str, source: NumberedSource) -> bool:
                 return True
         at = text.find(path, behind)
     return False
+
+
+def _named(text: str, sources: Sequence[NumberedSource]) -> set[int]:
+    """The sources whose definitions stand between backticks in a text, else those whose paths stand in it."""
+    spoken = "\n".join(_CODE_SPAN.findall(text))
+    defined = {s.n for s in sources if s.hit.symbol and _stands_in(spoken, s.hit.symbol)}
+    return defined or {s.n for s in sources if _stands_in(text, s.hit.path)}
+
+
+def _stands_in(text: str, name: str) -> bool:
+    """Whether a name stands in a text as a whole."""
+    return re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])", text) is not None
 
 
 def _citation(source: NumberedSource, *, used: bool) -> Citation:

@@ -57,15 +57,20 @@ def finish(
         found=bool(prepared.hits),
         invented=resolved.invented,
         complete=complete,
-        notes=_notes(resolved.invented),
+        notes=_notes(resolved),
         prompt_hash=prepared.prompt.hash,
         confidence=prepared.confidence,
         seconds=prepared.seconds,
     )
 
 
-def _notes(invented: int) -> tuple[str, ...]:
-    if not invented:
-        return ()
-    what = "1 reference" if invented == 1 else f"{invented} references"
-    return (f"{what} to sources that were never shown {'was' if invented == 1 else 'were'} taken out",)
+def _notes(resolved: Resolved) -> tuple[str, ...]:
+    notes = []
+    if invented := resolved.invented:
+        what = "1 reference" if invented == 1 else f"{invented} references"
+        notes.append(
+            f"{what} to sources that were never shown {'was' if invented == 1 else 'were'} taken out"
+        )
+    if resolved.by_name:
+        notes.append("the answer numbers no source; those are listed whose code it names")
+    return tuple(notes)

@@ -168,18 +168,21 @@ class Chat:
     # ------------------------------------------------------------ what is sent
 
     def annotations(self, answer: Answer, shelves: Sequence[Shelf], base: str) -> list[dict[str, Any]]:
-        """The citations as OpenAI writes them; the indices are those of the first reference in the text."""
+        """The citations as OpenAI writes them; the indices are those of the first reference in the text.
+
+        They are those of its end for a source that the text refers to without its number.
+        """
         found = []
         for citation in answer.citations:
             shelf = next((s for s in shelves if s.source.location == citation.location), shelves[0])
             url = citation_url(citation, shelf.repository, shelf.name, base)
             mark = f"[{citation.n}]"
-            start = max(answer.text.find(mark), 0)
+            before, found_mark, _ = answer.text.partition(mark)
             cited = {
                 "url": url,
                 "title": _title(citation, several=len(shelves) > 1),
-                "start_index": start,
-                "end_index": start + len(mark),
+                "start_index": len(before),
+                "end_index": len(before) + len(found_mark),
             }
             found.append({"type": "url_citation", "url_citation": cited})
         return found

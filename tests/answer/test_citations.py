@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -74,7 +75,27 @@ def test_a_citation_says_which_bytes_were_shown() -> None:
 
 
 def test_without_sources_every_number_is_invented() -> None:
-    assert resolve("It is [1].", []) == ("It is.", (), (), 1)
+    assert resolve("It is [1].", []) == ("It is.", (), (), 1, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "used", "by_name"),
+    [
+        ("It is signed by `Session.sign()` in lib/key.py.", [1], True),
+        ("It is signed in `lib/key.py`, line 3.", [2, 3], True),
+        ("It is signed in lib/key.py.", [2, 3], True),
+        ("`sign` does it [3].", [3], False),
+        ("It does sign by `signature` in key.py or my/lib/key.py.", [], False),
+    ],
+)
+def test_an_answer_that_numbers_nothing_refers_to_what_it_names(
+    text: str, used: list[int], by_name: bool
+) -> None:
+    first, *others = [source(1), source(2, "lib/key.py"), source(3, "lib/key.py", 20, 29)]
+    others = [replace(other, hit=replace(other.hit, symbol="")) for other in others]
+    resolved = resolve(text, [first, *others])
+    assert ([c.n for c in resolved.used], resolved.by_name) == (used, by_name)
+    assert resolved.text == text
 
 
 def test_text_is_held_back_only_while_it_may_become_a_reference() -> None:

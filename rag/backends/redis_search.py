@@ -82,13 +82,15 @@ local function told(block, heads, terms, totals, values)  -- what was found, and
   end
   return {block[3], num(block[2] * 256), table.concat(heads), table.concat(lengths), names, entries}
 end
-function ops.match(where, given, limit, at_once)  -- what is unread, so many at once, before anything else
+function ops.match(where, given, limit, at_once, ends)  -- first what is unread up to these ends, or to now
   local id, terms, order, known, totals, values = cjson.decode(where)[1], cjson.decode(given), {}, {}, {}, {}
   local v = id and view(id)
   if id and not v then return {'gone'} end
-  if at_once ~= '0' and call('HLEN', Q) > 0 then
-    local waiting = unread(tonumber(at_once))
-    if #waiting[1] > 0 then return {'unread', waiting} end
+  if call('HLEN', Q) > 0 then
+    local listed, before = ends and cjson.decode(ends) or ends_now(), {}
+    for _, each in ipairs(listed) do before[each[1]] = each[2] end
+    local waiting = unread(tonumber(at_once), before)
+    if #waiting > 0 then return {'unread', {waiting, listed}} end
   end
   limit = tonumber(limit)
   local here, low = v and blocks_shown(v), counted_from()

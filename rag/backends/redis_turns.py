@@ -193,11 +193,12 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         """Turns and messages that hold one of the terms, see `TurnStore`."""
         check.check_limit(limit)
         place = [] if conversation is None else [conversation]
-        match = ("match", listed(place), listed(list(terms)), limit)
-        word, told = self._call(namespace, *match, READ_AT_ONCE)
+        match = ("match", listed(place), listed(list(terms)), limit, READ_AT_ONCE)
+        word, told = self._call(namespace, *match)
         while word == "unread":
-            waiting, is_all = told
-            calls = [("read", *values.reading(waiting)), (*match, 0 if is_all else READ_AT_ONCE)]
+            waiting, ends = told
+            known = listed([[decoded(origin), end] for origin, end in ends])
+            calls = [("read", *values.reading(waiting)), (*match, known)]
             word, told = self._calls(namespace, calls)[1]
         if word == "gone":
             raise check.no_conversation(str(conversation))
@@ -272,7 +273,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
                 order += 1
             added.append((stored, n not in there))
         while unread > UNREAD_AT_MOST:
-            waiting, _ = self._call(namespace, "unread", READ_AT_ONCE)[1]
+            waiting = self._call(namespace, "unread", READ_AT_ONCE)[1]
             self._call(namespace, "read", *values.reading(waiting))
             unread -= sum(len(items) for _, _, items in waiting) or unread
         return added

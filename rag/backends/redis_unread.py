@@ -4,7 +4,7 @@ What takes longest of an addition is to analyze the text and to enter its words,
 So an addition stores an item *unread*: shown, cited, counted and moved like any other, but not yet in the
 index. Whoever searches first is given what is unread, analyzes it, has it entered (`read`) and searches then.
 That several do so at once, or die in between, does no harm: an item is entered once, by a script that finds
-it unread as it was given, and is unread until then.
+it unread as it was given, and is unread until then. What is added while somebody searches is not waited for.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ function ops.add(id, kind)
 end
 
 local function order_in(member, skip) return tonumber(member:sub(skip + 1, skip + 16)) end
-local function unread_of(origin, from, limit)  -- items, oldest first, and the last order that was looked at
-  local found, last, cut = {}, from, nil
+local function unread_of(origin, from, before, limit)  -- items, and the last order that was looked at
+  local found, last, cut = {}, before < END and before - 1 or from, nil
   for _, kind in ipairs({'t', 'm'}) do
-    local low, high, skip = bounds({origin, from, END}, kind)
+    local low, high, skip = bounds({origin, from, before - 1}, kind)
     local members = call('ZRANGEBYLEX', S, low, high, 'LIMIT', 0, limit)
     for n, member in ipairs(members) do
       local order = order_in(member, skip)
@@ -104,7 +104,7 @@ local function unread_of(origin, from, limit)  -- items, oldest first, and the l
       items[#items + 1] = item
     end
   end
-  return items, cut or last, cut ~= nil
+  return items, cut or last
 end
 local function settled(origin, last)  -- all up to an order is read
   local from = call('HGET', Q, origin)
@@ -118,21 +118,31 @@ local function settled(origin, last)  -- all up to an order is read
   end
   call('HDEL', Q, origin)
 end
-local function unread(limit)  -- by conversation; and whether that is all
+local function unread(limit, ends)  -- by conversation, the oldest first; of each what comes before its end
   local found, total, waiting = {}, 0, call('HGETALL', Q)
   for n = 1, #waiting, 2 do
-    local origin, from, items, last, is_cut = waiting[n], waiting[n + 1], nil, nil, nil
-    if total >= limit then return {found, 0} end
-    repeat
-      items, last, is_cut = unread_of(origin, tonumber(from), limit - total)
-      if #items == 0 then settled(origin, last) end
-      from = #items == 0 and call('HGET', Q, origin)
-    until not from
-    if #items > 0 then found[#found + 1] = {origin, last, items} end
+    local origin, from, items = waiting[n], tonumber(waiting[n + 1]), {}
+    local before = ends and (ends[origin] or 0) or END
+    while #items == 0 and total < limit and from and from < before do
+      local last
+      items, last = unread_of(origin, from, before, limit - total)
+      if #items > 0 then found[#found + 1] = {origin, last, items}
+      else
+        settled(origin, last)
+        from = tonumber(call('HGET', Q, origin) or nil)
+      end
+    end
     total = total + #items
-    if is_cut then return {found, 0} end
   end
-  return {found, 1}
+  return found
+end
+local function ends_now()  -- of what is unread: orders that nothing has yet
+  local ends = {}
+  for _, origin in ipairs(call('HKEYS', Q)) do
+    local v = view(origin)
+    ends[#ends + 1] = {origin, v and v.o or END}
+  end
+  return ends
 end
 function ops.unread(limit) return {'ok', unread(tonumber(limit))} end
 local function as_given(origin, items)  -- those that are unread still, and what is to be kept of them

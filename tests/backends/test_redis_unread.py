@@ -90,7 +90,7 @@ def _agree(store: RedisTurnStore, *conversations: str, sought: list[str] = _SOUG
 
 
 def _unread(store: RedisTurnStore) -> int:
-    return sum(len(items) for _, _, items in store._call("", "unread", 100_000)[1][0])
+    return sum(len(items) for _, _, items in store._call("", "unread", 100_000)[1])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -129,7 +129,7 @@ def test_what_is_unread_stays_so_until_somebody_reads_it(open_store: Opened) -> 
     store = open_store()
     here = store.create_conversation().id
     turns = told(store, here, "token a", "token b", "token c", "token d")
-    given = store._call("", "unread", 512)[1][0]
+    given = store._call("", "unread", 512)[1]
     store.edit_turn(said("cookie", id=turns[0].id))
     store.delete_turn(turns[1].id)
     store.delete_turn(turns[2].id)
@@ -157,6 +157,30 @@ def test_those_who_search_at_once_enter_each_word_once(
             for call in calls:
                 call.result()
     _agree(store, here, there)
+
+
+def test_a_search_does_not_wait_for_what_is_said_meanwhile(
+    open_store: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 10)
+    store, busy = open_store(), open_store()
+    here, other = store.create_conversation().id, store.create_conversation().id
+    for each in (other, here):
+        told(store, each, *_WORDS[:25])
+    reading, rounds = redis_values.reading, 0
+
+    def slowly(waiting: list[object]) -> list[bytes]:
+        nonlocal rounds
+        rounds += 1
+        for each in (other, here):
+            busy.extend([said("later") for _ in range(30)], conversation=each)
+        return reading(waiting)
+
+    monkeypatch.setattr(redis_values, "reading", slowly)
+    assert store.matching(["yes"], conversation=here).holders == (25,)
+    assert rounds == 5
+    monkeypatch.undo()
+    _agree(store, here, other, sought=["yes", "later"])
 
 
 _SEARCHER = """

@@ -302,10 +302,11 @@ def test_a_follow_up_that_cannot_be_rewritten_is_still_answered(sample_repo, ser
     assert [text for text in told if "was not rewritten" in text]
 
 
-def test_a_question_that_a_model_only_repeats_is_searched_in_the_light_of_the_turns(
-    opened, sample_repo, server
+@pytest.mark.parametrize("said", [EXPIRE, "They expire after a day.", "Rewritten question:\n", " "])
+def test_a_question_that_a_model_does_not_rewrite_is_searched_in_the_light_of_the_turns(
+    opened, sample_repo, server, said
 ):
-    server.answers = ["Sessions are signed with HMAC [1].", EXPIRE, "After a while [1]."]
+    server.answers = ["Sessions are signed with HMAC [1].", said, "After a while [1]."]
     dialog = begun(opened(base_url=server.base_url), sample_repo)
     ask(dialog, SIGNED)
     answer = ask(dialog, EXPIRE)

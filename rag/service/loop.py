@@ -49,7 +49,7 @@ def converse(
     standalone = None
     if isinstance(generator, CompletingGenerator) and (prompt := dialog.condensing(question)):
         try:
-            standalone = _first_line(generator.complete(prompt))
+            standalone = _rewritten(question, generator.complete(prompt))
         except ProviderError as error:
             dialog.not_condensed(error)
     lookup = look_up(dialog, question, standalone, generator, wanted=cache)
@@ -94,7 +94,7 @@ async def aconverse(
     standalone = None
     if is_async(generator) and (prompt := await to_thread(dialog.condensing, question)):
         try:
-            standalone = _first_line(await generator.acomplete(prompt))
+            standalone = _rewritten(question, await generator.acomplete(prompt))
         except ProviderError as error:
             dialog.not_condensed(error)
     lookup = None
@@ -174,14 +174,21 @@ async def _aclosed_in_the_end(pieces: AsyncIterator[str]) -> AsyncIterator[Async
             await aclose()
 
 
+_ASKS = re.compile("[?？؟]\\s*$")
+"""Of any script."""
 _LABEL = re.compile(r"^(?:\W*(?:the |a )?(?:standalone |rewritten )?question\b[^:?\n]*:)\s*", re.IGNORECASE)
 """Small models repeat what they were asked for before they say it."""
 
 
-def _first_line(text: str) -> str | None:
-    """A model's rewritten question: what it says on its first line; None when it says nothing."""
-    lines = _LABEL.sub("", text.strip()).splitlines()
-    return lines[0].strip() or None if lines else None
+def _rewritten(question: str, said: str) -> str | None:
+    """A question as a model rewrote it: what it says on its first line; None when it does not ask there.
+
+    A small model answers now and then what it was to put on its own.
+    """
+    lines = _LABEL.sub("", said.strip()).splitlines()
+    first = lines[0].strip() if lines else ""
+    answers = _ASKS.search(question) and not _ASKS.search(first)
+    return None if answers else first or None
 
 
 _CUT = "the answer was cut at {tokens:,} tokens; allow more with RAG_ANSWER_TOKENS"

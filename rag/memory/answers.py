@@ -18,9 +18,10 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from rag.memory.likeness import meaning
@@ -29,6 +30,8 @@ from rag.types import Citation, now_utc
 
 SHELF = "answer"
 COUNTS = "answer-count"
+GIVEN_IN = "answer-turn"
+"""The shelf that finds entries again by their turn; keys are turn ids, values the keys of entries."""
 TTL_S = 86_400.0
 """A day: how long an answer that nothing contradicts is given again."""
 
@@ -139,7 +142,10 @@ class AnswerCache:
         record = {**asdict(entry), "created": created.isoformat()}
         del record["key"]
         value = zlib.compress(json.dumps(record, allow_nan=False).encode())
-        self._store.put_records({key: value}, shelf=SHELF, namespace=self._namespace, ttl_s=self._ttl_s)
+        put = partial(self._store.put_records, namespace=self._namespace, ttl_s=self._ttl_s)
+        if turn:
+            put({turn: key.encode()}, shelf=GIVEN_IN)
+        put({key: value}, shelf=SHELF)
         return entry
 
     def find(self, question: str, *, scope: Scope | None = None) -> CachedAnswer | None:
@@ -154,7 +160,18 @@ class AnswerCache:
 
     def drop(self, entry: CachedAnswer) -> bool:
         """Remove an entry; False when it was gone."""
+        if entry.turn:
+            self._store.delete_records([entry.turn], shelf=GIVEN_IN, namespace=self._namespace)
         return bool(self._store.delete_records([entry.key], shelf=SHELF, namespace=self._namespace))
+
+    def forget(self, turns: Sequence[str]) -> int:
+        """Remove the answers that were given in these turns, by id; return how many there were."""
+        found = self._store.records(turns, shelf=GIVEN_IN, namespace=self._namespace) if turns else {}
+        if not found:
+            return 0
+        self._store.delete_records(list(found), shelf=GIVEN_IN, namespace=self._namespace)
+        keys = [key.decode() for key in found.values()]
+        return self._store.delete_records(keys, shelf=SHELF, namespace=self._namespace)
 
     def entries(self) -> list[CachedAnswer]:
         """All entries that can be read, the newest first."""
@@ -168,6 +185,7 @@ class AnswerCache:
 
     def clear(self) -> int:
         """Remove all entries; return how many there were. The counts stay."""
+        self._store.delete_records(shelf=GIVEN_IN, namespace=self._namespace)
         return self._store.delete_records(shelf=SHELF, namespace=self._namespace)
 
     def stats(self) -> CacheStats:

@@ -18,6 +18,7 @@ from rag.corpus.git import GitError
 from rag.corpus.history import keep_commits, read_blobs
 from rag.corpus.read import file_bytes
 from rag.errors import NotFound, SourceError, StoreError
+from rag.memory.answers import AnswerCache
 from rag.memory.consolidate import forget_summary
 from rag.memory.facts import cited_blobs
 from rag.ports import Marks, MemoryStore
@@ -76,7 +77,7 @@ class KeptFiles:
         Prompts of turns that no conversation shows go too; they are not counted.
         """
         prompts = self._store.scan_records(shelf=PROMPTS, namespace=self._namespace)
-        _forget_prompts(self._store, [turn for turn, _ in prompts], self._namespace)
+        _forget_said(self._store, [turn for turn, _ in prompts], self._namespace)
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
         return self.release(blob for blob, _ in kept)
 
@@ -181,18 +182,19 @@ def kept_prompt(engine: Engine, turn: DialogTurn) -> str | None:
 
 
 def forget(store: MemoryStore, turns: Sequence[DialogTurn], namespace: str) -> None:
-    """Remove what was kept for turns that are gone: the files that only they cited, and their prompts."""
+    """Remove what was kept for turns that are gone: files that only they cited, prompts, cached answers."""
     KeptFiles(store, namespace).release(blobs_of(turns))
-    _forget_prompts(store, [turn.id for turn in turns], namespace)
+    _forget_said(store, [turn.id for turn in turns], namespace)
 
 
-def _forget_prompts(store: MemoryStore, turns: Sequence[str], namespace: str) -> None:
-    """Remove the prompts of those of the turns, by id, that no conversation shows."""
+def _forget_said(store: MemoryStore, turns: Sequence[str], namespace: str) -> None:
+    """Remove prompts and cached answers of those of the turns, by id, that no conversation shows."""
     for n in range(0, len(turns), _STEP):
         some = turns[n : n + _STEP]
         shown = store.turns_by_id(some, namespace=namespace)  # by a fork
         gone = [turn for turn in some if turn not in shown]
         store.delete_records(gone, shelf=PROMPTS, namespace=namespace)
+        AnswerCache(store, namespace=namespace).forget(gone)
 
 
 def delete_turn(store: MemoryStore, turn: DialogTurn) -> bool:
@@ -238,10 +240,13 @@ def _showing(store: MemoryStore, turn: DialogTurn) -> list[str]:
 def edit_turn(store: MemoryStore, turn: DialogTurn) -> DialogTurn:
     """Store a new version of a turn; summaries that it went into go, as they tell of the old one.
 
+    So does an answer that was cached for it.
+
     Raises:
         NotFound: there is no such turn.
     """
     edited = store.edit_turn(turn, namespace=turn.namespace)
+    AnswerCache(store, namespace=turn.namespace).forget([turn.id])
     for conversation in _showing(store, edited):
         forget_summary(store, conversation, edited.order or 0, namespace=turn.namespace)
     return edited

@@ -18,11 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag import RAG
-from rag.memory.answers import SHELF
+from rag.memory.answers import GIVEN_IN, SHELF
 from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine, aconverse, converse
 from rag.service.answers import answers_of
-from rag.service.kept import delete_turn
+from rag.service.edit import correct_turn
+from rag.service.kept import delete_conversation, delete_turn
 from rag.settings import Settings
 from rag.testing.provider_server import ProviderServer
 from rag.types import Answer, Filters, Prepared, Source, Usage, blob_id
@@ -217,8 +218,19 @@ def test_an_answer_goes_with_its_turn(engine, shop):
     second = asked(engine, shop, QUESTION, writer)
     assert second.cached
     delete_turn(engine.turns, engine.turns.turn(second.cached))
-    assert asked(engine, shop, QUESTION, writer).cached == ""
-    assert (writer.asked, counted(engine)) == (3, (1, 1, 2))
+    assert answers_of(engine).entries() == []
+    third = asked(engine, shop, QUESTION, writer)
+    assert (third.cached, writer.asked, counted(engine)) == ("", 3, (1, 2, 1))
+    correct_turn(engine.turns, third.turn_id, namespace="", answer="[redacted]")
+    assert answers_of(engine).entries() == []
+    fourth = asked(engine, shop, QUESTION, writer)
+    conversation = engine.turns.conversation(fourth.conversation_id)
+    engine.turns.fork(conversation.id, name="goes on")
+    delete_conversation(engine.turns, conversation)
+    assert asked(engine, shop, QUESTION, writer).cached == fourth.turn_id
+    delete_conversation(engine.turns, engine.turns.conversation("goes on"))
+    assert answers_of(engine).entries() == []
+    assert engine.turns.count_records(shelf=GIVEN_IN) == 0
 
 
 # ---------------------------------------------------------------- follow-ups

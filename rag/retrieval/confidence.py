@@ -34,6 +34,8 @@ USUAL_NEAR = 0.5
 _WORD = re.compile(r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[^\W\d_]+")
 _SENTENCE_BEGINS = re.compile(r"(?:^|[.?!:]\s)[\W_]*\Z")
 _IN_A_NAME = re.compile(r"[A-Z0-9_]")
+_FAR = 100
+"""So much stands between two words at most."""
 
 
 class Signals(NamedTuple):
@@ -221,7 +223,8 @@ def _names(text: str) -> set[int]:
         if is_stop_word(match[0]):
             continue
         said += 1
-        begins = _SENTENCE_BEGINS.search(text, 0, match.start()) is not None
+        near = max(match.start() - _FAR, 0)  # from the beginning it would take the square of the text
+        begins = _SENTENCE_BEGINS.search(text, near, match.start()) is not None
         if _IN_A_NAME.search(match[0][1:] if begins else match[0]):
             found.add(match.start())
     return found if len(found) <= max(said / 2, 1) else set()

@@ -11,9 +11,9 @@ from itertools import pairwise
 
 from rag.analysis import terms, words
 
-_CODE_SPAN = re.compile(r"`+([^`\n]+?)`+")
+_CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+?)`+")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
-_PATH = re.compile(r"(?:[\w.-]+/)+[\w.-]+|\b[\w-]+\.[A-Za-z]{1,5}\b")
+_PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b")
 _NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")
 
 _ASKS = {

@@ -188,7 +188,7 @@ def prefer(
         if key is not None and not shown and not forget:
             say(f"rag: nothing is preferred about {visible(key)}")
             raise typer.Exit(NOTHING_FOUND)
-        if not every and not json:
+        if not every and not json and not forget:
             say("rag: nothing is preferred yet; for instance `rag prefer language zh-CN`")
 
 

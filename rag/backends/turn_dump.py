@@ -15,8 +15,8 @@ from rag.types import Conversation
 
 Line = dict[str, Any]
 
-_MOST_ORDER = 2**53
-"""Above it a server that counts in floating point would take two orders for one."""
+_MOST_ORDER = 2**39
+"""No conversation is that long: above it what counts in floating point takes two orders for one."""
 
 _TEXTS = {
     "conversation": ("id", "name", "namespace"),

@@ -770,7 +770,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
         terminal.wait_for("> ")
         terminal.type(SIGNED + "\n")
         terminal.wait_for("Sessions are signed with HMAC [1].")
-        terminal.wait_for("turn 1")
+        terminal.wait_for("test-model")
         terminal.wait_for("> ")
         terminal.type("/turns\n")
         terminal.wait_for(f"1. {SIGNED}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
+from rag.cli.prose import Prose
 from rag.cli.terminal import (
     NOTHING_FOUND,
     counted,
@@ -164,22 +165,19 @@ def answer_question(
     from rag.service import converse
 
     generator = engine.generator()
+    prose = Prose()
     with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
-        ending = "\n"
         try:
             for piece in pieces:
                 if isinstance(piece, Answer):
                     answer = piece
                 elif show:
-                    out(piece, end="")
-                    ending = piece[-1:] or ending
+                    prose.write(piece)
         except RagError:
-            if ending != "\n":
-                out()  # what is said of the error gets a line of its own
+            prose.end()  # what is said of the error gets a line of its own
             raise
     if show:
-        if ending != "\n":
-            out()
+        prose.end()
         _print_sources(answer, several=len(dialog.repositories) > 1)
     _print_figures(engine, answer)
     return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import shutil
 import sys
 import time
 from dataclasses import asdict
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rag.retrieval.search import Searcher
 
 _PREVIEW_LINES = 3
+_PREVIEW_CHARS = 156  # where there is no terminal to say how much fits
 
 
 def search(
@@ -124,13 +126,14 @@ def hit_json(hit: Hit) -> dict[str, Any]:
 
 
 def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PREVIEW_CHARS
     for number, hit in enumerate(hits, 1):
         place = visible(f"{hit.repo}:{hit.place}" if several else hit.place)
         name = ".".join(part for part in (hit.scope, hit.symbol) if part)
         out(f"{number:2}. {place}  {name}  {hit.score:.3f}".replace("    ", "  "))
         lines = [line for line in hit.text.splitlines() if line.strip()]
         for line in lines[:_PREVIEW_LINES]:
-            out(f"      {line[:150]}")
+            out(f"      {line[: room - 6]}")
 
 
 def _serve_batch(searchers: list[Searcher]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,6 +70,9 @@ def out(text: str = "", *, end: str = "\n") -> None:
 
 def say(text: str) -> None:
     """Tell the user something that is not the result."""
+    if sys.stderr.isatty():
+        room = shutil.get_terminal_size().columns
+        text = "\n".join("\n".join(_wrapped(line, room, "", " " * 5)) for line in text.split("\n"))
     _write(sys.stderr, text + "\n")
 
 

@@ -11,6 +11,7 @@ import typer
 from rag.cli import options
 from rag.cli.chosen import Of, Which, chosen, named, number, title
 from rag.cli.freshness import about, check, marked_stale, replay
+from rag.cli.prose import Prose
 from rag.cli.recall import consolidate, search
 from rag.cli.terminal import (
     NOTHING_FOUND,
@@ -207,9 +208,11 @@ def _print_turn(turn: DialogTurn) -> None:
     out(f"{number(turn)}. {turn.question}{broke_off}{stale}")
     if turn.standalone_question not in ("", turn.question):
         out(f"   searched as: {turn.standalone_question}")
-    out(f"   {turn.id} · {turn.model}{_when(turn)}{_history(turn)}")
+    out(f"   {turn.id}{' · ' if turn.model else ''}{turn.model}{_when(turn)}{_history(turn)}")
     out()
-    out(turn.answer.rstrip())
+    prose = Prose()
+    prose.write(turn.answer.rstrip() + "\n")
+    prose.end()
     out()
     checks = turn.checks or [None] * len(turn.citations)
     for citation, found in zip(turn.citations, checks, strict=True):

@@ -10,11 +10,13 @@ from types import FrameType
 import uvicorn
 
 from rag.serve.app import create_app
+from rag.serve.connection import bounded
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import JsonLines
 
 _CLOSING_S = 3
+_MOST_HEAD_BYTES = 32_768
 
 
 class Server(uvicorn.Server):
@@ -56,7 +58,7 @@ def make_server(settings: ServerSettings) -> Server:
         server_header=False,
         date_header=True,
         timeout_graceful_shutdown=int(settings.grace_s) + _CLOSING_S,
-        h11_max_incomplete_event_size=32_768,
+        http=bounded(most_bytes=_MOST_HEAD_BYTES, within_s=settings.body_timeout_s),
         ws="websockets-sansio" if settings.deepwiki else "none",
         ws_max_size=settings.max_body_bytes,
     )

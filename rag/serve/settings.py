@@ -56,6 +56,7 @@ class ServerSettings:
     processes: int = min(os.cpu_count() or 1, 4)
     """Processes that search and render, started when questions come at once; 0 is this one alone."""
     body_timeout_s: float = 30.0
+    """How long the head of a request may take to arrive, and then its body."""
     wait_for_index_s: float = 5.0
     refresh_s: float = 5.0
     """A repository is looked at again for changes when it is asked, at most this often."""

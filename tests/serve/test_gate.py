@@ -239,6 +239,39 @@ def test_a_body_that_does_not_come_ends_in_time(serve):
 
 
 @pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"a" * 40_000,
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 40_000,
+        b"GET / HTTP/1.1" + b"\r\nX: a" * 8_000,
+    ],
+)
+def test_a_head_that_grows_too_large_is_cut_off(served, head):
+    assert exchange(served, head).startswith(b"HTTP/1.1 431 ")
+    assert served.get("/health").status == 200
+
+
+@pytest.mark.parametrize("head", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: local"])
+def test_a_head_that_does_not_come_ends_in_time(serve, head):
+    running = serve(repositories=(), body_timeout_s=0.1)
+    assert exchange(running, head).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_connection_goes_on_until_a_head_does_not_come(serve):
+    running = serve(repositories=(), body_timeout_s=0.5)
+    with socket.create_connection(("127.0.0.1", running.port), timeout=30) as wire:
+        for _ in range(3):
+            wire.sendall(b"GET /health HTTP/1.1\r\nHost: ")
+            wire.sendall(b"localhost\r\n\r\n")
+            said = b""
+            while b'"status":"ok"' not in said:
+                said += wire.recv(65_536)
+        wire.sendall(b"GET /health HTTP/1.1\r\nHost: ")
+        assert wire.recv(65_536).startswith(b"HTTP/1.1 408 ")
+        assert wire.recv(65_536) == b""
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"",

@@ -4,11 +4,17 @@ import sys
 import pytest
 
 import rag
+import rag.wiki
 
 
 @pytest.mark.parametrize("name", rag.__all__)
 def test_every_public_name_is_there_and_documented(name):
     assert (getattr(rag, name).__doc__ or "").strip()
+
+
+@pytest.mark.parametrize("module", [rag, rag.wiki])
+def test_every_public_name_is_listed_before_it_is_loaded(module):
+    assert set(module.__all__) <= set(dir(module))
 
 
 def test_nothing_else_is_promised():

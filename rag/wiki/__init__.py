@@ -57,3 +57,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"rag.wiki.{_HOMES.get(name, 'writer')}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -471,6 +471,13 @@ def test_conversations_are_listed_the_latest_first(conversation):
     assert SIGNED in table
 
 
+def test_a_name_or_a_question_of_several_lines_is_one_row(sample_repo):
+    rag("ask", sample_repo, "How are\nsessions signed?", "--conversation", "two\nlines\tand a tab")
+    _, row = rag("turns").out.splitlines()
+    assert row.startswith("two\\nlines\\tand a tab\tsample_repo\t1\t")
+    assert row.endswith("\tHow are\\nsessions signed?")
+
+
 def test_turns_are_named_by_number_or_id(conversation):
     first, second = rag("turns", "show", "--conversation", "login", "--json").json
     assert [first["question"], second["question"]] == [SIGNED, EXPIRE]

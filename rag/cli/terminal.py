@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 from rag.errors import ConfigError, RagError, StoreError
+from rag.quoting import visible
 from rag.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -235,19 +236,19 @@ class _Confirmation:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table to stdout: drawn on a terminal, tab-separated with a heading line elsewhere.
 
+    A cell is on one line: what would break it, in a name or a question, becomes a visible escape.
     Nothing is cut off: a path or a command may be copied from here. Where the terminal is too narrow for
     the drawn table, its long cells get lines of their own.
     """
+    cells = [[visible(str(cell)) for cell in row] for row in rows]
     if not sys.stdout.isatty():
-        out("\t".join(columns))
-        for row in rows:
-            out("\t".join(str(cell) for cell in row))
+        for row in (columns, *cells):
+            out("\t".join(row))
         return
     from rich.cells import cell_len
     from rich.console import Console
 
     console = Console()
-    cells = [[str(cell) for cell in row] for row in rows]
     whole = [all(_stays_whole(row[position]) for row in cells) for position in range(len(columns))]
     widths = [max(cell_len(row[position]) for row in (columns, *cells)) for position in range(len(columns))]
     if sum(widths) + 3 * len(widths) + 1 <= console.width:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -157,6 +158,14 @@ class RememberingContract:
         assert facts.delete(first) is True
         assert facts.delete(first) is False
         assert Facts(store).list() == []
+
+    def test_those_who_state_a_fact_at_once_state_one(self, store: MemoryStore) -> None:
+        def state(n: int) -> list[Fact]:
+            return Facts(store).add([Fact("Tokens live an hour" + "." * (n % 2), "/api \udcff")])
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(state, range(16)))
+        assert len(Facts(store).list()) == 1
 
     def test_sections_are_read_as_they_were_written(self, store: MemoryStore) -> None:
         sections = Sections(store, _Words(), namespace="a:b")

@@ -6,6 +6,7 @@ fresh as the worst of them (`rag.service.facts`).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
@@ -72,7 +73,7 @@ class Facts:
                 known[fact.location] = {_said(one.text): one for one in self.list(fact.location)}
             same = known[fact.location].get(_said(text))
             if same is None:
-                same = replace(fact, text=text)
+                same = replace(fact, text=text, id=_id(fact.location, text))
                 added.append(same.id)
             elif fact.citations and fact.citations != same.citations:
                 same = replace(same, turn=fact.turn, citations=fact.citations, created=fact.created)
@@ -156,6 +157,12 @@ def _of(location: str) -> str:
 
 def _key(fact: Fact) -> str:
     return _of(fact.location) + fact.id
+
+
+def _id(location: str, text: str) -> str:
+    """The same for what says the same: two who state it at once state one fact."""
+    stated = (_of(location) + _said(text)).encode("utf-8", "surrogatepass")
+    return str(uuid.UUID(bytes=hashlib.sha256(stated).digest()[:16]))
 
 
 def _said(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +27,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError, NotFound, RagError
 from rag.quoting import visible
-from rag.types import Answer, Conversation, Filters
+from rag.types import Answer, Conversation, Filters, Source
 
 if TYPE_CHECKING:
     from rag.service import Dialog, Engine
@@ -144,18 +144,31 @@ def open_dialog(
     from rag.service import Dialog, locate
 
     asked = [locate(source, ref, filters) for source in sources]
-    found: Conversation | None = None
-    if go_on:
-        last = engine.last_conversation() if name is None else engine.find_conversation(name)
-        found = engine.find_conversation(last.id, asked)
-    elif name is not None:
-        try:
-            found = engine.find_conversation(name, asked)
-        except NotFound:
-            found = None
+    found = _begun(engine, name, go_on=go_on)
+    if found is not None:
+        asked = [_as_before(source, found.sources) for source in asked]
+        found = engine.find_conversation(name or found.id, asked)
     wanted = asked or (list(found.sources) if found else []) or [locate(".", ref, filters)]
     repositories = [engine.repository(source, refreshing=refreshing) for source in wanted]
     return Dialog(engine, repositories, found, name=name or "")
+
+
+def _begun(engine: Engine, name: str | None, *, go_on: bool) -> Conversation | None:
+    """The conversation of this name, else the last one when it is to go on. Raises NotFound if it cannot."""
+    if name is None:
+        return engine.last_conversation() if go_on else None
+    try:
+        return engine.find_conversation(name)
+    except NotFound:
+        if go_on:
+            raise
+        return None
+
+
+def _as_before(source: Source, known: Sequence[Source]) -> Source:
+    """The source as the conversation knows it: of its filters nothing has to be said again."""
+    alike = [one for one in known if replace(one, filters=Filters()) == source]
+    return alike[0] if len(alike) == 1 else source
 
 
 def answer_question(

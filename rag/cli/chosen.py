@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.errors import NotFound
-from rag.types import Conversation, DialogTurn
+from rag.quoting import visible
+from rag.types import Citation, Conversation, DialogTurn
 
 if TYPE_CHECKING:
     from rag.service import Engine
@@ -66,3 +67,9 @@ def number(turn: DialogTurn) -> int:
 def title(conversation: Conversation) -> str:
     """What to call a conversation."""
     return conversation.name or conversation.id
+
+
+def place_in(turn: DialogTurn, citation: Citation) -> str:
+    """`path:start-end` on one line, with the repository before it where the turn rests on several."""
+    several = len({one.location for one in turn.citations}) > 1
+    return visible(f"{citation.repo}:{citation.place}" if several else citation.place)

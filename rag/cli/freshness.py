@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import Of, chosen, named, number, title
+from rag.cli.chosen import Of, chosen, named, number, place_in, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
     errors_as_exit_codes,
@@ -143,9 +143,9 @@ def replay(
         out("\n".join(difference) if difference else "   the answer is the same, word for word")
         out()
         for citation, found in result.lost:
-            out(f"- {visible(citation.place)}  {visible(str(found))}")
+            out(f"- {place_in(turn, citation)}  {visible(str(found))}")
         for citation in result.gained:
-            out(f"+ {visible(citation.place)}  {citation.symbol}".rstrip())
+            out(f"+ {place_in(turn, citation)}  {citation.symbol}".rstrip())
         if not result.lost and not result.gained:
             out("  it rests on the same places")
 
@@ -183,7 +183,7 @@ def print_check(
     state = worst(check for _, check in shown).state if shown else "no sources"
     out(f"{name}{number(turn)}. {turn.question}  [{state}]")
     for citation, found in shown:
-        out(f"   {visible(str(citation))}  {visible(str(found))}")
+        out(f"   [{citation.n}] {place_in(turn, citation)}  {visible(str(found))}")
 
 
 def _pair_json(citation: Citation, found: Freshness) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import typer
 
 from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog
+from rag.cli.chosen import place_in
 from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say, settings_from
 from rag.errors import RagError
-from rag.quoting import visible
 from rag.types import Filters
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ class Session:
                 out(f"{(turn.order or 0) + 1}. {turn.question}")
         elif name == "/sources":
             for citation in turns[-1].citations if turns else ():
-                out(f"{visible(str(citation))}{'' if citation.used else '  (not cited)'}")
+                place = place_in(turns[-1], citation)
+                out(f"[{citation.n}] {place}{'' if citation.used else '  (not cited)'}")
         elif name == "/new":
             from rag.service import Dialog
 

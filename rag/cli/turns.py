@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import Of, Which, chosen, named, number, title
+from rag.cli.chosen import Of, Which, chosen, named, number, place_in, title
 from rag.cli.freshness import about, check, marked_stale, replay
 from rag.cli.prose import Prose
 from rag.cli.recall import consolidate, search
@@ -220,7 +220,8 @@ def _print_turn(turn: DialogTurn) -> None:
             changed = " + changes" if citation.dirty else ""
             commit = f"at {citation.commit[:10]}{changed}" if citation.commit else ""
             now = "" if found is None or found.state == "fresh" else f"now {found}"
-            parts = (visible(str(citation)), citation.symbol, commit, visible(now))
+            place = f"[{citation.n}] {place_in(turn, citation)}"
+            parts = (place, citation.symbol, commit, visible(now))
             out("  ".join(part for part in parts if part))
     out()
 

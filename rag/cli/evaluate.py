@@ -103,6 +103,8 @@ def evaluate(
         from rag.evaluation.systems import OURS, read_systems
         from rag.evaluation.trees import plan
 
+        if answers and (system or html is not None or without_rag):
+            raise SettingsError("--answers measures no --system and draws no --html; leave these out")
         systems = read_systems(system or [], first=() if without_rag else (OURS,))
         if not systems:
             raise SettingsError("there is nothing to measure: name a --system, or leave out --without-rag")
@@ -116,12 +118,12 @@ def evaluate(
                 return
             outcomes = run(systems, plan(asked, folders), k=k, progress=_progress())
         summary = summarise(asked, outcomes, k=k)
-        if html is not None:
-            _write(html, html_report(summary))
         if json:
             out_json(as_json(summary, asked, outcomes))
         else:
             print_summary(summary)
+        if html is not None:  # last: a folder that is not there costs nothing of what was measured
+            _write(html, html_report(summary))
 
 
 @contextmanager

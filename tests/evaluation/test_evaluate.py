@@ -312,12 +312,22 @@ def test_the_command_measures_systems_side_by_side(questions_file: Path, tmp_pat
         ([str(SAMPLE), "--questions", "{file}", "--without-rag"], "--system"),
         ([str(SAMPLE), "--questions", "{file}", "--system", "cat"], "{path}"),
         ([str(SAMPLE), "--questions", "{file}", "--kinds", "odd"], "--kinds"),
+        ([str(SAMPLE), "--questions", "{file}", "--answers", "--html", "r.html"], "--html"),
+        ([str(SAMPLE), "--questions", "{file}", "--answers", "--system", "a=cat {path}"], "--system"),
     ],
 )
 def test_what_the_user_can_mend_ends_with_2(questions_file: Path, arguments: list[str], says: str) -> None:
     done = _invoke(*(argument.replace("{file}", str(questions_file)) for argument in arguments))
     assert done.exit_code == 2
     assert says in done.stderr
+
+
+def test_what_was_measured_is_told_though_the_report_cannot_be_written(questions_file: Path) -> None:
+    common = [str(SAMPLE), "--questions", str(questions_file), "--without-rag", "--system", _system()]
+    done = _invoke(*common, "--html", str(questions_file / "no folder" / "r.html"))
+    assert done.exit_code == 2
+    assert "cannot write" in done.stderr
+    assert "NDCG" in done.stdout
 
 
 def test_a_system_that_fails_ends_with_3(questions_file: Path) -> None:

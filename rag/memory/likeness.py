@@ -50,6 +50,9 @@ from rag.memory.wording import (
 _MOST_WORDS = 30
 """A longer question is compared as it is written: rules for one clause do not read a story."""
 
+_MOST_CHARACTERS = 400
+"""The same where no blanks stand between words; what matches may take the square of it."""
+
 _TOKEN = re.compile(
     r"`+(?P<span>[^`]+)`+"
     r"|\"(?P<quoted>[^\"]+)\""
@@ -77,10 +80,11 @@ def meaning(question: str, subjects: Collection[str] = ()) -> str:
     """
     text = unicodedata.normalize("NFKC", question).replace("\u2019", "'").replace("\u2018", "'").strip()
     plain = " ".join(text.split()).rstrip("?.! ")
+    is_long = len(plain.split()) > _MOST_WORDS or len(text) > _MOST_CHARACTERS
+    if is_long or _SENTENCES.search(text):
+        return f'"{plain}"'
     if HAN.search(plain):
         plain = _chinese(plain)
-    if _SENTENCES.search(text) or len(plain.split()) > _MOST_WORDS:
-        return f'"{plain}"'
     named = "|".join(re.escape(subject) for subject in subjects if subject)
     said = (
         re.sub(rf"(?<![\w`.\"/-])(?:{named})(?![\w`.\"/-])", "it", plain, flags=re.IGNORECASE)

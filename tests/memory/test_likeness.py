@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import time
 
 import pytest
 from hypothesis import example, given
@@ -103,6 +104,14 @@ def test_any_text_has_a_meaning_that_case_blanks_and_a_question_mark_leave_alone
     assert meaning(f"  {text.strip()} ?") == found
     if text.isascii() and text.isalpha() and text == text.lower():
         assert meaning(text.capitalize()) == found
+
+
+@pytest.mark.parametrize("part", ["`", "呢", "什么是", '"', "'", "a.b", "-1", "can you tell me ", "\n"])
+def test_a_long_text_takes_no_time_to_speak_of(part):
+    began = time.process_time()
+    text = f"a{part * 20_000}!"
+    assert meaning(text) == meaning(f" {text} ?")
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("name", ["dev", "final"])

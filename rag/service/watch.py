@@ -67,7 +67,8 @@ def updates(engine: Engine, source: Source, *, stop: Event | None = None) -> Ite
         RagError: the first indexing failed, or the system cannot watch the folder.
     """
     if source.is_url or source.ref is not None:
-        raise SettingsError(f"{source} cannot be watched: only the files of a folder change; leave --ref out")
+        mend = "give a folder" if source.is_url else "leave --ref out"
+        raise SettingsError(f"{source} cannot be watched: only the files of a folder change; {mend}")
     root = Path(source.location)
     batches = _batches(root, stop or Event())
     if next(batches, None) is None:

@@ -136,7 +136,7 @@ def test_changes_that_no_walk_would_list_do_no_work(
 def test_what_cannot_be_watched_says_why(sample_repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingsError, match="leave --ref out"):
         next(updates(Engine(Settings()), locate(str(sample_repo), "main")))
-    with pytest.raises(SettingsError, match="give a folder$"):
+    with pytest.raises(SettingsError, match=r"give a folder$"):
         next(updates(Engine(Settings()), locate("https://example.org/team/app.git")))
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(BackendMissing, match=r"pip install '\.\[watch\]'"):

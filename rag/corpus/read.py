@@ -39,6 +39,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 
 _GENERATED = re.compile(
@@ -64,7 +65,8 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
     bytes never fail. The text has no byte order mark, its line ends are kept; `blob` is of the bytes.
 
     Returns:
-        The file, or Skipped for what is binary, generated, a likely secret, vanished, or cannot be read.
+        The file, or Skipped for what is binary, kept in Git LFS, generated, a likely secret, vanished, or
+        cannot be read.
     """
     try:
         content = _content(root, entry.path)
@@ -139,6 +141,8 @@ def _refuse_data(head: bytes, *, whole: bool) -> None:
     """Tell by the first bytes what need not be read further."""
     if head.startswith(tuple(mark for mark, _ in _BOMS)):
         return
+    if whole and head.startswith(_LFS_POINTER):
+        raise _Unusable(skip.DATA, "kept in Git LFS; this is its pointer")
     controls = len(head) - len(head.translate(None, _CONTROLS))
     if b"\0" in head or controls * 50 > len(head):
         raise _Unusable(skip.BINARY)

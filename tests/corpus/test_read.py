@@ -73,6 +73,13 @@ def test_bytes_that_are_no_text_are_binary(tmp_path: Path, content: bytes) -> No
     assert reason_of(tmp_path, content) == "binary"
 
 
+def test_a_pointer_to_git_lfs_is_no_text_of_the_repository(tmp_path: Path) -> None:
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+    assert reason_of(tmp_path, pointer) == "data file"
+    about = b"A page about it:\n" + pointer
+    assert text_of(tmp_path, about) == about.decode()
+
+
 @pytest.mark.parametrize(
     "content",
     [

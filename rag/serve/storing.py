@@ -51,14 +51,22 @@ class Storing:
             await self._running
 
     async def _run(self, turns: Grouping) -> None:
-        while self._waiting:
-            some = [self._waiting.popleft() for _ in range(min(len(self._waiting), _AT_ONCE))]
+        while some := self._next():
             # Whatever it is that fails, everybody who waits is told.
             storing = to_thread(_together, turns, [store for store, _ in some])
             (told,) = await asyncio.gather(storing, return_exceptions=True)
             for n, (_, done) in enumerate(some):
                 _tell(done, told if isinstance(told, BaseException) else told[n])
         self._running = None
+
+    def _next(self) -> list[tuple[Store, asyncio.Future[Answer]]]:
+        """Those that wait longest. Of one who has gone meanwhile nothing is stored."""
+        some: list[tuple[Store, asyncio.Future[Answer]]] = []
+        while self._waiting and len(some) < _AT_ONCE:
+            one = self._waiting.popleft()
+            if not one[1].done():
+                some.append(one)
+        return some
 
 
 def _together(turns: Grouping, calls: Sequence[Store]) -> list[Answer | RagError]:

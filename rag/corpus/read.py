@@ -43,12 +43,13 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 
 _GENERATED = re.compile(
-    r"(?m)^[ \t]*(?:#|//|/?\*|--|;|<!--|%|\"\"\"|REM\b|dnl\b|@rem\b).{0,80}?"
+    r"(?m)^[ \t]*(#|//|/?\*|--|;|<!--|%|\"\"\"|REM\b|dnl\b|@rem\b).{0,80}?"
     r"(?:@generated\b|\bDO NOT (?:EDIT|MODIFY|CHANGE)\b|\bGENERATED (?:CODE|FILE|BY)\b"
     r"|\bDo not (?:edit|modify) (?:this file|by hand|manually|directly)"
     r"|(?i:\b(?:code|file|automatically|auto|machine)[ -]?(?:is |was |has been )?(?:automatically |auto)?"
     r"[ -]?generated (?:by|from|with|using|file|code|do not)\b))"
 )
+_HASH_COMMENTED = frozenset({"python", "ruby", "bash", "yaml", "toml", "make", "perl", "r"})
 _MINIFIABLE = frozenset({"javascript", "css", "html", "typescript", "json", "scss", "xml", "php"})
 
 
@@ -173,8 +174,10 @@ def _without_mark(content: bytes) -> str:
 
 def _refuse_generated(text: str, language: str) -> None:
     header = "\n".join(text[:_HEADER_CHARS].split("\n", _HEADER_LINES)[:_HEADER_LINES])
-    if match := _GENERATED.search(header):
-        raise _Unusable(skip.GENERATED, f"says so on line {header.count(chr(10), 0, match.start()) + 1}")
+    for match in _GENERATED.finditer(header):
+        if language not in _HASH_COMMENTED or match[1] in ("#", '"""'):  # else it is what a generator writes
+            line = header.count("\n", 0, match.start()) + 1
+            raise _Unusable(skip.GENERATED, f"says so on line {line}")
     if len(text) >= _MINIFIED_CHARS:
         line = len(text) // (text.count("\n") + text.count("\r") + 1)
         if line > (_MINIFIED_LINE if language in _MINIFIABLE else _DATA_LINE):

@@ -35,7 +35,7 @@ def _default(context: typer.Context) -> None:
 
 @app.command()
 def sweep(json: options.Json = False, memory: options.Memory = None) -> None:
-    """Remove the files and prompts that are kept for answers which are gone.
+    """Remove the files, prompts and cached answers that are kept for turns which are gone.
 
     They go by themselves when turns are deleted, or conversations expire; this looks at every one, and so
     finds what a process left that was killed in between.

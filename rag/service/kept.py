@@ -18,7 +18,7 @@ from rag.corpus.git import GitError
 from rag.corpus.history import keep_commits, read_blobs
 from rag.corpus.read import file_bytes
 from rag.errors import NotFound, SourceError, StoreError
-from rag.memory.answers import AnswerCache
+from rag.memory.answers import GIVEN_IN, AnswerCache
 from rag.memory.consolidate import forget_summary
 from rag.memory.facts import cited_blobs
 from rag.ports import Marks, MemoryStore
@@ -74,10 +74,11 @@ class KeptFiles:
     def sweep(self) -> int:
         """Remove all that no turn and no fact cites any more, whatever it was kept for; return how many.
 
-        Prompts of turns that no conversation shows go too; they are not counted.
+        Prompts and cached answers of turns that no conversation shows go too; they are not counted.
         """
-        prompts = self._store.scan_records(shelf=PROMPTS, namespace=self._namespace)
-        _forget_said(self._store, [turn for turn, _ in prompts], self._namespace)
+        for shelf in (PROMPTS, GIVEN_IN):
+            said = self._store.scan_records(shelf=shelf, namespace=self._namespace)
+            _forget_said(self._store, [turn for turn, _ in said], self._namespace)
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
         return self.release(blob for blob, _ in kept)
 

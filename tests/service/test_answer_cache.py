@@ -23,7 +23,7 @@ from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine, aconverse, converse
 from rag.service.answers import answers_of
 from rag.service.edit import correct_turn
-from rag.service.kept import delete_conversation, delete_turn
+from rag.service.kept import KeptFiles, delete_conversation, delete_turn
 from rag.settings import Settings
 from rag.testing.provider_server import ProviderServer
 from rag.types import Answer, Filters, Prepared, Source, Usage, blob_id
@@ -231,6 +231,10 @@ def test_an_answer_goes_with_its_turn(engine, shop):
     delete_conversation(engine.turns, engine.turns.conversation("goes on"))
     assert answers_of(engine).entries() == []
     assert engine.turns.count_records(shelf=GIVEN_IN) == 0
+    fifth = asked(engine, shop, QUESTION, writer)
+    engine.turns.delete_turn(fifth.turn_id)  # by a process that is killed before it has forgotten the rest
+    KeptFiles(engine.turns, "").sweep()
+    assert answers_of(engine).entries() == []
 
 
 # ---------------------------------------------------------------- follow-ups

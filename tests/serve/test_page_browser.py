@@ -262,6 +262,12 @@ def test_a_stale_answer_says_so_and_is_asked_again(serve, visit):
     badge = page.locator(".badge")
     expect(badge).to_contain_text("May be out of date")
     expect(page.locator(".cite.changed, .cite.gone").first).to_be_visible()
+    page.get_by_role("button", name="Sources").first.click()
+    now = page.locator(".source-path").all_inner_texts()
+    page.get_by_role("tab", name="Map").click()  # which is of the code as it is
+    expect(page.locator(".lit-list li")).to_have_count(len(now))
+    lit = page.locator(".lit-list button").all_inner_texts()
+    assert sorted(re.sub(r"^\d+\s*", "", one) for one in lit) == sorted(now)
     badge.get_by_role("button", name="Ask again").click()
     expect(page.locator("article.turn.done")).to_have_count(2)
 

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { h, place, plural } from "./dom.js";
-import { on, selectedTurn, servedName, state } from "./state.js";
+import { on, present, selectedTurn, servedName, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
 const MARGIN = 26;
@@ -20,11 +20,12 @@ export function drawMap(body) {
     (error) => body.replaceChildren(h("p", { class: "hollow" }, error.message)));
 }
 
-/** What the chosen turn rests on. */
+/** What the chosen turn rests on, where it stands now: the map is of the code as it is. */
 function litPlaces() {
   const turn = selectedTurn();
   if (!turn) return [];
-  return turn.citations.filter((one) => servedName(one.repository) === state.repository);
+  const here = turn.citations.filter((one) => servedName(one.repository) === state.repository);
+  return here.map((one) => present(one, turn.check?.checks.find((check) => check.n === one.n)));
 }
 
 function show(body, map, lit, name) {

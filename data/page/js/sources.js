@@ -1,7 +1,7 @@
 // The sources of the chosen turn, each with its first lines.
 
 import { api } from "./api.js";
-import { h } from "./dom.js";
+import { h, place } from "./dom.js";
 import { highlighted } from "./highlight.js";
 import { on, present, selectedTurn, servedName } from "./state.js";
 import { openCited } from "./thread.js";
@@ -41,7 +41,7 @@ function card(cited, turn, preview) {
     h("span", { class: "source-head" },
       h("span", { class: "unseen" }, "Open source "),
       h("b", { class: "source-n" }, String(cited.n)),
-      h("span", { class: "source-path" }, h("span", { class: "folder" }, now.path.slice(0, slash)), h("span", {}, now.path.slice(slash)), h("span", { class: "lines" }, `:${now.start}–${now.end}`))),
+      h("span", { class: "source-path" }, h("span", { class: "folder" }, now.path.slice(0, slash)), h("span", {}, now.path.slice(slash)), h("span", { class: "lines" }, place(now).slice(now.path.length)))),
     h("span", { class: "source-about" },
       cited.symbol && h("code", {}, cited.symbol),
       cited.commit && h("span", { class: "fine" }, `at ${cited.commit.slice(0, 7)}${cited.dirty ? " + changes" : ""}`),

@@ -40,6 +40,7 @@ ENVIRONMENT = {
     "max_file_bytes": ("RAG_MAX_FILE_BYTES",),
     "gate": ("RAG_GATE",),
     "cache": ("RAG_CACHE",),
+    "reword": ("RAG_REWORD",),
 }
 """The environment variables of each setting, the first that is set wins."""
 
@@ -66,7 +67,8 @@ class Settings:
     a URL such as "sqlite:///PATH" or "redis://HOST". `template` is a file, or the name of one in
     `home/templates`.
     `gate` answers "not found", and asks no model, where the repository seems to hold no answer. `cache` gives
-    answers again while what they rest on is unchanged; None does so where a model writes them. `set_by` says
+    answers again while what they rest on is unchanged; None does so where a model writes them. `reword` has
+    the model say, before a first question is searched, in which words code may put it. `set_by` says
     for each setting that was loaded what set it, and to what.
     """
 
@@ -91,6 +93,7 @@ class Settings:
     max_file_bytes: int = 1_000_000
     gate: bool = True
     cache: bool | None = None
+    reword: bool = False
     set_by: Mapping[str, tuple[str, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def whence(self, name: str) -> str:

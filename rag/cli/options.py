@@ -57,6 +57,15 @@ Gate = Annotated[
         show_default=False,
     ),
 ]
+Reword = Annotated[
+    bool | None,
+    typer.Option(
+        "--reword/--no-reword",
+        help="Have the model say first in which words code may put a vague question; off by default.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
+]
 Cache = Annotated[
     bool | None,
     typer.Option(

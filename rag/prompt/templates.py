@@ -2,7 +2,7 @@
 
 A template is one file. It is read in a sandbox, and what it names is checked when it is loaded: a
 variable that does not exist is an error even where the branch is never taken. Variables of `answer`,
-`condense` and `consolidate` (the first five are AdalFlow's and DeepWiki's):
+`condense`, `reword` and `consolidate` (the first five are AdalFlow's and DeepWiki's):
 
     system_prompt         the rendered `system` template, or what the caller gave instead
     output_format_str     a description of the output wanted; usually ""
@@ -109,7 +109,7 @@ def load_template(chosen: str | None, home: Path, name: str = "answer") -> Templ
         chosen: what the user asked for instead: a file, the name of one in `home/templates`, or the text of
             a template (it holds `{{` or `{%`). None means `home/templates/NAME.j2`, else ours.
         home: the folder of the user's settings.
-        name: `answer`, `condense` or `consolidate`.
+        name: `answer`, `condense`, `reword` or `consolidate`.
 
     Raises:
         TemplateError: it does not exist, has a mistake, or names a variable that does not exist.
@@ -133,6 +133,15 @@ def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], l
     return _rendered(load_template(None, home, "condense"), question, turns, language)
 
 
+def render_reword(home: Path, *, question: str, repositories: Sequence[str]) -> str:
+    """The prompt that asks a model for the words that code may use for what is asked.
+
+    Raises:
+        TemplateError: as `load_template` and `Template.render`.
+    """
+    return _rendered(load_template(None, home, "reword"), question, (), "en", repositories)
+
+
 def render_consolidate(home: Path, *, summary: str, turns: Sequence[DialogTurn], language: str = "en") -> str:
     """The prompt that asks a model for a summary that takes in new turns, and for facts.
 
@@ -144,7 +153,13 @@ def render_consolidate(home: Path, *, summary: str, turns: Sequence[DialogTurn],
     return _rendered(load_template(None, home, "consolidate"), summary, turns, language)
 
 
-def _rendered(template: Template, text: str, turns: Sequence[DialogTurn], language: str) -> str:
+def _rendered(
+    template: Template,
+    text: str,
+    turns: Sequence[DialogTurn],
+    language: str,
+    repositories: Sequence[str] = (),
+) -> str:
     return template.render(
         system_prompt="",
         output_format_str="",
@@ -153,7 +168,7 @@ def _rendered(template: Template, text: str, turns: Sequence[DialogTurn], langua
         input_str=plain(text),
         standalone_question=plain(text),
         language=language,
-        repositories=[],
+        repositories=[plain(name) for name in repositories],
         **Known().variables(),
     )
 

@@ -100,6 +100,11 @@ def signals(searchers: Sequence[Searcher], found: Found) -> Signals:
     return _signals(searchers, found, _asked(searchers, found))
 
 
+def titled(found: Found) -> float:
+    """What the name that one of the best hits defines has of the question, as weighed in the ranking."""
+    return max((hit.legs.get("symbol", 0.0) for hit in found.hits[:BEST]), default=0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class _Word:
     """A word of the question: how rare it is here, and how much of it the best hits hold, from 0 to 1.
@@ -133,7 +138,7 @@ def _signals(searchers: Sequence[Searcher], found: Found, asked: Sequence[_Word]
         covered=sum(word.rarity * word.held for word in asked) / rarity if rarity else 1.0,
         lexical=_lexical(searchers, found),
         near=near,
-        titled=max((hit.legs.get("symbol", 0.0) for hit in found.hits[:BEST]), default=0.0),
+        titled=titled(found),
     )
 
 

@@ -14,8 +14,8 @@ from rag.memory.window import turn_tokens, window
 from rag.ports import Grouping
 from rag.prompt.compose import compose
 from rag.prompt.known import Known
-from rag.prompt.templates import load_template, render_condense
-from rag.retrieval.confidence import judge
+from rag.prompt.templates import load_template, render_condense, render_reword
+from rag.retrieval.confidence import judge, titled
 from rag.retrieval.context import Exchange, Place
 from rag.retrieval.question import understand
 from rag.retrieval.relations import is_relation
@@ -42,6 +42,8 @@ from rag.types import (
 Begin = Callable[[Sequence[Source]], Conversation]
 
 _HISTORY_SHARE = 0.25
+_CALLED_SO = 0.1
+"""From here on (see `titled`) a definition is called by the question's words."""
 _ROOM_SHARE = 0.2
 """What of the room older and latest turns take together: less than a prompt gives turns before sources."""
 REMEMBERED_TURNS = 50
@@ -111,14 +113,15 @@ class Dialog:
 
     def search(self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None) -> Found:
         """Retrieval alone, in the light of the turns."""
-        past = [_exchange(t) for t in (self.past() if turns is None else turns) if not _went_unanswered(t)]
+        past = [_exchange(turn) for turn in _to_go_on_with(self.past() if turns is None else turns)]
         return search([r.searcher for r in self.repositories], question, past=past, k=k)
 
     def prepare(self, question: str, *, standalone: str | None = None, k: int = 12) -> Prepared:
         """Steps 1 to 3: the turns that matter, the hits, the prompt with exactly the sources that fitted.
 
-        `standalone` is the question as a model put it, so that it needs no history; it is then searched for
-        it, unless the repository seems to hold no answer to it and one to the question as typed.
+        `standalone` is the question as a model put it: on its own, or with more words where there are no
+        turns. It is then searched for it, unless the repository seems to hold no answer to it and one to the
+        question as typed.
 
         Raises:
             ContextTooSmall, TemplateError: the prompt cannot be made.
@@ -182,6 +185,8 @@ class Dialog:
         searchers = [repository.searcher for repository in self.repositories]
         if not self.engine.settings.gate:
             return self.search(standalone or question, k=k, turns=turns), None
+        if standalone and not _to_go_on_with(turns):
+            return self._found_with_more_words(question, standalone, k)
         if standalone:
             alone = search(searchers, standalone, k=k)
             confidence = judge(searchers, alone)
@@ -193,6 +198,16 @@ class Dialog:
             return alone, confidence
         return found, judged
 
+    def _found_with_more_words(self, question: str, words: str, k: int) -> tuple[Found, Confidence]:
+        """What is found with a model's words; whether it is an answer, the question's own words say.
+
+        A model has words for everything, so what it adds proves nothing.
+        """
+        searchers = [repository.searcher for repository in self.repositories]
+        typed = search(searchers, question, k=k)
+        confidence = judge(searchers, typed)
+        return (search(searchers, words, k=k) if confidence.found else typed), confidence
+
     def condensing(self, question: str) -> str | None:
         """The prompt that asks a model for the standalone question; None when there is no history.
 
@@ -201,15 +216,29 @@ class Dialog:
         if not question.strip() or is_relation(understand(question)):
             return None
         turns = window(
-            [turn for turn in self.past() if not _went_unanswered(turn)],
+            _to_go_on_with(self.past()),
             budget_tokens=int(self.engine.settings.context_tokens * _HISTORY_SHARE),
             counter=self.engine.counter,
         )
         return render_condense(self.engine.settings.home, question=question, turns=turns) if turns else None
 
-    def not_condensed(self, error: ProviderError) -> None:
-        """Say that a follow-up is searched as it is; a model that fails here costs no answer."""
-        self.engine.notice(f"the follow-up was not rewritten by the model ({error})")
+    def rewording(self, question: str) -> str | None:
+        """The prompt that asks a model in which words code may put a first question.
+
+        None where that is not wanted, there are turns to go on with, the question is not answered anyway, or
+        what is found is called by its own words: others would only lead away from it.
+        """
+        if not self.engine.settings.reword or not question.strip() or _to_go_on_with(self.turns()):
+            return None
+        found, confidence = self._found(question, None, (), 10)
+        if titled(found) >= _CALLED_SO or (confidence and not confidence.found):
+            return None
+        repositories = [repository.source.name for repository in self.repositories]
+        return render_reword(self.engine.settings.home, question=question, repositories=repositories)
+
+    def not_rewritten(self, error: ProviderError) -> None:
+        """Say that a question is searched as it is; a model that fails here costs no answer."""
+        self.engine.notice(f"the question was not rewritten by the model ({error})")
 
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
         """Step 5: store the turn, once, atomically; the conversation is begun with its first turn."""
@@ -263,6 +292,11 @@ class Dialog:
             there = committed(repository.checkout, blobs)
             dirty |= {(location, path) for path, blob in blobs.items() if there.get(path) != blob}
         return tuple(replace(c, dirty=(c.location, c.path) in dirty) for c in citations)
+
+
+def _to_go_on_with(turns: Sequence[DialogTurn]) -> list[DialogTurn]:
+    """The turns that a follow-up may lean on."""
+    return [turn for turn in turns if not _went_unanswered(turn)]
 
 
 def _went_unanswered(turn: DialogTurn) -> bool:

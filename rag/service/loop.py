@@ -20,6 +20,8 @@ from rag.service.answers import is_wanted, look_up
 from rag.service.dialog import Dialog
 from rag.types import Answer, Prepared
 
+Put = Callable[[str], str | None]
+"""Makes of a question what is said to a model; None where nothing is."""
 Prepare = Callable[[Dialog, str, str | None], Awaitable[Prepared]]
 """How a question is prepared where not in a thread: takes the dialog, the question, and it on its own."""
 Remember = Callable[[Dialog, Callable[[], Answer]], Awaitable[Answer]]
@@ -46,14 +48,11 @@ def converse(
         ProviderError: the model failed.
         ConfigError: the prompt cannot be made.
     """
-    standalone = None
-    if isinstance(generator, CompletingGenerator) and (prompt := dialog.condensing(question)):
-        try:
-            standalone = _rewritten(question, generator.complete(prompt))
-        except ProviderError as error:
-            dialog.not_condensed(error)
+    standalone = _rewritten(question, _said(dialog, dialog.condensing, question, generator))
     lookup = look_up(dialog, question, standalone, generator, wanted=cache)
     given = lookup and lookup.unchanged()
+    if not given and not standalone:
+        standalone = _with_words(question, _said(dialog, dialog.rewording, question, generator))
     prepared = given.prepared if given else dialog.prepare(question, standalone=standalone)
     given = given or (lookup and lookup.still(prepared))
     if given or _is_missing(prepared):
@@ -91,16 +90,13 @@ async def aconverse(
 ) -> AsyncPieces[str | Answer, None]:
     """The same as `converse`, for an event loop: what takes time without it is done in threads."""
     prepare, remember = prepare or _prepare_in_a_thread, remember or _remember_in_a_thread
-    standalone = None
-    if is_async(generator) and (prompt := await to_thread(dialog.condensing, question)):
-        try:
-            standalone = _rewritten(question, await generator.acomplete(prompt))
-        except ProviderError as error:
-            dialog.not_condensed(error)
+    standalone = _rewritten(question, await _asaid(dialog, dialog.condensing, question, generator))
     lookup = None
     if is_wanted(dialog.engine.settings) if cache is None else cache:
         lookup = await to_thread(look_up, dialog, question, standalone, generator, wanted=True)
     given = await to_thread(lookup.unchanged) if lookup else None
+    if not given and not standalone:
+        standalone = _with_words(question, await _asaid(dialog, dialog.rewording, question, generator))
     prepared = given.prepared if given else await prepare(dialog, question, standalone)
     if lookup and not given:
         given = await to_thread(lookup.still, prepared)
@@ -174,10 +170,39 @@ async def _aclosed_in_the_end(pieces: AsyncIterator[str]) -> AsyncIterator[Async
             await aclose()
 
 
+def _said(dialog: Dialog, put: Put, question: str, generator: TextGenerator) -> str:
+    """What the model says to a question put to it in this way; "" where it is not asked, or fails."""
+    if not isinstance(generator, CompletingGenerator) or not (prompt := put(question)):
+        return ""
+    try:
+        return generator.complete(prompt)
+    except ProviderError as error:
+        dialog.not_rewritten(error)
+        return ""
+
+
+async def _asaid(dialog: Dialog, put: Put, question: str, generator: TextGenerator) -> str:
+    """The same as `_said`."""
+    if not is_async(generator) or not (prompt := await to_thread(put, question)):
+        return ""
+    try:
+        return await generator.acomplete(prompt)
+    except ProviderError as error:
+        dialog.not_rewritten(error)
+        return ""
+
+
 _ASKS = re.compile("[?？؟]\\s*$")
 """Of any script."""
-_LABEL = re.compile(r"^(?:\W*(?:the |a )?(?:standalone |rewritten )?question\b[^:?\n]*:)\s*", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^(?:\W*(?:the |a )?(?:standalone |rewritten )?(?:question|words)\b[^:?\n]*:)\s*", re.IGNORECASE
+)
 """Small models repeat what they were asked for before they say it."""
+
+
+def _first_line(said: str) -> str:
+    lines = _LABEL.sub("", said.strip()).splitlines()
+    return lines[0].strip() if lines else ""
 
 
 def _rewritten(question: str, said: str) -> str | None:
@@ -185,10 +210,19 @@ def _rewritten(question: str, said: str) -> str | None:
 
     A small model answers now and then what it was to put on its own.
     """
-    lines = _LABEL.sub("", said.strip()).splitlines()
-    first = lines[0].strip() if lines else ""
+    first = _first_line(said)
     answers = _ASKS.search(question) and not _ASKS.search(first)
     return None if answers else first or None
+
+
+_MOST_WORDS = 10
+
+
+def _with_words(question: str, said: str) -> str | None:
+    """A question and the words for it that a model has said on one line; None when there are none."""
+    words = dict.fromkeys(word.strip(" \t.`*'\"") for word in re.split("[,;]", _first_line(said)))
+    few = [word for word in words if 1 < len(word) <= 40][:_MOST_WORDS]
+    return f"{question.strip()} ({', '.join(few)})" if few else None
 
 
 _CUT = "the answer was cut at {tokens:,} tokens; allow more with RAG_ANSWER_TOKENS"

@@ -13,7 +13,6 @@ from rag.errors import RagError
 from tests.benchmarks import (
     ablation,
     answer_cache,
-    condense,
     embedding,
     failover,
     gate,
@@ -21,6 +20,7 @@ from tests.benchmarks import (
     locomo,
     memory,
     quality,
+    rewriting,
     scale,
     serving,
     staleness,
@@ -48,7 +48,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
 BY_HAND: dict[str, Callable[[Bench], None]] = {
     "test": quality.test,
     "embedding-test": embedding.embedding_test,
-    "condense": condense.condense,
+    "rewriting": rewriting.rewriting,
 }
 """What runs only when it is named."""
 

@@ -1,4 +1,4 @@
-"""Follow-ups that a model rewrites, beside the same ones searched as they were typed."""
+"""Questions that a model rewrites before they are searched, beside the same ones as they were typed."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ class _Rewriting(ExtractiveGenerator):
         self.complete = complete
 
 
-def condense(bench: Bench) -> None:
-    """Follow-ups of the dev set, rewritten by the model that is configured and as they were typed."""
+def rewriting(bench: Bench) -> None:
+    """Dev questions as typed, and with `reword` by the model that is configured: follow-ups on their own."""
     settings = load_settings()
     if not settings.has_model:
         raise NotMeasured("no model is configured: set RAG_BASE_URL and RAG_MODEL, or a key")
-    questions = read_questions([QUESTIONS / "dev_conversations.jsonl"], {"follow-up"})
+    files = [QUESTIONS / "dev.jsonl", QUESTIONS / "dev_conversations.jsonl"]
+    questions = read_questions(files, {"newcomer", "first", "follow-up"})
     folders = repositories_of(QUESTIONS / "dev_repositories.toml", questions, bench.cache)
     with TemporaryDirectory(prefix="rag-bench-") as home:
-        engine = Engine(replace(settings, home=Path(home), memory="memory:"))
+        engine = Engine(replace(settings, home=Path(home), memory="memory:", reword=True))
         with closing(engine):
             model = engine.generator()
             if not isinstance(model, CompletingGenerator):
@@ -53,7 +54,7 @@ def condense(bench: Bench) -> None:
             outcomes = [
                 _asked(engine, name, generator, questions, folders) for name, generator in systems.items()
             ]
-    show_quality("Follow-ups as typed, and rewritten by a model", summarise(questions, outcomes, k=SHOWN))
+    show_quality("Questions as typed, and rewritten by a model", summarise(questions, outcomes, k=SHOWN))
 
 
 def _asked(

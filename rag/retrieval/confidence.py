@@ -22,6 +22,7 @@ from rag.ports import takes_bags
 from rag.resources import shipped
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.lexical import K1, Rarity, bm25
+from rag.retrieval.question import without_places
 from rag.retrieval.search import Found, Searcher
 from rag.types import Confidence, Hit
 
@@ -77,14 +78,15 @@ FITTED = Weights(-6.20, -0.68, 6.99, 2.22, 2.74, 4.48, 3.62, -2.96)
 def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED) -> Confidence:
     """How sure it is that the repositories hold an answer to what was searched.
 
-    Without hits there is none. A question in another language than English says nothing here when the
-    embedder may understand it: it is taken as answered.
+    Without hits there is none. What the question itself points at is an answer. A question
+    in another language than English says nothing here when the embedder may understand it: it is taken as
+    answered.
     """
     asked = _asked(searchers, found)
     named = [word for word in asked if word.specific >= 0.5 and word.lack > 0]
     lacking = sorted(named, key=lambda word: -word.lack)
     value = _probability(_signals(searchers, found, asked), weights) if found.hits else 0.0
-    if found.hits and _foreign(searchers, found.sought.question.text):
+    if found.hits and (found.hits[0].legs.get("pointed") or _foreign(searchers, found.sought.question.text)):
         value = 1.0
     return Confidence(
         value=value,
@@ -172,7 +174,7 @@ def _near(searcher: Searcher, found: Found) -> float:
 
 def _asked(searchers: Sequence[Searcher], found: Found) -> list[_Word]:
     """The words of the question that say something, each once, in their order."""
-    text = found.sought.question.text
+    text = without_places(found.sought.question.text)
     held = {term for hit in found.hits[:BEST] for term in _terms_of(hit)}
     held |= {term for hit in found.hits for term in terms(hit.repo)}
     chunks = sum(searcher.index.live_count for searcher in searchers)

@@ -14,6 +14,9 @@ from rag.analysis import terms, words
 _CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+?)`+")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
 _PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b")
+_FRAME = re.compile(r'\bFile "([^"\n]+)", line (\d{1,7})(?:, in (\w+))?')
+_LINE = re.compile(r"(?<![\w./-])((?:[\w.-]*/)*[\w.-]+\.[A-Za-z]\w{0,7})(?::|#L)(\d{1,7})")
+"""A line of a file, as Python's tracebacks write it, and as most other programs do."""
 _NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")
 
 _ASKS = {
@@ -34,6 +37,15 @@ _ASKS = {
     "example": re.compile(r"\b(examples?|samples?|demos?|benchmarks?)\b", re.I),
 }
 
+_WHOLE = r"(?:project|repo|repository|code ?base|package|library|program|tool|app|application|software)"
+_ABOUT = "(?:is|does|do|an?|the|about|what|of|to|short|brief|overview|summary|purpose|point|idea)"
+_OVERVIEW = re.compile(
+    r"^\W*(?:what(?:'s)?|explain|describe|summari[sz]e|(?:tell|give|show) me|overview|summary)"
+    rf"(?: {_ABOUT}){{0,6}}"
+    rf" (?:this|the|that) {_WHOLE}(?: (?:is|do|does|about|for|used|good|all|actually|at))*\W*$",
+    re.I,
+)
+"""Asks about all of it, and says nothing else: the answer is the beginning of its README."""
 _DEPENDENT = re.compile(
     r"^\s*(and|but|so|then|or|also|what about|how about|what if|why not|same for|ok|okay|now)\b"
     r"|\b(it|its|it's|that|this|these|those|they|them|their|there|he|she|one|ones|the same|the other|instead"
@@ -56,9 +68,10 @@ class Question:
     """A question, read.
 
     `terms` have the weight 1 each; `compounds` are neighbours written as one ("backed up" → backup), terms
-    only where the repository has them; `names` are identifiers mentioned, as
-    written; `paths` file names mentioned; `asks` which of callers, tests, config, docs, example it is
-    after; `dependent` whether it leans on what was said before, `fresh` whether it says that it does not.
+    only where the repository has them; `names` are identifiers mentioned, as written; `paths` file names
+    mentioned; `places` lines of files, as (path, line); `asks` which of callers, tests, config, docs,
+    example, overview it is after; `dependent` whether it leans on what was said before, `fresh` whether it
+    says that it does not.
     """
 
     text: str
@@ -66,6 +79,7 @@ class Question:
     compounds: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    places: tuple[tuple[str, int], ...] = ()
     asks: frozenset[str] = frozenset()
     dependent: bool = False
     fresh: bool = False
@@ -78,18 +92,28 @@ def understand(text: str) -> Question:
     names += [name for name in _IDENTIFIER.findall(text) if _NAMED_LIKE_CODE.search(name)]
     if len(words(text)) == 1:
         names += _IDENTIFIER.findall(text)  # one word alone is a name that is looked up
+    frames = _FRAME.findall(text)
+    names += [name for _, _, name in frames if name]
+    places = [(path, int(line)) for path, line, *_ in (*frames, *_LINE.findall(text))]
     paths = tuple(dict.fromkeys(_PATH.findall(text)))
     asks = frozenset(ask for ask, pattern in _ASKS.items() if pattern.search(text))
+    asks |= {"overview"} if _OVERVIEW.search(text) else set()
     return Question(
         text=text,
         terms=dict.fromkeys(terms(text), 1.0),
         compounds=_compounds(text),
         names=tuple(dict.fromkeys(name.removesuffix("()") for name in names)),
         paths=paths,
+        places=tuple(dict.fromkeys(places)),
         asks=asks,
         dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _SHORT,
         fresh=bool(_FRESH.search(text)),
     )
+
+
+def without_places(text: str) -> str:
+    """A question without the lines of files that it mentions, which are no words of anything."""
+    return _LINE.sub(" ", _FRAME.sub(" ", text))
 
 
 def _compounds(text: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """From candidates to an order: every signal is a function of its own, one number a candidate.
 
-    score = (lexical + synonym + dense + symbol + mention + path + file + about) x kind x place
+    score = (lexical + synonym + dense + symbol + mention + pointed + path + file + about) x kind x place
 
 Each term is a weight times a signal between 0 and 1; the two factors are below 1 for places a question
 seldom means (tests, documentation, examples) unless it asks for them.
@@ -65,6 +65,7 @@ class Weights:
     dense: float = 1.0
     symbol: float = 0.7
     mention: float = 0.8
+    pointed: float = 4.0
     path: float = 0.2
     file: float = 1.1
     about: float = 0.5
@@ -81,6 +82,7 @@ class Weights:
 
 DEFAULT = Weights()
 
+_README = re.compile(r"readme(\.\w+)?$", re.I)
 _ASIDE = re.compile(
     r"(^|/)(examples?|samples?|demos?|benchmarks?|bench|compat|legacy|deprecated|contrib|scripts?|tools?|fixtures?"
     r"|mocks?|stubs?|generated|third[-_]?party|vendor|migrations?)(/|$)|(^|/)(_?compat|setup|conftest)\.\w+$|\.d\.ts$",
@@ -137,8 +139,35 @@ def mention_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Sig
     return values
 
 
+def pointed_at(index: ChunkIndex, question: Question) -> list[int]:
+    """The chunks that a question points at, ascending.
+
+    They hold a line that it mentions, as in `src/app.py:12` or a traceback, or begin the README where it asks
+    for nothing but what all of this is.
+    """
+    found: list[int] = []
+    overview = "overview" in question.asks
+    for file in range(index.total_files if question.places or overview else 0):
+        path = index.file_path(file)
+        lines = [line for mentioned, line in question.places if _is_path(path, mentioned)]
+        lines += [1] if overview and _README.match(path) else []
+        if lines:
+            first, end = (int(np.searchsorted(index.file, file, side)) for side in ("left", "right"))
+            spans = ((chunk, *index.lines(chunk)) for chunk in range(first, end))
+            found += [chunk for chunk, start, last in spans if any(start <= line <= last for line in lines)]
+    return [chunk for chunk in found if index.dead is None or not index.dead[chunk]]
+
+
+def pointed_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Signal:
+    """1 for chunks that the question points at."""
+    meant = set(pointed_at(index, question))
+    return np.asarray([chunk in meant for chunk in chunks.tolist()], np.float32)
+
+
 def _is_path(path: str, mentioned: str) -> bool:
-    return path == mentioned or path.endswith(f"/{mentioned.lstrip('/')}")
+    """Whether a path is the one mentioned, perhaps without its first folders, or with others before."""
+    mentioned = f"/{mentioned.removeprefix('./').lstrip('/')}"
+    return f"/{path}".endswith(mentioned) or mentioned.endswith(f"/{path}")
 
 
 def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
@@ -205,6 +234,7 @@ def kind_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: 
     for ask, kind, factor in (
         ("tests", TEST, weights.asked),
         ("docs", DOC, weights.asked),
+        ("overview", DOC, weights.asked),
         ("config", CONFIG, 1.0),
     ):
         if ask in question.asks:

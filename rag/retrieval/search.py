@@ -148,6 +148,7 @@ def _gather(searcher: Searcher, sought: Sought, rarity: Rarity) -> _Gathered:
         # Not one word of the question stands anywhere: what such an embedder finds near is chance.
         query = np.zeros_like(query)
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
+    mentioned += rank.pointed_at(index, sought.question)
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     best = lexical.best(CANDIDATES)
     chunks = rank.union([best, nearest(searcher.vectors, index, query, CANDIDATES), named])
@@ -212,6 +213,7 @@ def _rank(
     legs = judged.legs | {
         "symbol": weights.symbol * _spread(rank.symbol_signal(names, wanted, total), headed),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
+        "pointed": weights.pointed * rank.pointed_signal(index, chunks, sought.question),
         "path": weights.path * _spread(rank.path_signal(index, chunks[headed], wanted, total), headed),
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),

@@ -14,6 +14,7 @@ from rag.corpus.chunk import chunk
 from rag.database.update import Options, write_texts
 from rag.resources import shipped
 from rag.retrieval import rank
+from rag.retrieval.confidence import judge
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.search import Searcher, search
 from rag.retrieval.synonyms import synonyms
@@ -97,3 +98,42 @@ def test_what_a_file_is_about_is_the_mean_over_all_its_chunks(searcher):
     assert len(chunks) == sum(
         len(chunk(SourceFile(p, t, "", "python", "code"))) for p, t in (("d", DISK), ("o", OTHER))
     )
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What happens at src/other.py:8?",
+        "other.py#L7",
+        "./src/other.py:6-8 rmdir describe",
+        'Traceback:\n  File "/usr/lib/site-packages/src/other.py", line 8, in greet\nrmdir: no such path',
+        "Error: describe rmdir\n    at greet (/home/me/shop/src/other.py:8:12)",
+    ],
+)
+def test_a_line_that_is_mentioned_comes_first_and_is_an_answer(searcher, question):
+    where = searcher({"src/disk.py": DISK, "src/other.py": OTHER})
+    found = search([where], question)
+    assert (found.hits[0].path, found.hits[0].symbol) == ("src/other.py", "greet")
+    assert judge([where], found).value == 1.0
+
+
+@pytest.mark.parametrize("question", ["rmdir at src/other.py:800", "rmdir in lib/other.py:8", "rmdir 1.5:8"])
+def test_a_line_that_is_not_there_points_nowhere(searcher, question):
+    found = search([searcher({"src/disk.py": DISK, "src/other.py": OTHER})], question)
+    assert found.hits[0].symbol == "rmdir"
+    assert not any("pointed" in hit.legs for hit in found.hits)
+
+
+def test_what_all_of_it_is_says_the_beginning_of_its_readme(searcher):
+    texts = {"README.py": '"""A shop."""\n', "docs/README.py": "project = 1\n", "disk.py": DISK}
+    where = searcher(texts)
+    for question in (
+        "What does this project do?",
+        "Give me an overview of the repository.",
+        "describe this app",
+    ):
+        found = search([where], question)
+        assert found.hits[0].path == "README.py"
+        assert judge([where], found).found
+    for question in ("What does this project do with a path?", "What removes a project?", "overview"):
+        assert not any("pointed" in hit.legs for hit in search([where], question).hits)

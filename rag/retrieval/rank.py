@@ -160,7 +160,9 @@ def pointed_at(index: ChunkIndex, question: Question) -> list[int]:
 
 def pointed_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Signal:
     """1 for chunks that the question points at."""
-    meant = set(pointed_at(index, question))
+    meant = pointed_at(index, question)
+    if not meant:
+        return np.zeros(len(chunks), np.float32)
     return np.asarray([chunk in meant for chunk in chunks.tolist()], np.float32)
 
 

@@ -375,6 +375,20 @@ async def test_an_event_loop_keeps_a_broken_answer_only_on_request(opened, sampl
         assert [turn.complete for turn in dialog.turns()] == [False] * keep_broken
 
 
+def test_what_a_reasoning_model_thinks_aloud_is_neither_shown_nor_stored(opened, sample_repo, server):
+    thought = "<think>\nPerhaps [2]? Or in the cookie.\n</think>\n\n"
+    server.answers = [
+        f"{thought}With HMAC [1].",
+        f"{thought}When do sessions expire?",
+        f"{thought}Later [1].",
+    ]
+    dialog = begun(opened(base_url=server.base_url), sample_repo)
+    assert ask(dialog, SIGNED).text == "With HMAC [1]."
+    answer = ask(dialog, EXPIRE)
+    assert (answer.text, answer.standalone_question) == ("Later [1].", "When do sessions expire?")
+    assert [turn.answer for turn in dialog.turns()] == ["With HMAC [1].", "Later [1]."]
+
+
 def test_an_invented_citation_is_taken_out_and_counted(opened, sample_repo, server):
     server.answers = ["Signed with HMAC [1], sealed with wax [99]."]
     dialog = begun(opened(base_url=server.base_url), sample_repo)

@@ -17,6 +17,7 @@ from rag.backends.adal_clients import model_client
 from rag.backends.openai_client import OpenAICompatibleClient
 from rag.backends.openai_endpoint import only_model
 from rag.backends.openai_errors import Call, translated
+from rag.backends.thoughts import Thoughts, without_thoughts
 from rag.errors import ProviderBroke, RagError, SettingsError
 from rag.settings import Settings
 from rag.types import FinishReason, Prepared, Usage
@@ -221,13 +222,18 @@ class AdalGenerator:
         if not self._ours:
             yield self._whole(stream, output)
             return
-        source, text = output.api_response, False
+        source, thoughts, text = output.api_response, Thoughts(), False
         try:
             for piece in source:
-                text = text or not piece.isspace()
-                yield piece
+                shown = thoughts.feed(piece)
+                text = text or bool(shown.strip())
+                if shown:
+                    yield shown
         finally:
             source.close()
+        if held := thoughts.close():
+            text = text or bool(held.strip())
+            yield held
         self._ended(stream, source, output.usage)
         self._said("…" if text else "", stream.finish_reason)
 
@@ -236,13 +242,18 @@ class AdalGenerator:
         if not self._ours:
             yield self._whole(stream, output)
             return
-        source, text = output.api_response, False
+        source, thoughts, text = output.api_response, Thoughts(), False
         try:
             async for piece in source:
-                text = text or not piece.isspace()
-                yield piece
+                shown = thoughts.feed(piece)
+                text = text or bool(shown.strip())
+                if shown:
+                    yield shown
         finally:
             await source.aclose()
+        if held := thoughts.close():
+            text = text or bool(held.strip())
+            yield held
         self._ended(stream, source, output.usage)
         self._said("…" if text else "", stream.finish_reason)
 
@@ -286,7 +297,7 @@ class AdalGenerator:
     def _text(self, output: Any) -> str:
         for text in (output.data, output.raw_response):
             if isinstance(text, str):
-                return text
+                return without_thoughts(text)
         return ""
 
     def _said(self, text: str, finish_reason: FinishReason | None) -> str:

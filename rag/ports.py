@@ -146,6 +146,14 @@ class ChunkIndex(Protocol):
         """Chunks that are not dead."""
         ...
 
+    def verify(self) -> None:
+        """Look whether all of it is as it was written: for when it has been found to make no sense.
+
+        Raises:
+            StoreCorrupt: it is not.
+        """
+        ...
+
     @property
     def dead(self) -> npt.NDArray[np.bool_] | None:
         """Which chunks are dead, shape (len,); None when none is."""

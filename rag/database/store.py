@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rag.database import format as store_format
 from rag.database.codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
 from rag.database.quantise import restored
@@ -70,6 +71,11 @@ class Store:
     def header(self) -> Mapping[str, Any]:
         """The header of the newest segment: source, commit, fingerprints, times."""
         return self.segments[-1].header
+
+    def verify(self) -> None:
+        """Look whether the columns are what was written. Raises StoreCorrupt where they are not."""
+        for file, segment in zip([self.path, delta_path(self.path)], self.segments, strict=False):
+            store_format.verify(file, segment.header, segment.columns)
 
     @property
     def size_bytes(self) -> int:

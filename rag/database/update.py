@@ -118,6 +118,23 @@ def refresh(
         StoreCorrupt, StoreTooNew: the file there cannot be read (with `rebuild` it is replaced).
         StoreBusy, StoreUnwritable: it cannot be written.
     """
+    try:
+        return _refreshed(checkout, path, embedder, options, rebuild, progress, confirm)
+    except (IndexError, ValueError, OverflowError, MemoryError):
+        if path.exists():
+            Store.open(path).verify()  # what a damaged store holds makes no sense
+        raise
+
+
+def _refreshed(
+    checkout: Checkout,
+    path: Path,
+    embedder: Embedder,
+    options: Options,
+    rebuild: bool,
+    progress: Progress,
+    confirm: Callable[[Sequence[str]], None],
+) -> tuple[Store, IndexReport]:
     began = time.perf_counter()
     scanned_ns = time.time_ns()
     progress("scan", 0, 0)

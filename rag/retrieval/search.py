@@ -104,7 +104,20 @@ def search(
         question: any text.
         past: the earlier exchanges of the conversation, oldest first.
         k: at least 1.
+
+    Raises:
+        StoreCorrupt: a store is damaged where the search had to read it.
     """
+    try:
+        return _searched(searchers, question, past, k)
+    except (IndexError, ValueError, OverflowError, MemoryError):
+        # Stores are mapped, not read: what a damaged one holds comes to light here, if anywhere.
+        for searcher in searchers:
+            searcher.index.verify()
+        raise
+
+
+def _searched(searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int) -> Found:
     carry = searchers[0].carry if searchers else CARRY
     read = understand(question)
     known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]

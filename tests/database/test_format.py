@@ -105,6 +105,30 @@ def test_a_foreign_file_is_an_error(tmp_path, data):
         store_format.read(path)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x05}K\x01a.",  # APPEND to a dict
+        b"\x80\x05]K\x01K\x02s.",  # SETITEM of a list
+    ],
+)
+def test_a_pickle_that_cannot_be_loaded_is_an_error(tmp_path, data):
+    path = tmp_path / "x.pkl"
+    path.write_bytes(data)
+    with pytest.raises(StoreCorrupt, match="not plain data"):
+        store_format.read(path)
+
+
+def test_a_column_that_has_changed_on_the_disk_is_found(written):
+    store_format.verify(written, *store_format.read(written))
+    header, columns = store_format.read(written)
+    changed = {**columns, "numbers": columns["numbers"] + 1}
+    with pytest.raises(StoreCorrupt, match=r"column numbers .*--rebuild"):
+        store_format.verify(written, header, changed)
+    del header["crc32"]  # as it was before there were any
+    store_format.verify(written, header, changed)
+
+
 @pytest.mark.parametrize("keep", [1, 50, 4095, 4096, 4100, -1])
 def test_a_truncated_file_is_an_error(written, keep):
     data = written.read_bytes()

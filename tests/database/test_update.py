@@ -190,6 +190,16 @@ def test_a_damaged_store_is_named_and_rebuilt_only_when_asked(indexed):
     assert indexed(rebuild=True)[1].action == "rebuilt"
 
 
+def test_a_store_that_changed_on_the_disk_is_named_where_it_makes_no_sense(indexed):
+    store, _ = indexed()
+    data = store.path.read_bytes()
+    flipped = bytes(byte ^ 0x55 if n >= 4096 and n % 7 == 0 else byte for n, byte in enumerate(data))
+    store.path.write_bytes(flipped)
+    with pytest.raises(StoreCorrupt, match="not what was written"):
+        indexed()
+    assert indexed(rebuild=True)[1].action == "rebuilt"
+
+
 def test_a_delta_of_another_base_is_as_good_as_none(indexed, sample_repo):
     indexed()
     (sample_repo / "late.py").write_text("def late():\n    pass\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from rag.analysis import terms
 from rag.backends.faiss_index import FaissIndex
 from rag.corpus.chunk import chunk
+from rag.database.store import Store
 from rag.database.update import Options, write_texts
+from rag.errors import StoreCorrupt
 from rag.resources import shipped
 from rag.retrieval import rank
 from rag.retrieval.confidence import judge
@@ -137,3 +140,14 @@ def test_what_all_of_it_is_says_the_beginning_of_its_readme(searcher):
         assert judge([where], found).found
     for question in ("What does this project do with a path?", "What removes a project?", "overview"):
         assert not any("pointed" in hit.legs for hit in search([where], question).hits)
+
+
+def test_a_search_of_a_damaged_store_says_so(searcher, tmp_path):
+    whole = searcher({"disk.py": DISK, "other.py": OTHER})
+    data = whole.index.path.read_bytes()
+    damaged = tmp_path / "damaged.pkl"
+    damaged.write_bytes(data[:4096] + bytes([0xFF]) * (len(data) - 4096))
+    index = Store.open(damaged)
+    searching = replace(whole, index=index, vectors=FaissIndex(index.vectors))
+    with pytest.raises(StoreCorrupt, match=r"not what was written.*--rebuild"):
+        search([searching], "How is a folder thrown away?")

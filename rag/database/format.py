@@ -126,8 +126,9 @@ def verify(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) 
         StoreCorrupt: one has changed.
     """
     written = header.get("crc32")
+    known = written if isinstance(written, dict) else {}
     for name, column in columns.items():
-        if isinstance(written, dict) and written.get(name, _checksum(column)) != _checksum(column):
+        if name in known and known[name] != _checksum(column):
             raise StoreCorrupt(path=str(path), why=f"its column {name} is not what was written")
 
 

@@ -40,6 +40,7 @@ State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
 
 _MOST_UNLISTED = 50
 """Refs and URLs that requests may add to the list."""
+_SHOWN_NAMES = 20
 _SPARING = 20.0
 """Looking for changes takes at most one part in this many of the time."""
 
@@ -114,6 +115,12 @@ class Library:
         """Names of the list, in its order, then those that requests added."""
         return list(self._shelves)
 
+    def listed_names(self) -> str:
+        """The names of the list, as a sentence tells them; "none" where it is empty."""
+        listed = [shelf.name for shelf in self.shelves() if shelf.is_listed]
+        more = f" and {len(listed) - _SHOWN_NAMES} more" if len(listed) > _SHOWN_NAMES else ""
+        return (", ".join(listed[:_SHOWN_NAMES]) or "none") + more
+
     def shelves(self) -> list[Shelf]:
         """All shelves, in the order of their names here."""
         return list(self._shelves.values())
@@ -138,6 +145,17 @@ class Library:
         if caller is not None and not shelf.is_listed:
             shelf.asked_by.add(caller.namespace)
         return shelf
+
+    def only_one(self) -> Shelf:
+        """The shelf that a request means which names none: the one of a list of one.
+
+        Raises:
+            UnknownRepository: the list has none, or several.
+        """
+        listed = [shelf for shelf in self.shelves() if shelf.is_listed]
+        if len(listed) != 1:
+            raise UnknownRepository(f"no repository is named; there are: {self.listed_names()}")
+        return listed[0]
 
     def named(self, name: str, ref: str | None = None) -> str:
         """What the shelf is called that a request names; it is not added.
@@ -348,8 +366,7 @@ class Library:
         return locate(url).location
 
     def _unknown(self, name: str) -> ServeError:
-        listed = [shelf.name for shelf in self.shelves() if shelf.is_listed]
-        there = ", ".join(listed[:20]) or "none"
+        there = self.listed_names()
         return UnknownRepository(f"no repository of that name is served ({name[:80]!r}); there are: {there}")
 
 

@@ -49,6 +49,10 @@ Questions about code repositories, answered with the lines they rest on.
 - recall_turns: what was asked and answered before."""
 
 RepoName = Annotated[str, Field(description="A repository, as list_available_repos names it.")]
+OnlyRepo = Annotated[
+    str | None,
+    Field(description="As list_available_repos names it; where only one is served, it may be left out."),
+]
 RepoNames = Annotated[
     str | list[str],
     Field(description="A repository, or a list of at most 10, as list_available_repos names them."),
@@ -86,7 +90,8 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     """The SDK's server with all tools and resources, over a service that runs."""
     if _IS_V2:
         settings["version"] = version("rag-turns")
-    server = _Server("rag", instructions=_INSTRUCTIONS, log_level="WARNING", **settings)
+    instructions = f"{_INSTRUCTIONS}\nRepositories here: {service.library.listed_names()}."
+    server = _Server("rag", instructions=instructions, log_level="WARNING", **settings)
     if not _IS_V2:
         server._mcp_server.version = version("rag-turns")
     toolbox = Toolbox(service, base=_base(service))
@@ -171,9 +176,9 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
 def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def search_code(
-        repoName: RepoName,  # noqa: N803
         query: Annotated[str, Field(description="A question or words; they need not be those of the code.")],
         ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
         limit: Limit = 10,
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
@@ -183,9 +188,9 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
 
     @server.tool(annotations=_READS)
     async def read_span(
-        repoName: RepoName,  # noqa: N803
         path: Annotated[str, Field(description="A file, relative to the repository's root.")],
         ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
         startLine: Line = 1,  # noqa: N803
         endLine: LastLine = None,  # noqa: N803
         ref: Ref = None,
@@ -198,9 +203,9 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
 
     @server.tool(annotations=_READS)
     async def find_symbol(
-        repoName: RepoName,  # noqa: N803
         name: Annotated[str, Field(description="`name` or `Outer.name`; case does not matter.")],
         ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
         """Find where a function, class or method is defined."""
@@ -209,9 +214,9 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
 
     @server.tool(annotations=_READS)
     async def who_calls(
-        repoName: RepoName,  # noqa: N803
         symbol: Annotated[str, Field(description="The name of a function, class or method.")],
         ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
         """Find where a symbol is called, by its name; where it is only named, if nowhere."""

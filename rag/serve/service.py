@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rag.errors import NotFound, RagError
 from rag.ports import TextGenerator
-from rag.serve.errors import BadRequest, Forbidden, UnknownRepository
+from rag.serve.errors import BadRequest, Forbidden
 from rag.serve.folders import Folders
 from rag.serve.keys import Caller, Keyring, named_keys, read_keys
 from rag.serve.library import Library, Shelf
@@ -167,7 +167,7 @@ class Service:
         if found is not None and not shelves:
             shelves = [self._served(found, number) for number in range(len(found.sources))]
         if not shelves:
-            shelves = [self._only_one()]
+            shelves = [self.library.only_one()]
         opened = [await self.library.opened(shelf) for shelf in shelves]
         return Dialog(engine, opened, found, name=conversation or "" if found is None else "")
 
@@ -184,12 +184,6 @@ class Service:
             ServeError: as `Library.shelf`.
         """
         return self.library.shelf(self.library.base_name(shelf.source), ref, caller=caller)
-
-    def _only_one(self) -> Shelf:
-        listed = [shelf for shelf in self.library.shelves() if shelf.is_listed]
-        if len(listed) != 1:
-            raise UnknownRepository("no repository is named; /api/repositories lists those there are")
-        return listed[0]
 
     # ------------------------------------------------------------ asking
 

@@ -179,7 +179,7 @@ class Toolbox:
     # ------------------------------------------------------------ an agent's
 
     async def search_code(
-        self, caller: Caller, repo: str, query: str, limit: int, ref: str | None, tell: Tell
+        self, caller: Caller, repo: str | None, query: str, limit: int, ref: str | None, tell: Tell
     ) -> Places:
         """The chunks that answer a query best, with their text."""
         self._service.limiter.check_question(query, param="query")
@@ -191,7 +191,14 @@ class Toolbox:
         return Places(result=_listed(places, nothing="Nothing was found."), places=places)
 
     async def read_span(
-        self, caller: Caller, repo: str, path: str, start: int, end: int | None, ref: str | None, tell: Tell
+        self,
+        caller: Caller,
+        repo: str | None,
+        path: str,
+        start: int,
+        end: int | None,
+        ref: str | None,
+        tell: Tell,
     ) -> Places:
         """Lines of a file, as they are indexed."""
         shelf = await self._ready(caller, repo, ref, tell)
@@ -212,7 +219,9 @@ class Toolbox:
         head = f"{read.path}:{read.start}-{read.end} (of {read.total} lines)"
         return Places(result=f"{head}\n\n{_numbered(read.text, read.start)}", places=[place])
 
-    async def find_symbol(self, caller: Caller, repo: str, name: str, ref: str | None, tell: Tell) -> Places:
+    async def find_symbol(
+        self, caller: Caller, repo: str | None, name: str, ref: str | None, tell: Tell
+    ) -> Places:
         """Where a symbol is defined."""
         shelf = await self._ready(caller, repo, ref, tell)
         assert shelf.repository is not None
@@ -221,7 +230,9 @@ class Toolbox:
         places = [self._of_hit(hit, shelf) for hit in hits[:_MOST_HITS]]
         return Places(result=_listed(places, nothing=f"Nothing defines {name}."), places=places)
 
-    async def who_calls(self, caller: Caller, repo: str, symbol: str, ref: str | None, tell: Tell) -> Places:
+    async def who_calls(
+        self, caller: Caller, repo: str | None, symbol: str, ref: str | None, tell: Tell
+    ) -> Places:
         """Where a symbol is called, else where it is named."""
         shelf = await self._ready(caller, repo, ref, tell)
         assert shelf.repository is not None
@@ -254,10 +265,11 @@ class Toolbox:
 
     # ------------------------------------------------------------ what they share
 
-    async def _ready(self, caller: Caller, name: str, ref: str | None, tell: Tell) -> Shelf:
-        """The shelf of a repository, once it can be asked; tells how far its index is meanwhile."""
+    async def _ready(self, caller: Caller, name: str | None, ref: str | None, tell: Tell) -> Shelf:
+        """The shelf of a repository, the only one where none is named, once it can be asked; tells how far
+        its index is meanwhile."""
         library = self._service.library
-        shelf = library.shelf(name, ref, caller=caller)
+        shelf = library.shelf(library.only_one().name if name is None else name, ref, caller=caller)
         while True:
             try:
                 await library.opened(shelf)

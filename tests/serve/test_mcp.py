@@ -90,6 +90,8 @@ def test_the_tools_are_deepwikis_and_our_own(served: Served) -> None:
     assert {each["type"] for each in ask["properties"]["repoName"]["anyOf"]} == {"string", "array"}
     for name in ("read_wiki_structure", "read_wiki_contents"):
         assert tools[name]["inputSchema"]["required"] == ["repoName"]
+    for name, needed in (("search_code", "query"), ("read_span", "path"), ("find_symbol", "name")):
+        assert tools[name]["inputSchema"]["required"] == [needed]
     assert all(
         tool["annotations"]["readOnlyHint"] == (name != "ask_question") for name, tool in tools.items()
     )
@@ -182,6 +184,51 @@ def test_symbols_callers_and_lines_are_those_of_the_files(served: Served) -> Non
         assert 0 < len(hits["places"]) <= 3
 
     over_http(served, talk)
+
+
+LOOKING: list[tuple[str, dict[str, Any]]] = [
+    ("search_code", {"query": "revoke an API token"}),
+    ("read_span", {"path": "snip/auth.py", "startLine": 27, "endLine": 41}),
+    ("find_symbol", {"name": "authenticate"}),
+    ("who_calls", {"symbol": "authenticate"}),
+]
+
+
+def test_the_only_repository_need_not_be_named(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        for tool, arguments in LOOKING:
+            named = await called(session, tool, repoName="sample", **arguments)
+            assert not named[2] and named[1]["places"], tool
+            assert await called(session, tool, **arguments) == named
+
+    over_http(served, talk)
+
+
+def test_among_several_repositories_one_has_to_be_named(several: Served) -> None:
+    async def talk(session: Any) -> None:
+        for tool, arguments in LOOKING:
+            text, _, failed = await called(session, tool, **arguments)
+            assert failed
+            assert "no repository is named; there are: one, two" in text
+            _, values, failed = await called(session, tool, repoName="two", **arguments)
+            assert not failed and {place["repo"] for place in values["places"]} == {"two"}
+
+    over_http(several, talk)
+
+
+def test_the_server_says_at_once_which_repositories_there_are(several: Served) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    told = several.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
+    assert "Repositories here: one, two." in told.body.decode()
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    homes = {name: tmp_path_factory.mktemp(name) for name in ("one", "two")}
+    repositories = tuple((name, sample_copy(home)) for name, home in homes.items())
+    with serving(homes["one"] / "server", repositories=repositories) as running:
+        yield running.ready()
 
 
 @pytest.mark.parametrize(

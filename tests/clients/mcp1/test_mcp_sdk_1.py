@@ -89,7 +89,7 @@ async def look_around(session):
     assert read["places"][0]["text"] == place["text"]
     callers = await told(session, "who_calls", repoName="sample", symbol="authenticate")
     assert any(one["path"] == "snip/app.py" for one in callers["places"])
-    found = await told(session, "search_code", repoName="sample", query="revoke a token", limit=3)
+    found = await told(session, "search_code", query="revoke a token", limit=3)  # the only repository
     assert 0 < len(found["places"]) <= 3
     outline = await told(session, "read_wiki_structure", repoName="sample")
     assert outline["result"].startswith("Available pages for sample:")

@@ -150,7 +150,7 @@ def open_dialog(
     if found is not None:
         asked = [_as_before(source, found.sources) for source in asked]
         found = engine.find_conversation(name or found.id, asked)
-    wanted = asked or (list(found.sources) if found else []) or [locate(".", ref, filters)]
+    wanted = asked or (list(found.sources) if found else []) or [locate(None, ref, filters)]
     repositories = [engine.repository(source, refreshing=refreshing) for source in wanted]
     return Dialog(engine, repositories, found, name=name or "")
 

@@ -34,8 +34,8 @@ NAMED = 3
 
 def index(
     source: Annotated[
-        str, typer.Argument(help="A path or git URL; the current directory when left out.")
-    ] = ".",
+        str | None, typer.Argument(help="A path or git URL; the current directory when left out.")
+    ] = None,
     ref: options.Ref = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make it anew, whatever there is.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the stores there are.")] = False,

@@ -41,10 +41,11 @@ def mcp(
             from rag.serve.settings import ServerSettings
         except ImportError as error:
             raise BackendMissing(backend="rag mcp", missing=str(error.name), extra="mcp") from error
+        named: list[str | None] = [*(repo or ())] or ([] if allow_urls else [None])
         service = Service(
             ServerSettings(
                 engine=settings,
-                repositories=tuple(named_source(text) for text in repo or ([] if allow_urls else ["."])),
+                repositories=tuple(map(named_source, named)),
                 allow_urls=tuple(allow_urls or ()),
                 port=0,
             )

@@ -74,7 +74,8 @@ def search(
             from rag.service import locate
 
             filters = Filters(tuple(include or ()), tuple(exclude or ()))
-            wanted = [locate(source, ref, filters) for source in sources or ["."]]
+            named: list[str | None] = [*sources] or [None]
+            wanted = [locate(source, ref, filters) for source in named]
             repositories = [engine.repository(source, refreshing=not no_refresh) for source in wanted]
             searchers = [repository.searcher for repository in repositories]
             if batch:

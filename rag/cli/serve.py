@@ -151,12 +151,16 @@ def serve(
             )
 
 
-def named_source(text: str) -> tuple[str, Source]:
-    """`NAME=SOURCE`, or a source under its own name. A folder that has `=` in its path is itself."""
+def named_source(text: str | None) -> tuple[str, Source]:
+    """`NAME=SOURCE`, or a source under its own name. A folder that has `=` in its path is itself.
+
+    None is the current folder.
+    """
     from rag.service import locate
 
-    name, equals, place = text.partition("=")
-    if equals and "://" not in name and not name.startswith((".", "/", "~")) and not Path(text).is_dir():
+    name, equals, place = (text or "").partition("=")
+    is_name = equals and "://" not in name and not name.startswith((".", "/", "~"))
+    if is_name and not Path(text or "").is_dir():
         return name, locate(place)
     source = locate(text)
     return source.name, source

@@ -22,8 +22,8 @@ _WRITING = "Writing"
 
 def wiki(
     source: Annotated[
-        str, typer.Argument(help="A path or git URL; the current directory when left out.")
-    ] = ".",
+        str | None, typer.Argument(help="A path or git URL; the current directory when left out.")
+    ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder to write: new, empty, or a wiki from before.")
     ] = Path("wiki"),

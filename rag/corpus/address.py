@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from rag.corpus.worktree import work_tree
 from rag.errors import RefNotFound, SourceError, SourceNotFound
 from rag.types import Source
 
@@ -21,8 +22,8 @@ _seen_tokens: dict[str, str] = {}
 """Credentials that stood in a URL, by location: kept in this process's memory only, for `acquire`."""
 
 
-def resolve(text: str, ref: str | None = None) -> Source:
-    """The source that a path or a git URL names.
+def resolve(text: str | None, ref: str | None = None) -> Source:
+    """The source that a path or a git URL names. None is the current folder, where nobody named one.
 
     Paths become real and absolute. URLs lose credentials, query, `.git`, closing slashes and a default
     port, and their scheme and host are in lower case; `user@host:path` and `ssh://` are two spellings that
@@ -30,14 +31,17 @@ def resolve(text: str, ref: str | None = None) -> Source:
     stood in the URL as password or token is held in memory for `acquire` and appears nowhere else.
 
     Raises:
-        SourceNotFound: no such folder.
+        SourceNotFound: no such folder, or none was named in a folder that can hardly be meant.
         RefNotFound: `ref` is no possible name of a branch, tag or commit.
         SourceError: a file instead of a folder, or a URL that cannot be used.
     """
-    text = text.strip()
-    if not text or "\0" in text:
-        raise SourceNotFound("no repository was named; give a folder or a git URL")
-    location = _remote(text) or _folder(text)
+    if text is None:
+        location = _here()
+    else:
+        text = text.strip()
+        if not text or "\0" in text:
+            raise SourceNotFound("no repository was named; give a folder or a git URL")
+        location = _remote(text) or _folder(text)
     ref = (ref or "").strip() or None
     if ref is not None and _BAD_REF.search(ref):
         raise RefNotFound(source=location, ref=ref)
@@ -121,6 +125,23 @@ def _real(path: Path) -> str:
         return str(path.resolve())
     except (OSError, RuntimeError) as error:
         raise SourceError(f"{path} cannot be followed: {error}; is it a loop of symbolic links?") from error
+
+
+def _here() -> str:
+    """The current folder; not a home folder, nor where those lie (`/`, `/home`), unless it is in git."""
+    here = _folder(".")
+    try:
+        home = Path.home().resolve()
+    except (OSError, RuntimeError):
+        home = Path("/")
+    above = [str(folder) for folder in home.parents if len(folder.parts) <= 2]
+    if here in ("/", str(home), *above) and work_tree(Path(here)) is None:
+        what = "your home folder" if str(home) == here else f"{here}, which holds far more than a repository"
+        raise SourceNotFound(
+            f"no repository was named, and this is {what}; go to a repository or name one, or say `.` if all "
+            "of this folder is meant"
+        )
+    return here
 
 
 def _folder(text: str) -> str:

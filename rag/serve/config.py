@@ -56,7 +56,7 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
     given = {} if config is None else read_config(config)
     given |= {name: value for name, value in flags.items() if value is not None and value != ()}
     if not given.get("repositories") and not given.get("allow_urls"):
-        here = locate(".")
+        here = locate(None)
         given["repositories"] = ((here.name, here),)
     if given.get("deepwiki"):
         given = {**_DEEPWIKI, **given}

@@ -290,8 +290,8 @@ class Engine:
         raise NotFound('there is no conversation to go on with; begin one with `rag ask SOURCE "question"`')
 
 
-def locate(text: str, ref: str | None = None, filters: Filters | None = None) -> Source:
-    """The source that a path or git URL names, with what of it is meant."""
+def locate(text: str | None, ref: str | None = None, filters: Filters | None = None) -> Source:
+    """The source that a path or git URL names (None: the current folder), with what of it is meant."""
     return replace(resolve(text, ref), filters=filters or Filters())
 
 

@@ -1,0 +1,44 @@
+"""Where no repository is named the current folder is meant, unless it can hardly be."""
+
+import contextlib
+
+import pytest
+from command import rag
+from conftest import git
+
+from rag.errors import SourceNotFound
+from rag.service import locate
+
+ASKED = ("ask", "Where is a token checked?")
+
+
+@pytest.mark.parametrize("words", [ASKED, ("search", "token"), ("index",), ("chat",), ("wiki",), ("mcp",)])
+def test_a_home_folder_is_not_indexed_unasked(words, isolated_home, tmp_path):
+    (isolated_home / "letter.txt").write_text("Where is a token checked?\n")
+    done = rag(*words, cwd=isolated_home)
+    assert (done.code, done.out) == (2, "")
+    assert "no repository was named, and this is" in done.err
+    assert not (tmp_path / "rag-home" / "stores").exists()
+
+
+@pytest.mark.parametrize("folder", ["/", "/usr"])
+def test_the_root_of_the_file_system_is_not_meant_by_itself(folder, monkeypatch):
+    monkeypatch.setenv("HOME", "/usr/lib")
+    with contextlib.chdir(folder):
+        with pytest.raises(SourceNotFound, match="go to a repository or name one"):
+            locate(None)
+        assert locate(".").location == folder
+
+
+def test_a_home_folder_that_is_named_or_in_git_is_indexed(isolated_home):
+    (isolated_home / "auth.py").write_text("def check(token):\n    return token == 'no'\n")
+    named = rag("index", ".", cwd=isolated_home)
+    assert named.code == 0, named.err
+    git(isolated_home, "init", "--quiet")
+    in_git = rag(*ASKED, cwd=isolated_home)
+    assert "auth.py" in in_git.out, in_git.err
+
+
+def test_a_conversation_goes_on_from_home(sample_repo, isolated_home):
+    rag("ask", sample_repo, "Where is a token checked?")
+    assert rag("ask", "And who calls it?", "-c", cwd=isolated_home).code == 0

@@ -4,6 +4,7 @@
     ├── ConfigError              the user can mend it                                   (exit code 2)
     │   ├── SourceError          the repository cannot be had or read
     │   │   ├── SourceNotFound   no such folder, or no such repository at the URL
+    │   │   ├── SourceUnreachable nobody answers at the URL, or its server failed            (exit code 3)
     │   │   ├── RefNotFound      no such branch, tag or commit
     │   │   └── NothingToIndex   not one file that can be indexed
     │   ├── StoreError           the store on disk
@@ -51,6 +52,12 @@ class SourceError(ConfigError):
 
 class SourceNotFound(SourceError):
     """There is no such folder, or no repository answers at the URL."""
+
+
+class SourceUnreachable(SourceError):
+    """Nobody answers at the URL, or the server there failed: it may be had later."""
+
+    exit_code = 3
 
 
 class RefNotFound(SourceError):

@@ -65,8 +65,8 @@ def test_the_tree_is_as_it_is_drawn():
 
 @pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.__name__)
 def test_who_can_mend_it_decides_the_exit_code(kind):
-    theirs = issubclass(kind, ProviderError) and kind is not errors.AuthenticationFailed
-    assert kind.exit_code == (3 if theirs else 2)
+    theirs = {errors.SourceUnreachable, *(k for k in classes() if issubclass(k, ProviderError))}
+    assert kind.exit_code == (3 if kind in theirs - {errors.AuthenticationFailed} else 2)
     assert issubclass(kind, (ConfigError, ProviderError)) or kind is RagError
     assert kind.__doc__
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from rag.corpus.address import remembered_token, resolve, without_credentials
 from rag.corpus.git import GitError, run_git
 from rag.corpus.worktree import is_bare, work_tree
-from rag.errors import RefNotFound, SourceError, SourceNotFound
+from rag.errors import RefNotFound, SourceError, SourceNotFound, SourceUnreachable
 from rag.types import Checkout, Source
 
 __all__ = ["acquire", "committed", "resolve"]
@@ -34,6 +34,11 @@ _NO_SUCH_REPOSITORY = re.compile(
     r"not appear to be a git repository|repository .*not (?:found|exist)|not found|does not exist"
     r"|no such (?:file|path)|could not read username|terminal prompts disabled|authentication failed"
     r"|error: 40[134]",
+    re.IGNORECASE,
+)
+_UNREACHABLE = re.compile(
+    r"could not resolve|(?:couldn't|failed to|unable to|could not) connect|timed out|network is unreachable"
+    r"|no route to host|connection (?:refused|reset|closed)|empty reply|early eof|error: (?:429|5\d\d)",
     re.IGNORECASE,
 )
 _MOVED = re.compile(r"error: 30\d|redirect", re.IGNORECASE)
@@ -70,6 +75,7 @@ def acquire(
 
     Raises:
         SourceNotFound: no such folder or repository (or none to be seen without a token).
+        SourceUnreachable: nobody answers at its URL, or the server there failed.
         RefNotFound: it has no such branch, tag or commit.
         SourceError: it cannot be read or fetched.
     """
@@ -299,6 +305,10 @@ class _Clone:
         if _MOVED.search(failure.output):
             return SourceError(
                 f"{where} has moved ({failure.line}); a token is not sent on, give the new address"
+            )
+        if _UNREACHABLE.search(failure.output):
+            return SourceUnreachable(
+                f"cannot fetch {where}: {failure.line}; try again later, or check the address"
             )
         return SourceError(f"cannot fetch {where}: {failure.line}")
 

@@ -22,6 +22,7 @@ from rag.errors import (
     RateLimited,
     RefNotFound,
     SourceNotFound,
+    SourceUnreachable,
     StoreBusy,
     StoreError,
     StoreUnreachable,
@@ -131,6 +132,7 @@ class IndexingFailed(ServeError):
 _STATUS: tuple[tuple[type[RagError], int, str], ...] = (
     (NotFound, 404, "not_found"),
     (SourceNotFound, 404, "repository_not_found"),
+    (SourceUnreachable, 502, "repository_unreachable"),
     (RefNotFound, 404, "ref_not_found"),
     (ConversationMismatch, 409, "conversation_mismatch"),
     (ContextTooSmall, 400, "context_length_exceeded"),

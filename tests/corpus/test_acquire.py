@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.server
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from rag.corpus.acquire import acquire, committed, resolve
 from rag.corpus.git import scrub
-from rag.errors import RefNotFound, SourceError, SourceNotFound
+from rag.errors import RefNotFound, SourceError, SourceNotFound, SourceUnreachable
 from rag.types import Checkout, Source, blob_id
 
 _IDENTITY = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
@@ -523,11 +524,38 @@ def test_without_a_token_the_error_says_how_to_give_one(server: str, home: Path)
 
 
 def test_an_address_where_nothing_answers_is_an_error_that_names_it(home: Path) -> None:
-    with pytest.raises(SourceError, match=r"cannot fetch http://127\.0\.0\.1:1/o/r"):
+    with pytest.raises(SourceUnreachable, match=r"cannot fetch http://127\.0\.0\.1:1/o/r"):
         acquire(resolve("http://127.0.0.1:1/o/r"), home=home)
+    with pytest.raises(SourceUnreachable, match=r"cannot fetch git://127\.0\.0\.1:1/o/r"):
+        acquire(resolve("git://127.0.0.1:1/o/r"), home=home)
 
 
-def test_why_ssh_failed_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_SSH_COMMAND", "echo 'git@h: Permission denied (publickey).' >&2; exit 255; #")
-    with pytest.raises(SourceError, match=r"Permission denied \(publickey\)"):
+def test_a_server_that_fails_may_be_asked_later(home: Path) -> None:
+    class Failing(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(503)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        with pytest.raises(SourceUnreachable, match="503"):
+            acquire(resolve(f"http://127.0.0.1:{running.server_port}/o/r"), home=home)
+        running.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("git@h: Permission denied (publickey).", SourceError),
+        ("ssh: Could not resolve hostname h: Name or service not known", SourceUnreachable),
+        ("ssh: connect to host h port 22: Connection refused", SourceUnreachable),
+    ],
+)
+def test_why_ssh_failed_is_told(
+    said: str, kind: type[SourceError], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"echo '{said}' >&2; exit 255; #")
+    with pytest.raises(SourceError, match=re.escape(said)) as failed:
         acquire(resolve("git@h:o/r.git"), home=home)
+    assert type(failed.value) is kind

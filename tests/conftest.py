@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 pytest.register_assert_rewrite("rag.testing")
 collect_ignore = ["clients"]  # they run in an environment of their own: `make test-clients`
@@ -33,6 +34,9 @@ _COMMIT = {
 def pytest_configure() -> None:
     # A developer's own encodings folder may lack the one we ship, and tiktoken would then download it.
     os.environ.pop("TIKTOKEN_CACHE_DIR", None)
+    # How long an example takes says more about the machine than about us.
+    settings.register_profile("any machine", deadline=None)
+    settings.load_profile("any machine")
 
 
 def _is_local(address: Any) -> bool:

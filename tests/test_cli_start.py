@@ -50,3 +50,20 @@ def test_a_cold_search_does_without_faiss(sample_repo):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_ctrl_c_while_it_starts_is_quiet():
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == {at!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from rag.__main__ import main\n"
+        "sys.argv = ['rag', 'doctor']\n"
+        "main()\n"
+    )
+    for at in ("rag.cli", "typer", "rag.cli.doctor"):
+        done = subprocess.run([sys.executable, "-c", code.format(at=at)], capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", ""), at

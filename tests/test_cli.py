@@ -366,6 +366,17 @@ def test_a_reader_that_goes_away_is_no_error(sample_repo):
     assert "Error" not in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["ask", "chat"])
+def test_an_answer_whose_reader_goes_away_is_a_turn(sample_repo, verb):
+    rag("index", sample_repo)
+    asked = f"'{SIGNED}'" if verb == "ask" else f"<<< '{SIGNED}'"
+    line = f"{sys.executable} -m rag {verb} '{sample_repo}' {asked} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
+    assert "Error" not in done.stderr
+    assert [turn["question"] for turn in rag("turns", "show", "--json").json] == [SIGNED]
+
+
 def test_output_survives_a_terminal_that_cannot_show_it(sample_repo):
     (sample_repo / "snip" / "kanji.py").write_text(
         'def kanji():\n    """漢字 … and more."""\n', encoding="utf-8"

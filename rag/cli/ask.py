@@ -176,21 +176,32 @@ def _as_before(source: Source, known: Sequence[Source]) -> Source:
 def answer_question(
     engine: Engine, dialog: Dialog, question: str, *, show: bool, keep_broken: bool = False
 ) -> Answer:
-    """Ask, print the answer as it comes (when `show`), and what it rests on and cost."""
+    """Ask, print the answer as it comes (when `show`), and what it rests on and cost.
+
+    Raises:
+        BrokenPipeError: its reader went away (`rag ask … | head`); the turn is stored all the same.
+    """
     from rag.service import converse
 
     generator = engine.generator()
     prose = Prose()
+    gone: BrokenPipeError | None = None
     with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
         try:
             for piece in pieces:
                 if isinstance(piece, Answer):
                     answer = piece
-                elif show:
-                    prose.write(piece)
+                elif show and gone is None:
+                    try:
+                        prose.write(piece)
+                    except BrokenPipeError as error:
+                        gone = error
         except RagError:
-            prose.end()  # what is said of the error gets a line of its own
+            if gone is None:
+                prose.end()  # what is said of the error gets a line of its own
             raise
+    if gone is not None:
+        raise gone
     if show:
         prose.end()
         _print_sources(answer, several=len(dialog.repositories) > 1)

@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from rag.errors import SourceError
@@ -100,7 +101,7 @@ def run_git(
     """
     environment = _environment(token, url)
     try:
-        process = subprocess.Popen(
+        process = _Started(
             ["git", *arguments],
             cwd=cwd,
             env=environment,
@@ -122,6 +123,21 @@ def run_git(
     if notice and complaint:
         notice(complaint)
     return output
+
+
+class _Started(subprocess.Popen[bytes]):
+    """A process that is ended, too, where a signal ends us before we know of it."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        try:
+            super().__init__(*arguments, **options)
+        except (KeyboardInterrupt, SystemExit):
+            if getattr(self, "pid", None) is not None and self.returncode is None:
+                with suppress(ProcessLookupError):  # it is not yet the first of a group
+                    os.killpg(self.pid, signal.SIGKILL)
+                self.kill()
+                self.wait()
+            raise
 
 
 def _finish(

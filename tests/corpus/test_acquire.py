@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rag.corpus.acquire import acquire, committed, resolve
-from rag.corpus.git import scrub
+from rag.corpus.git import run_git, scrub
 from rag.errors import RefNotFound, SourceError, SourceNotFound, SourceUnreachable
 from rag.types import Checkout, Source, blob_id
 
@@ -528,6 +528,28 @@ def test_an_address_where_nothing_answers_is_an_error_that_names_it(home: Path) 
         acquire(resolve("http://127.0.0.1:1/o/r"), home=home)
     with pytest.raises(SourceUnreachable, match=r"cannot fetch git://127\.0\.0\.1:1/o/r"):
         acquire(resolve("git://127.0.0.1:1/o/r"), home=home)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_git_ends_with_us_however_early_the_signal(
+    end: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "git"
+    slow.write_text("#!/bin/sh\nexec sleep 600\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    start, started = subprocess.Popen._execute_child, []  # type: ignore[attr-defined]
+
+    def interrupted(process: subprocess.Popen[bytes], *arguments: object) -> None:
+        start(process, *arguments)
+        started.append(process.pid)
+        raise end
+
+    monkeypatch.setattr(subprocess.Popen, "_execute_child", interrupted)
+    with pytest.raises(end):
+        run_git(["fetch"])
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
 
 
 def test_a_server_that_fails_may_be_asked_later(home: Path) -> None:

@@ -54,6 +54,10 @@ class BagEmbedder(Embedder, Protocol):
         """
         ...
 
+    def knows(self, term: str) -> bool:
+        """Whether the term has a vector of its own; others share theirs with more."""
+        ...
+
 
 def takes_bags(embedder: Embedder) -> TypeGuard[BagEmbedder]:
     """Whether an embedder embeds counted terms.

@@ -263,7 +263,7 @@ def test_without_refreshing_the_files_behind_are_counted(sample_repo):
 
 def test_hits_as_json_say_where_and_why(sample_repo):
     found = rag("search", sample_repo, SIGNED, "-k", 3, "--json").json
-    assert set(found) == {"question", "confidence", "results", "seconds"}
+    assert set(found) == {"question", "taken", "confidence", "results", "seconds"}
     assert len(found["results"]) == 3
     assert set(found["results"][0]) == {
         *("repo", "path", "start", "end", "place", "symbol", "scope", "unit", "kind", "language", "score"),

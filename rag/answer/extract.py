@@ -14,6 +14,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 
 from rag.analysis import terms, words
 from rag.quoting import fence, one_line
@@ -23,7 +24,7 @@ _QUOTED_SOURCES = 3
 _NAMED_SOURCES = 5
 _MAX_LINES = 14
 _MAX_STRETCHES = 2
-_UNMATCHED_LINES = 8
+_FEWEST_LINES = 8
 _MAX_WIDTH = 240
 _MAX_NAMED_WIDTH = 100
 
@@ -189,9 +190,12 @@ def _chosen_lines(hit: Hit, sought: _Sought) -> _Quote:
         if i < len(lines):
             scores[i] += 2 * sum(sought.weights.values()) + 1
     if not any(scores):
-        chosen |= set(range(_UNMATCHED_LINES))
+        chosen |= set(range(_FEWEST_LINES))
     for left in range(_MAX_STRETCHES, 0, -1):
         chosen |= _stretch(lines, scores, chosen, (_MAX_LINES - len(chosen)) // left)
+    # The line that defines something says little alone.
+    below = (i for i in range(min(chosen), len(lines)) if i not in chosen)
+    chosen |= set(islice(below, max(_FEWEST_LINES - len(chosen), 0)))
     return _Quote(lines, _spans(chosen, lines))
 
 

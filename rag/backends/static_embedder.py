@@ -95,6 +95,10 @@ class StaticEmbedder:
             weight = np.where(bags.head > 0, weight * self._head, weight)
         return _unit(self._sums(bags.indptr, rows[bags.terms], weight.astype(np.float32)))
 
+    def knows(self, term: str) -> bool:
+        """Whether the term is in the table and not in a bucket: some packages that it learnt from use it."""
+        return bool(self._rows_of([term])[0] < len(self._column["hash"]))
+
     def _rows_of(self, vocabulary: Sequence[str]) -> npt.NDArray[np.int64]:
         """The table's row of each term; what it is for a term is remembered."""
         unknown = [term for term in vocabulary if term not in self._rows]

@@ -84,6 +84,8 @@ def search(
             opened = time.perf_counter()
             found = find(searchers, question, k=k)
             searched = time.perf_counter()
+            for remark in found.remarks:
+                say(f"rag: {remark}")
             times = {"open": opened - began, "search": searched - opened}
         several = len(repositories) > 1
         if json:
@@ -92,6 +94,7 @@ def search(
             out_json(
                 {
                     "question": question,
+                    "taken": dict(found.taken),
                     "confidence": asdict(judge(searchers, found)),
                     "results": [hit_json(h) for h in found.hits],
                     "seconds": times,

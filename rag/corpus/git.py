@@ -12,9 +12,11 @@ import os
 import re
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -99,13 +101,51 @@ def run_git(
         GitError: another exit code.
         SourceError: there is no git program, or the time is up.
     """
-    environment = _environment(token, url)
+    process: subprocess.Popen[bytes] | None = None
     try:
-        process = _Started(
+        with _undisturbed():
+            process = _started(arguments, cwd, _environment(token, url), reads=given is not None)
+        output, complaint = _finish(process, timeout_s, arguments[0], given)
+    except BaseException:
+        if process is not None and process.returncode is None:
+            _end(process)
+        raise
+    if process.returncode not in answer:
+        said = scrub(complaint.decode("utf-8", "replace"), token)
+        raise GitError(_last_line(said) or f"git {arguments[0]} ended with {process.returncode}", said)
+    if notice and complaint:
+        notice(complaint)
+    return output
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals are handled when the block is left: else one could end us before we know what we started."""
+    came: list[tuple[int, FrameType | None]] = []
+    theirs: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    if threading.current_thread() is threading.main_thread():  # no other is disturbed
+        for ends in (signal.SIGINT, signal.SIGTERM):
+            if callable(handler := signal.getsignal(ends)):
+                theirs[ends] = handler
+                signal.signal(ends, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        for number, handler in theirs.items():
+            signal.signal(number, handler)
+        for number, frame in came:
+            theirs[number](number, frame)
+
+
+def _started(
+    arguments: Sequence[str], cwd: Path | None, environment: dict[str, str], *, reads: bool
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
             ["git", *arguments],
             cwd=cwd,
             env=environment,
-            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+            stdin=subprocess.PIPE if reads else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -116,28 +156,6 @@ def run_git(
         raise SourceError("the program `git` was not found; install git, or put it on PATH") from error
     except OSError as error:
         raise SourceError(f"git cannot be run in {cwd}: {error.strerror}") from error
-    output, complaint = _finish(process, timeout_s, arguments[0], given)
-    if process.returncode not in answer:
-        said = scrub(complaint.decode("utf-8", "replace"), token)
-        raise GitError(_last_line(said) or f"git {arguments[0]} ended with {process.returncode}", said)
-    if notice and complaint:
-        notice(complaint)
-    return output
-
-
-class _Started(subprocess.Popen[bytes]):
-    """A process that is ended, too, where a signal ends us before we know of it."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        try:
-            super().__init__(*arguments, **options)
-        except (KeyboardInterrupt, SystemExit):
-            if getattr(self, "pid", None) is not None and self.returncode is None:
-                with suppress(ProcessLookupError):  # it is not yet the first of a group
-                    os.killpg(self.pid, signal.SIGKILL)
-                self.kill()
-                self.wait()
-            raise
 
 
 def _finish(
@@ -146,14 +164,10 @@ def _finish(
     try:
         return process.communicate(given, timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
-        _end(process)
         raise SourceError(
             f"`git {command}` took longer than {timeout_s:g} seconds and was ended; raise git_timeout_s, "
             "or clone it yourself and give the folder"
         ) from error
-    except BaseException:
-        _end(process)
-        raise
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -14,16 +14,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from functools import cache
 from typing import NamedTuple
 
 from rag.analysis import is_stop_word, terms
 from rag.ports import takes_bags
-from rag.resources import shipped
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.question import without_places
 from rag.retrieval.search import Found, Searcher
+from rag.retrieval.specificity import specificity
 from rag.types import Confidence, Hit
 
 BEST = 3
@@ -190,7 +189,7 @@ def _asked(searchers: Sequence[Searcher], found: Found) -> list[_Word]:
             text=match[0],
             rarity=_mean([_rarity(chunks, count[term]) for term in parts]),
             held=_held(parts, {term: _rarity(chunks, count[term]) for term in parts}, held),
-            specific=1.0 if named else max(_specificity().get(part, 1.0) for part in parts),
+            specific=1.0 if named else max(specificity(part) for part in parts),
             named=named,
             absent=not count[parts[-1]] and parts[-1] not in held,
         )
@@ -248,15 +247,4 @@ def _foreign(searchers: Sequence[Searcher], text: str) -> bool:
 
 
 def _is_english(word: str) -> bool:
-    return any(_specificity().get(term, 1.0) < 0.5 for term in terms(word))
-
-
-@cache
-def _specificity() -> dict[str, float]:
-    """How much a term names something, from 0 to 1; terms that are left out do."""
-    found: dict[str, float] = {}
-    for line in shipped("data/specificity.txt").read_text(encoding="utf-8").splitlines():
-        tenths, *said = line.split()
-        if tenths.isdigit():
-            found |= dict.fromkeys(said, int(tenths) / 10)
-    return found
+    return any(specificity(term) < 0.5 for term in terms(word))

@@ -37,15 +37,6 @@ _ASKS = {
     "example": re.compile(r"\b(examples?|samples?|demos?|benchmarks?)\b", re.I),
 }
 
-_WHOLE = r"(?:project|repo|repository|code ?base|package|library|program|tool|app|application|software)"
-_ABOUT = "(?:is|does|do|an?|the|about|what|of|to|short|brief|overview|summary|purpose|point|idea)"
-_OVERVIEW = re.compile(
-    r"^\W*(?:what(?:'s)?|explain|describe|summari[sz]e|(?:tell|give|show) me|overview|summary)"
-    rf"(?: {_ABOUT}){{0,6}}"
-    rf" (?:this|the|that) {_WHOLE}(?: (?:is|do|does|about|for|used|good|all|actually|at))*\W*$",
-    re.I,
-)
-"""Asks about all of it, and says nothing else: the answer is the beginning of its README."""
 _DEPENDENT = re.compile(
     r"^\s*(and|but|so|then|or|also|what about|how about|what if|why not|same for|ok|okay|now)\b"
     r"|\b(it|its|it's|that|this|these|those|they|them|their|there|he|she|one|ones|the same|the other|instead"
@@ -70,7 +61,7 @@ class Question:
     `terms` have the weight 1 each; `compounds` are neighbours written as one ("backed up" → backup), terms
     only where the repository has them; `names` are identifiers mentioned, as written; `paths` file names
     mentioned; `places` lines of files, as (path, line); `asks` which of callers, tests, config, docs,
-    example, overview it is after; `dependent` whether it leans on what was said before, `fresh` whether it
+    example it is after; `dependent` whether it leans on what was said before, `fresh` whether it
     says that it does not.
     """
 
@@ -97,7 +88,6 @@ def understand(text: str) -> Question:
     places = [(path, int(line)) for path, line, *_ in (*frames, *_LINE.findall(text))]
     paths = tuple(dict.fromkeys(_PATH.findall(text)))
     asks = frozenset(ask for ask, pattern in _ASKS.items() if pattern.search(text))
-    asks |= {"overview"} if _OVERVIEW.search(text) else set()
     return Question(
         text=text,
         terms=dict.fromkeys(terms(text), 1.0),

@@ -1,9 +1,10 @@
 """From candidates to an order: every signal is a function of its own, one number a candidate.
 
-    score = (lexical + synonym + dense + symbol + mention + pointed + path + file + about) x kind x place
+    score = (lexical + synonym + dense + symbol + mention + path + file + about) x kind x place
 
 Each term is a weight times a signal between 0 and 1; the two factors are below 1 for places a question
-seldom means (tests, documentation, examples) unless it asks for them.
+seldom means (tests, documentation, examples) unless it asks for them. What a question points at comes first,
+whatever it is.
 
 What NDCG@10 loses without a signal on the development questions (`python -m tests.benchmarks --only ablation`
 prints all, with intervals; a * says that the interval leaves out 0):
@@ -43,6 +44,7 @@ import numpy.typing as npt
 from rag.analysis import terms
 from rag.ports import ChunkIndex, Vectors
 from rag.retrieval.dense import cosines
+from rag.retrieval.pointed import is_path
 from rag.retrieval.question import Question, last_part
 
 Signal = npt.NDArray[np.float32]
@@ -65,7 +67,7 @@ class Weights:
     dense: float = 1.0
     symbol: float = 0.7
     mention: float = 0.8
-    pointed: float = 4.0
+    pointed: float = 10.0
     path: float = 0.2
     file: float = 1.1
     about: float = 0.5
@@ -82,7 +84,6 @@ class Weights:
 
 DEFAULT = Weights()
 
-_README = re.compile(r"readme(\.\w+)?$", re.I)
 _ASIDE = re.compile(
     r"(^|/)(examples?|samples?|demos?|benchmarks?|bench|compat|legacy|deprecated|contrib|scripts?|tools?|fixtures?"
     r"|mocks?|stubs?|generated|third[-_]?party|vendor|migrations?)(/|$)|(^|/)(_?compat|setup|conftest)\.\w+$|\.d\.ts$",
@@ -133,43 +134,15 @@ def mention_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Sig
     values = np.asarray([chunk in defining for chunk in chunks.tolist()], np.float32)
     if question.paths:
         files = {f: index.file_path(f) for f in set(index.file[chunks].tolist())}
-        named = {f for f, path in files.items() if any(_is_path(path, p) for p in question.paths)}
+        named = {f for f, path in files.items() if any(is_path(path, p) for p in question.paths)}
         inside = np.asarray([f in named for f in index.file[chunks].tolist()], np.float32)
         values = np.maximum(values, inside)
     return values
 
 
-def pointed_at(index: ChunkIndex, question: Question) -> list[int]:
-    """The chunks that a question points at, ascending.
-
-    They hold a line that it mentions, as in `src/app.py:12` or a traceback, or begin the README where it asks
-    for nothing but what all of this is.
-    """
-    found: list[int] = []
-    overview = "overview" in question.asks
-    for file in range(index.total_files if question.places or overview else 0):
-        path = index.file_path(file)
-        lines = [line for mentioned, line in question.places if _is_path(path, mentioned)]
-        lines += [1] if overview and _README.match(path) else []
-        if lines:
-            first, end = (int(np.searchsorted(index.file, file, side)) for side in ("left", "right"))
-            spans = ((chunk, *index.lines(chunk)) for chunk in range(first, end))
-            found += [chunk for chunk, start, last in spans if any(start <= line <= last for line in lines)]
-    return [chunk for chunk in found if index.dead is None or not index.dead[chunk]]
-
-
-def pointed_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Signal:
-    """1 for chunks that the question points at."""
-    meant = pointed_at(index, question)
-    if not meant:
-        return np.zeros(len(chunks), np.float32)
-    return np.asarray([chunk in meant for chunk in chunks.tolist()], np.float32)
-
-
-def _is_path(path: str, mentioned: str) -> bool:
-    """Whether a path is the one mentioned, perhaps without its first folders, or with others before."""
-    mentioned = f"/{mentioned.removeprefix('./').lstrip('/')}"
-    return f"/{path}".endswith(mentioned) or mentioned.endswith(f"/{path}")
+def pointed_signal(chunks: Chunks, pointed: Mapping[int, float]) -> Signal:
+    """How much the question points at each chunk."""
+    return np.asarray([pointed.get(chunk, 0.0) for chunk in chunks.tolist()], np.float32)
 
 
 def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
@@ -236,7 +209,6 @@ def kind_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: 
     for ask, kind, factor in (
         ("tests", TEST, weights.asked),
         ("docs", DOC, weights.asked),
-        ("overview", DOC, weights.asked),
         ("config", CONFIG, 1.0),
     ):
         if ask in question.asks:

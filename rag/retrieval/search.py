@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,10 @@ from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.lexical import Bm25, Rarity
+from rag.retrieval.pointed import pointed_at
 from rag.retrieval.question import last_part, understand
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
+from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.types import Hit
 
@@ -49,19 +51,27 @@ class Found:
 
     `near` is the best cosine that any chunk has with the question, None where that was searched with what
     was carried into it, or is on no known scale. `lexical` is the best BM25, None with words carried into it.
+    `taken` has the mistyped words of the question, and what each was taken for.
     """
 
     hits: tuple[Hit, ...]
     sought: Sought
     near: float | None = None
     lexical: float | None = None
+    taken: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What whoever asked ought to know of the search, in sentences."""
+        return [f'"{word}" is nowhere in it; searched for "{other}"' for word, other in self.taken.items()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
     """The candidates of one store, with what the two legs give them (not yet scaled).
 
-    `named` is 1 for those that the question or the conversation names; `alike` are the synonyms searched;
+    `named` is 1 for those that the question or the conversation names, `pointed` how much the question points
+    at some; `alike` are the synonyms searched;
     those that are not `headed` have none of the words in path or name.
     """
 
@@ -73,6 +83,7 @@ class _Gathered:
     synonym: rank.Signal
     dense: rank.Signal
     named: rank.Signal
+    pointed: dict[int, float]
     headed: npt.NDArray[np.bool_]
 
 
@@ -119,12 +130,13 @@ def search(
 
 def _searched(searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int) -> Found:
     carry = searchers[0].carry if searchers else CARRY
-    read = understand(question)
+    taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
+    read = understand(corrected(question, taken) if taken else question)
     known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]
     read = replace(read, terms=dict.fromkeys(known, COMPOUND) | read.terms)
     sought = in_context(read, past, carry)
     rarity = Rarity([searcher.index for searcher in searchers])
-    gathered = [_gather(searcher, sought, rarity) for searcher in searchers]
+    gathered = [_gather(searcher, sought, rarity, begins=not past) for searcher in searchers]
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     judged = [_judge(g, best_lexical, best_dense, k) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
@@ -132,7 +144,11 @@ def _searched(searchers: Sequence[Searcher], question: str, past: Sequence[Excha
     hits.sort(key=lambda hit: -hit.score)
     alone = sought.terms == sought.question.terms
     return Found(
-        tuple(hits[:k]), sought, _nearness(gathered, sought), lexical=best_lexical if alone else None
+        hits=tuple(hits[:k]),
+        sought=sought,
+        near=_nearness(gathered, sought),
+        lexical=best_lexical if alone else None,
+        taken=taken,
     )
 
 
@@ -150,7 +166,7 @@ def search_in_turn(
     return search(searchers, question, past=past, k=k)
 
 
-def _gather(searcher: Searcher, sought: Sought, rarity: Rarity) -> _Gathered:
+def _gather(searcher: Searcher, sought: Sought, rarity: Rarity, *, begins: bool) -> _Gathered:
     """What each leg proposes, and both legs' numbers for all of it."""
     index = searcher.index
     lexical = Bm25(index, sought.terms, rarity)
@@ -161,7 +177,8 @@ def _gather(searcher: Searcher, sought: Sought, rarity: Rarity) -> _Gathered:
         # Not one word of the question stands anywhere: what such an embedder finds near is chance.
         query = np.zeros_like(query)
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
-    mentioned += rank.pointed_at(index, sought.question)
+    pointed = pointed_at(index, sought.question, begins=begins)
+    mentioned += pointed
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     best = lexical.best(CANDIDATES)
     chunks = rank.union([best, nearest(searcher.vectors, index, query, CANDIDATES), named])
@@ -177,6 +194,7 @@ def _gather(searcher: Searcher, sought: Sought, rarity: Rarity) -> _Gathered:
         synonym=synonym.scores(chunks),
         dense=cosines(index, chunks, query),
         named=is_named,
+        pointed=pointed,
         headed=lexical.in_head(chunks) | synonym.in_head(chunks),
     )
 
@@ -226,7 +244,7 @@ def _rank(
     legs = judged.legs | {
         "symbol": weights.symbol * _spread(rank.symbol_signal(names, wanted, total), headed),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
-        "pointed": weights.pointed * rank.pointed_signal(index, chunks, sought.question),
+        "pointed": weights.pointed * rank.pointed_signal(chunks, gathered.pointed),
         "path": weights.path * _spread(rank.path_signal(index, chunks[headed], wanted, total), headed),
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
@@ -234,9 +252,10 @@ def _rank(
         "uses": uses_signal(index, chunks, sought, carry),
     }
     scores = np.sum(list(legs.values()), axis=0, dtype=np.float32)
-    scores *= rank.kind_factor(index, chunks, sought.question, weights)
-    scores *= defined_factor(index, chunks, sought)
-    scores *= rank.place_factor(index, chunks, sought.question, weights)
+    factors = rank.kind_factor(index, chunks, sought.question, weights)
+    factors *= defined_factor(index, chunks, sought)
+    factors *= rank.place_factor(index, chunks, sought.question, weights)
+    scores = np.where(legs["pointed"] > 0, legs["pointed"] + scores / 10, scores * factors)
     scores = rank.held_back(index, chunks, scores, weights)
     hits = []
     for i in np.lexsort((chunks, -scores))[:k].tolist():

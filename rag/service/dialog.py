@@ -134,6 +134,8 @@ class Dialog:
         now = self._now()
         turns = check_turns(self.turns(), now)
         found, confidence = self._found(question, standalone, turns, k)
+        for remark in found.remarks:
+            self.engine.notice(remark)
         searched = time.perf_counter()
         older, shown = self._remembered(found.sought.standalone, turns)
         known = known_of(self.engine, self.conversation, self.repositories, now, turns, shown)

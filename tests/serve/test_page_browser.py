@@ -268,8 +268,15 @@ def test_a_stale_answer_says_so_and_is_asked_again(serve, visit):
     expect(page.locator(".lit-list li")).to_have_count(len(now))
     lit = page.locator(".lit-list button").all_inner_texts()
     assert sorted(re.sub(r"^\d+\s*", "", one) for one in lit) == sorted(now)
+    page.get_by_role("tab", name="Sources").click()
+    expect(page.locator(".source.changed, .source.gone").first).to_be_visible()
     badge.get_by_role("button", name="Ask again").click()
     expect(page.locator("article.turn.done")).to_have_count(2)
+    expect(page.locator("article.turn.selected")).to_have_id(
+        page.locator("article.turn").last.get_attribute("id") or ""
+    )
+    expect(page.locator(".source").first).to_be_visible()
+    expect(page.locator(".source.changed, .source.gone")).to_have_count(0)  # they are those of the new answer
 
 
 # ---------------------------------------------------------------- the panel

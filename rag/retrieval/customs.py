@@ -1,0 +1,264 @@
+"""What is asked of a project as a whole, and where custom has it that projects tell it.
+
+"How do I install it?": the words stand in a hundred functions, and the answer in the README. A question is
+one of these when it has the words of one row and, beside them, only words that say nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_WORDS = """
+a about an and are be can codebase could do does exactly for get give got has have here i in into is it
+its me my need of on one or our please program project repo repository code base see should software that
+the there this to tool app application library package us use used uses using want we what whats where
+which who how with would you your find at actually all any by file files from kind now currently tell
+show
+"""
+
+SAYS_NOTHING = frozenset(_WORDS.split())
+"""Words that may stand in any such question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is told: what its path looks like, and a line of its text, "" for any.
+
+    Both are regular expressions, whatever the case. Of the files those nearest to the root count, or with
+    `terms` all code that holds one of them; of their chunks the first `most`.
+    """
+
+    path: str
+    line: str = ""
+    most: int = 3
+    terms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """What is asked: a word of each group, and else only words of `beside`; and the places, best first."""
+
+    asked: tuple[frozenset[str], ...]
+    beside: frozenset[str]
+    places: tuple[Place, ...]
+
+    def is_asked(self, said: frozenset[str]) -> bool:
+        """Whether the words of a question, in lower case, have one of each group."""
+        return all(said & words for words in self.asked)
+
+    def left_over(self, said: frozenset[str]) -> frozenset[str]:
+        """Those of them that ask for something else."""
+        return said.difference(SAYS_NOTHING, self.beside, *self.asked)
+
+
+def _custom(*asked: str, beside: str = "", places: tuple[Place, ...]) -> Custom:
+    return Custom(tuple(frozenset(words.split()) for words in asked), frozenset(beside.split()), places)
+
+
+_README = r"^(?:[^/]+/)?readme(?:\.\w+)?$"
+README = Place(_README)
+_GUIDE = r"^(?:\.github/|docs?/)?(?:contributing|develop\w*|hacking|building)\b[^/]*$"
+_MANUAL = (
+    r"(?:^|/)docs?/(?:.*/)?"
+    r"(?:index|intro\w*|install\w*|setup|getting.?started|quick.?start|usage|tutorial)\.(?:md|rst|adoc|txt|html)$"
+)
+_MANIFEST = (
+    r"(?:^|/)(?:pyproject\.toml|setup\.(?:cfg|py)|package\.json|composer\.json|cargo\.toml|[^/]+\.gemspec|pom\.xml"
+    r"|build\.gradle(?:\.kts)?|go\.mod|meson\.build|cmakelists\.txt|[^/]+\.(?:csproj|cabal|podspec|rockspec)"
+    r"|mix\.exs|pubspec\.yaml|package\.swift|deno\.jsonc?|configure\.ac)$"
+)
+_METADATA = r"^(?:pkg-info|[^/]*\.egg-info/pkg-info|meta\.(?:json|yml))$"
+_NEEDS = r"^(?:requirements?[^/]*\.(?:txt|in)|gemfile|pipfile|environment\.ya?ml)$|" + _MANIFEST
+_TASKS = (
+    r"^(?:(?:gnu)?makefile|justfile|rakefile|tox\.ini|noxfile\.py|taskfile\.ya?ml)$|(?:^|/)package\.json$"
+)
+_NEWS = r"^(?:docs?/)?(?:changelog|changes|history|news|releases?)\b[^/]*$"
+_SOURCE = r"\.(?:py|[cm]?[jt]sx?|go|rs|rb|php|java|kt|cc?|cpp|cs|h)$"
+
+
+def _headed(words: str) -> str:
+    """A line of documentation that begins with few words, these among them: a heading, in any markup."""
+    return rf"^[ \t#=.*]*(?:[^\n.:,]{{0,30}}\b)?(?:{words})"
+
+
+CUSTOMS = (
+    _custom(
+        "what whats explain describe summarize summarise summary overview tell show give",
+        "project repo repository codebase package library program tool app application software",
+        beside="overview summary purpose point idea good short brief explain describe summarize summarise",
+        places=(README, Place(_MANIFEST, r"^\W*description\b")),
+    ),
+    _custom(
+        "license licence licensed licenced licensing licenses licences copyright",
+        beside="under released distributed terms type commercially commercial open source covered",
+        places=(
+            Place(r"^(?:licen[cs]es?|copying|unlicense|copyright)\b[^/]*$", most=1),
+            Place(_MANIFEST, "licen[cs]e"),
+            Place(_README, "licen[cs]e"),
+            Place(_METADATA, "licen[cs]e"),
+        ),
+    ),
+    _custom(
+        "what whats which",
+        "version",
+        beside="current latest number release",
+        places=(
+            Place(_MANIFEST, r"^\W*(?:\w+\.)?version\b\W{1,6}\d|<version>\d|project\([^)]*version"),
+            Place(
+                r"(?:^|/)(?:__init__|_*version_*|__about__)(?:\.\w+)?$", r"version_*\b.{0,20}\d|^v?\d+\.\d+"
+            ),
+            Place(_NEWS, r"\d+\.\d+", most=1),
+            Place(_METADATA, r"^version\b"),
+        ),
+    ),
+    _custom(
+        "what which",
+        "version versions",
+        "c++ compiler go java jdk jvm node nodejs php python ruby rust rustc typescript",
+        beside="needs require requires required support supports supported minimum compatible run runs",
+        places=(
+            Place(
+                _MANIFEST,
+                r"requires-python|python_requires|\"engines\"|^go \d|rust-version|required_ruby_version"
+                r"|\"php\"|maven\.compiler|java\.version|sourceCompatibility|CMAKE_CXX_STANDARD|cpp_std",
+            ),
+            Place(_README, r"\b(?:requires?|requirements?|prerequisites?|supports?)\b"),
+            Place(_METADATA, "^requires-python"),
+        ),
+    ),
+    _custom(
+        "how",
+        "install installed installing installation set setup",
+        beside="up locally",
+        places=(
+            Place(_README, _headed("install|set[- ]?up|getting started|download")),
+            Place(_README, r"\b(?:install|npm i|go get|cargo add|composer require)\b"),
+            Place(_MANUAL, "install"),
+        ),
+    ),
+    _custom(
+        "how",
+        "run execute launch start running",
+        "test tests testsuite",
+        beside="unit suite locally myself",
+        places=(
+            Place(_GUIDE, r"\btests?\b"),
+            Place(_README, _headed("test")),
+            Place(_TASKS, r"^\W*(?:test|check)\w*\W{0,3}[:=]|\[testenv|def tests?\b|task\W+test"),
+            Place(_README, r"\b(?:run|make|npm|cargo|go|tox|nox|rake)\b.{0,12}\btests?\b"),
+            Place(_MANIFEST, r"\[tool\W?[.:]pytest|testpaths|^\W*tests?\W+[:=]|enable_testing"),
+        ),
+    ),
+    _custom(
+        "how",
+        "build compile built compiled",
+        beside="source sources scratch locally myself",
+        places=(
+            Place(_README, _headed("build|compil")),
+            Place(_GUIDE, r"\b(?:build|compil)"),
+            Place(_TASKS, r"^\W*(?:build|all|dist|compile)\W{0,3}[:=]"),
+            Place(_MANIFEST, "build-system|add_executable|add_library"),
+        ),
+    ),
+    _custom(
+        "how",
+        "run start launch use started usage",
+        "it this project repo repository package library program tool app application software started",
+        beside="quick locally getting",
+        places=(
+            Place(
+                _README, _headed("usage|quick ?start|getting started|running|how to use|basic use|example")
+            ),
+            Place(_MANUAL),
+            README,
+        ),
+    ),
+    _custom(
+        "what which list show",
+        "dependencies dependency depend depends requirements",
+        beside="third party external libraries packages runtime other third-party",
+        places=(
+            Place(
+                _NEEDS,
+                r"dependenc|install_requires|\brequires?\b|^[a-z][\w.-]+\s*(?:[=<>~!]=|$)|find_package",
+            ),
+        ),
+    ),
+    _custom(
+        "where what which",
+        "entry entrypoint entrypoints entry-point main start starts begin begins",
+        "point points entrypoint entrypoints entry-point program app application project execution tool it",
+        beside="function execution",
+        places=(
+            Place(
+                _MANIFEST,
+                r"console_scripts|project\.scripts|entry[_-]points|^\W*(?:main|bin)\W+[:=]|\[\[bin\]\]",
+            ),
+            Place(
+                r"(?:^|/)(?:__main__|main|cli|app|index|lib)\.\w+$",
+                r"\bmain\b|^(?:export|module\.exports|pub )",
+            ),
+            Place(r"\.go$", r"^func main\("),
+        ),
+    ),
+    _custom(
+        "how what whats explain describe show",
+        "structured structure organised organized layout architecture",
+        beside="main high level high-level folder folders directory source tree out overall general overview",
+        places=(
+            Place(r"^(?:docs?/(?:.*/)?)?(?:architecture|design|structure|overview|internals)\w*\.\w+$"),
+            Place(_README, _headed("structure|architecture|layout|organi[sz]|overview|design")),
+            Place(_GUIDE, "structure|architecture|layout|source tree|organi[sz]"),
+            Place(r"(?:^|/)(?:__init__\.py|lib\.rs|doc\.go|mod\.rs|(?:src|lib|docs?)/index\.\w+)$", most=1),
+            README,
+        ),
+    ),
+    _custom(
+        "who",
+        "maintains maintained maintainer maintainers author authors wrote written owns contributors created",
+        beside="maintainer maintainers",
+        places=(
+            Place(r"^(?:\.github/|docs?/)?(?:authors?|maintainers?|codeowners|contributors|credits)\b[^/]*$"),
+            Place(_MANIFEST, "author|maintainer"),
+            Place(_README, "author|maintain"),
+            Place(_METADATA, "^(?:author|maintainer)"),
+        ),
+    ),
+    _custom(
+        "what whats show",
+        "changed new changelog changes news",
+        beside="last latest recent recently release version since",
+        places=(Place(_NEWS),),
+    ),
+    _custom(
+        "how",
+        "contribute contributing",
+        places=(Place(_GUIDE), Place(_README, "contribut")),
+    ),
+    _custom(
+        "how where",
+        "report",
+        "bug bugs vulnerability vulnerabilities security issue issues problem problems",
+        places=(
+            Place(r"^(?:\.github/|docs?/)?security\.\w+$"),
+            Place(_GUIDE, "report|issue|bug"),
+            Place(_README, "report|issue|bug"),
+        ),
+    ),
+    _custom(
+        "what which list show",
+        "variable variables vars",
+        "environment env",
+        beside="environment read reads set recognise recognize support supports look looks take takes",
+        places=(
+            Place(
+                _SOURCE,
+                r"\bos\.environ\b|\bgetenv\b|\bprocess\.env\b|\benv::var|\bENV(?:\.fetch\(|\[)|\bLookupEnv\(",
+                most=8,
+                terms=("environ", "getenv", "env", "lookupenv"),
+            ),
+            Place(_README, "environment variables?"),
+        ),
+    ),
+)
+"""Of two that are asked the first counts."""

@@ -1,0 +1,76 @@
+"""A mistyped word is taken for the one that was meant, and no other word is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag.backends.static_embedder import StaticEmbedder
+from rag.retrieval.search import Searcher, search
+from rag.retrieval.spelling import corrected, corrections
+from rag.service import Engine
+from rag.settings import Settings
+from rag.testing.hashing_embedder import HashingEmbedder
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
+SLIPS = ["sesions", "sessionns", "sessiosn", "sesxions"]
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
+    home = tmp_path_factory.mktemp("home")
+    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
+        yield engine.repository(str(SAMPLE)).searcher
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_one_slip_finds_what_was_meant_and_says_so(searcher, slip):
+    found = search([searcher], f"How are {slip} signed?")
+    meant = search([searcher], "How are sessions signed?")
+    assert [hit.place for hit in found.hits] == [hit.place for hit in meant.hits]
+    assert list(found.taken) == [slip]
+    assert found.remarks == [f'"{slip}" is nowhere in it; searched for "{found.taken[slip]}"']
+    assert slip not in found.sought.standalone
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How are sessions signed?",  # is there
+        "Does it speak redis, kafka, graphql or ldap?",  # known names
+        "Where is the aardvark?",  # plain English
+        "where is sesxions_table, `sesxions`, sesxions(), SESXIONS or app/sesxions.py?",  # written as names
+        "What of qwzxvkj?",  # near to nothing
+        "How are essions signed?",  # the first letter is right
+        "",
+    ],
+)
+def test_what_may_be_meant_as_it_stands_is_left(searcher, question):
+    assert corrections([searcher.index], searcher.embedder, question) == {}
+
+
+def test_an_embedder_that_looks_up_no_words_corrects_none(searcher):
+    assert corrections([searcher.index], HashingEmbedder(), "How are sesxions signed?") == {}
+
+
+def test_only_three_words_are_corrected(searcher):
+    taken = corrections([searcher.index], searcher.embedder, f"{' '.join(SLIPS)}")
+    assert list(taken) == SLIPS[:3]
+
+
+@given(st.text(alphabet="sesxion .`/_", max_size=30))
+def test_nothing_but_whole_words_is_replaced(text):
+    assert corrected(text, {}) == text
+    if "sesxions" not in text:
+        assert corrected(text, {"sesxions": "sessions"}) == text
+    assert corrected(f"{text} sesxions.", {"sesxions": "sessions"}).endswith(" sessions.")
+
+
+def test_the_table_knows_what_many_packages_use():
+    assert StaticEmbedder().knows("session")
+    assert not StaticEmbedder().knows("sesxion")

@@ -541,13 +541,19 @@ def test_git_ends_with_us_however_early_the_signal(tmp_path: Path, monkeypatch: 
     def interrupted(process: subprocess.Popen[bytes], *arguments: object) -> None:
         start(process, *arguments)
         started.append(process.pid)
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit
 
     monkeypatch.setattr(subprocess.Popen, "_execute_child", interrupted)
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
-        run_git(["fetch"])
-    assert signal.getsignal(signal.SIGINT) is before
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        with pytest.raises(SystemExit):
+            run_git(["fetch"])
+        assert signal.getsignal(signal.SIGTERM) is leave
+    finally:
+        signal.signal(signal.SIGTERM, before)
     with pytest.raises(ProcessLookupError):
         os.kill(started[0], 0)
 

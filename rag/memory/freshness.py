@@ -195,7 +195,12 @@ class _Checking:
         kept = pair.kept(span.start, span.end)
         if (there := pair.now_there(span.start, span.end)) is None:
             return _Lost(span, lines, Freshness("gone", "the lines were deleted", path))
-        changed = Freshness("changed", f"{kept:.0%} of the lines are as they were", path, *there)
+        what = (
+            f"{min(kept, 0.99):.0%} of the lines are as they were"
+            if kept < 1
+            else "lines were put between them"
+        )
+        changed = Freshness("changed", what, path, *there)
         return changed if kept >= _IN_PLACE_SHARE else _Lost(span, lines, changed)
 
     def _in_successor(self, span: _Span, arrived: _Arrived) -> Freshness | _Lost:

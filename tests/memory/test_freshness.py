@@ -86,6 +86,12 @@ def test_reindented_lines_have_changed():
     assert found == Freshness("changed", "67% of the lines are as they were", "a.py", *AT)
 
 
+def test_a_line_put_between_them_is_a_change():
+    new = FILE.replace(b"    key = load", b"    log(user)\n    key = load")
+    found = became({"a.py": FILE}, {"a.py": new}, "a.py", *AT)
+    assert (found.state, found.reason) == ("changed", "lines were put between them")
+
+
 def test_changed_line_ends_are_a_change():
     assert became({"a.py": FILE}, {"a.py": FILE.replace(b"\n", b"\r\n")}, "a.py", *AT).is_stale
 

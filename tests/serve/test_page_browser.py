@@ -180,6 +180,7 @@ def test_pieces_are_shown_as_they_come_and_stop_keeps_nothing(written, provider,
     page.get_by_label("Question", exact=True).fill(SIGNED)
     page.keyboard.press("Enter")
     expect(page.locator(".turn.writing .answer")).not_to_be_empty()
+    expect(page.locator(".turn.writing .answer p > .caret")).to_be_visible()  # behind the last word
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.locator(".turn.stopped")).to_contain_text("Nothing of it was kept")
     assert provider.client_left.wait(20)
@@ -444,13 +445,16 @@ def test_nothing_in_a_question_a_name_or_an_address_runs(written, provider, host
 
 def test_a_diagram_is_drawn_as_a_picture(written, provider, visit):
     provider.answers[:] = ["```mermaid\ngraph TD\n  A[Request] --> B[Session]\n```\n\nSo it is [1]."]
-    page = visit(written)
+    page = visit(written, color_scheme="light")
     turn = ask(page, "Draw it")
     picture = turn.locator("figure.diagram img")
     expect(picture).to_be_visible()
     assert picture.evaluate("one => one.naturalWidth") > 50
-    assert (picture.get_attribute("src") or "").startswith("blob:")
+    light = picture.get_attribute("src") or ""
+    assert light.startswith("blob:")
     assert turn.locator("svg:not(.icon)").count() == 0
+    page.emulate_media(color_scheme="dark")
+    expect(picture).not_to_have_attribute("src", light)
 
 
 def test_a_diagram_that_cannot_be_drawn_is_shown_as_text(written, provider, visit):

@@ -181,7 +181,7 @@ async function download(one) {
   const content = await changed(() => api.exported(one.id));
   if (!content) return;
   const address = URL.createObjectURL(content);
-  h("a", { href: address, download: `${(one.title || one.id).replace(/[^\w-]+/g, "-").slice(0, 60)}.jsonl` }).click();
+  h("a", { href: address, download: `${(one.title || "").replace(/[^\w-]+/g, "-").slice(0, 60).replace(/^-+|-+$/g, "") || one.id}.jsonl` }).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 

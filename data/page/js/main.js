@@ -39,11 +39,18 @@ function startTop() {
   startRepositories();
   byId("top").append(h("div", { class: "top-actions" },
     h("div", { class: "group" },
-      iconButton("book", "Sources (s)", () => togglePanel("sources")),
-      iconButton("steps", "Trace (t)", () => togglePanel("trace")),
-      iconButton("map", "Map (m)", () => togglePanel("map"))),
+      tabButton("book", "Sources", "s"),
+      tabButton("steps", "Trace", "t"),
+      tabButton("map", "Map", "m")),
     themeButton(),
     iconButton("help", "Keys (?)", showKeys)));
+}
+
+/** Opens a tab of the panel; its name is shown where there is room. */
+function tabButton(drawing, name, key) {
+  const button = iconButton(drawing, `${name} (${key})`, () => togglePanel(name.toLowerCase()));
+  button.append(h("span", {}, name));
+  return button;
 }
 
 /** The file that the address names, on its own: `/repos/NAME/view?path=…#L3-L9`. */
@@ -80,6 +87,7 @@ startComposer();
 startPanel();
 startKeys();
 on("leave", begin);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => tell("theme"));
 on("key-wanted", async () => { if (await askForKey()) fill(); });
 on("conversation", () => { document.title = state.conversation?.title ? `${state.conversation.title} · rag` : "rag"; });
 fill();

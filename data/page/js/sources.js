@@ -14,7 +14,7 @@ on("indexed", () => known.clear());
 export function drawSources(body) {
   const turn = selectedTurn();
   if (!turn?.citations.length) {
-    const told = turn?.state === "writing" ? "Sources appear when the answer is there." : "This answer has no sources.";
+    const told = { writing: "Sources appear when the answer is there.", done: "This answer has no sources." }[turn?.state] ?? "Nothing was kept of this answer, so it has no sources.";
     body.replaceChildren(h("p", { class: "hollow" }, turn ? told : "Ask something: the lines an answer rests on appear here."));
     return;
   }

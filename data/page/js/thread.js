@@ -72,12 +72,21 @@ function drawn(turn) {
     open: (path, start, end) => openFile({ repository: state.repository, path, start, end }),
     whole: turn.state !== "writing",
   });
-  if (turn.state === "writing") body.append(h("span", { class: "caret", "aria-hidden": "true" }));
-  return h("article", { class: `turn ${turn.state}`, id: `turn-${turn.key}`, tabindex: "-1", onclick: () => select(turn), "aria-label": `Question: ${turn.question}` },
+  if (turn.state === "writing") endOf(body).append(h("span", { class: "caret", "aria-hidden": "true" }));
+  const article = h("article", { class: `turn ${turn.state}`, id: `turn-${turn.key}`, tabindex: "-1", "aria-label": `Question: ${turn.question}` },
     h("h2", { class: "question" }, turn.question),
     turn.check && badge(turn),
     turn.state === "writing" && !turn.answer ? waiting() : body,
     turn.state !== "writing" && ending(turn));
+  // Before what is clicked acts: "Ask again" makes another turn the chosen one.
+  article.addEventListener("click", () => select(turn), { capture: true });
+  return article;
+}
+
+/** Where the text ends that has come so far: in the last line, not below it. */
+function endOf(element) {
+  const last = element.lastElementChild;
+  return last?.matches("p, ul, ol, li, blockquote, h1, h2, h3, h4, h5, h6") ? endOf(last) : element;
 }
 
 function waiting() {
@@ -90,7 +99,7 @@ function citation(turn, n) {
   const state_ = turn.check?.checks.find((one) => one.n === n)?.state;
   return h("button", {
     type: "button", class: `cite ${state_ ?? ""}`, title: place(cited), "aria-label": `Source ${n}, ${place(cited)}`,
-    onclick: (event) => { event.stopPropagation(); select(turn); openCited(turn, cited); },
+    onclick: () => openCited(turn, cited),
   }, String(n));
 }
 
@@ -114,10 +123,10 @@ function badge(turn) {
   const [word, what] = WORDS[kind];
   const told = [what, reason].filter(Boolean).join(": ");
   return h("div", { class: `badge ${kind}` },
-    h("span", { class: "badge-word" }, h("i", { class: "dot", "aria-hidden": "true" }), word),
-    h("span", { class: "badge-why" }, told),
-    stale && h("button", { type: "button", class: "small", onclick: () => ask(turn.question) }, icon("again"), "Ask again"),
-    h("button", { type: "button", class: "small", onclick: () => tell("recheck") }, icon("check"), "Re-check"));
+    h("p", { class: "badge-told" }, h("span", { class: "badge-word" }, h("i", { class: "dot", "aria-hidden": "true" }), word), " ", h("span", { class: "badge-why" }, told)),
+    h("div", { class: "badge-acts" },
+      stale && h("button", { type: "button", class: "small", onclick: () => ask(turn.question) }, icon("again"), "Ask again"),
+      h("button", { type: "button", class: "small", onclick: () => tell("recheck") }, icon("check"), "Re-check")));
 }
 
 function ending(turn) {
@@ -132,14 +141,14 @@ function ending(turn) {
   return h("div", { class: "after" },
     shown.length > 0 && h("div", { class: "chips", role: "group", "aria-label": "Sources" },
       shown.map((one) => chip(turn, one)),
-      more > 0 && h("button", { type: "button", class: "chip more", onclick: () => { select(turn); openPanel("sources"); } }, `+${more}`)),
+      more > 0 && h("button", { type: "button", class: "chip more", onclick: () => openPanel("sources") }, `+${more}`)),
     turn.notes?.map((text) => h("p", { class: "fine" }, text)),
     h("div", { class: "turn-foot" },
       h("span", { class: "fine" }, facts(turn)),
       h("div", { class: "turn-actions" },
         iconButton("copy", "Copy this answer", () => copyText(turn.answer)),
         iconButton("again", "Ask this again", () => ask(turn.question)),
-        iconButton("steps", "How it was found", () => { select(turn); openPanel("trace"); }),
+        iconButton("steps", "How it was found", () => openPanel("trace")),
         iconButton("fork", "Fork the conversation here", () => forkAt(turn)),
         iconButton("bin", "Delete this turn", () => removeTurn(turn)))));
 }
@@ -148,7 +157,7 @@ function chip(turn, cited) {
   const check = turn.check?.checks.find((one) => one.n === cited.n);
   const now = present(cited, check);
   const name = now.path.split("/").pop();
-  return h("button", { type: "button", class: `chip ${check?.state ?? ""}`, title: place(now),  onclick: (event) => { event.stopPropagation(); select(turn); openCited(turn, cited); } },
+  return h("button", { type: "button", class: `chip ${check?.state ?? ""}`, title: place(now), onclick: () => openCited(turn, cited) },
     h("b", {}, String(cited.n)), h("span", {}, `${name}:${now.start}`));
 }
 

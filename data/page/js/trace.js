@@ -62,6 +62,8 @@ function ranking(found, turn) {
     h("h3", {}, turn.searchedAgain ? "What is found today" : "What was found"),
     h("ul", { class: "legend", "aria-label": "Signals" }, there.map(([name, what]) => h("li", { title: what }, h("i", { class: `leg ${name}`, "aria-hidden": "true" }), name))),
     h("ol", { class: "ranking" }, found.map((hit) => h("li", {}, row(hit, most, there)))),
+    h("details", { class: "fine meanings" }, h("summary", {}, "What the signals mean"),
+      h("dl", {}, there.flatMap(([name, what]) => [h("dt", {}, name), h("dd", {}, what)]))),
     h("p", { class: "fine" }, "The length of a bar is what the signals gave; the score also weighs what kind of file it is."));
 }
 

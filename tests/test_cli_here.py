@@ -42,3 +42,19 @@ def test_a_home_folder_that_is_named_or_in_git_is_indexed(isolated_home):
 def test_a_conversation_goes_on_from_home(sample_repo, isolated_home):
     rag("ask", sample_repo, "Where is a token checked?")
     assert rag("ask", "And who calls it?", "-c", cwd=isolated_home).code == 0
+
+
+def test_a_conversation_follows_a_folder_that_left_a_link(sample_repo, tmp_path):
+    rag("ask", sample_repo, "How are sessions signed?", "--conversation", "login")
+    moved = tmp_path / "moved"
+    sample_repo.rename(moved)
+    for place, flag in (([], "-c"), ([moved], "-c"), ([moved], "--conversation=login")):
+        lost = rag("ask", *place, "And when do they expire?", flag)
+        assert lost.code == 2
+        assert f"ln -s NEW_PLACE {sample_repo}" in lost.err
+    sample_repo.symlink_to(moved)
+    assert rag("ask", "And when do they expire?", "-c").code == 0
+    assert rag("ask", moved, "Is there a test for it?", "-c").code == 0
+    assert rag("turns", "about", moved / "snip" / "sessions.py").code == 0
+    assert rag("turns", "about", "snip/sessions.py", "--repo", moved).code == 0
+    assert rag("turns", "check").err == "rag: 3 fresh\n"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.cli import options
+from rag.cli.chosen import title
 from rag.cli.prose import Prose
 from rag.cli.terminal import (
     NOTHING_FOUND,
@@ -25,7 +28,7 @@ from rag.cli.terminal import (
     seconds,
     settings_from,
 )
-from rag.errors import ConfigError, NotFound, RagError
+from rag.errors import ConfigError, NotFound, RagError, SourceNotFound
 from rag.quoting import visible
 from rag.types import Answer, Conversation, Filters, Source
 
@@ -142,12 +145,14 @@ def open_dialog(
     Raises:
         ConversationMismatch: it is about other repositories than those named.
         NotFound: there is none to go on with.
+        SourceNotFound: a folder that it is about was moved or removed.
     """
     from rag.service import Dialog, locate
 
     asked = [locate(source, ref, filters) for source in sources]
     found = _begun(engine, name, go_on=go_on)
     if found is not None:
+        _see_that_all_is_there(found)
         asked = [_as_before(source, found.sources) for source in asked]
         found = engine.find_conversation(name or found.id, asked)
     wanted = asked or (list(found.sources) if found else []) or [locate(None, ref, filters)]
@@ -167,10 +172,26 @@ def _begun(engine: Engine, name: str | None, *, go_on: bool) -> Conversation | N
         return None
 
 
+def _see_that_all_is_there(conversation: Conversation) -> None:
+    for source in conversation.sources:
+        if not source.is_url and not Path(source.location).exists():
+            raise SourceNotFound(
+                f"there is no folder {source.location} any more, and the conversation {title(conversation)} is "
+                f"about it; where it was moved leave a link to it: ln -s NEW_PLACE {quote(source.location)}"
+            )
+
+
 def _as_before(source: Source, known: Sequence[Source]) -> Source:
-    """The source as the conversation knows it: of its filters nothing has to be said again."""
-    alike = [one for one in known if replace(one, filters=Filters()) == source]
+    """The source as the conversation knows it: of its filters nothing has to be said again.
+
+    A link that stands where a folder was before it was moved leads to it.
+    """
+    alike = [one for one in known if replace(_followed(one), filters=Filters()) == source]
     return alike[0] if len(alike) == 1 else source
+
+
+def _followed(source: Source) -> Source:
+    return source if source.is_url else replace(source, location=os.path.realpath(source.location))
 
 
 def answer_question(

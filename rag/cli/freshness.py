@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -218,16 +219,21 @@ def _asked_about(engine: Engine, path: str, repo: str | None) -> tuple[Source, s
     known = list(dict.fromkeys(source for one in every for source in one.sources))
     if repo is not None:
         asked = locate(repo)
-        known = [source for source in known if source.location == asked.location] or [asked]
+        known = [source for source in known if _place_of(source) == asked.location] or [asked]
         here = Path(path).absolute()
         if not asked.is_url and here.is_relative_to(asked.location):
             path = here.relative_to(asked.location).as_posix()
         return known[0], path
     here = Path(path).resolve()
-    around = [source for source in known if not source.is_url and here.is_relative_to(source.location)]
+    around = [source for source in known if not source.is_url and here.is_relative_to(_place_of(source))]
     if not around:
         raise ConfigError(
             f"no conversation is about the folder of {path}; name the repository with --repo SOURCE"
         )
-    source = max(around, key=lambda one: len(one.location))
-    return source, here.relative_to(source.location).as_posix()
+    source = max(around, key=lambda one: len(_place_of(one)))
+    return source, here.relative_to(_place_of(source)).as_posix()
+
+
+def _place_of(source: Source) -> str:
+    """Where it is: a folder that was moved may have left a link."""
+    return source.location if source.is_url else os.path.realpath(source.location)

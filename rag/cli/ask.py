@@ -174,10 +174,11 @@ def _begun(engine: Engine, name: str | None, *, go_on: bool) -> Conversation | N
 
 def _see_that_all_is_there(conversation: Conversation) -> None:
     for source in conversation.sources:
-        if not source.is_url and not Path(source.location).exists():
+        folder = source.location
+        if not source.is_url and not Path(folder).exists():
             raise SourceNotFound(
-                f"there is no folder {source.location} any more, and the conversation {title(conversation)} is "
-                f"about it; where it was moved leave a link to it: ln -s NEW_PLACE {quote(source.location)}"
+                f"there is no folder {folder} any more, and the conversation {title(conversation)} is about it; "
+                f"where it was moved leave a link to it: ln -s NEW_PLACE {quote(folder)}"
             )
 
 

@@ -177,8 +177,8 @@ def _see_that_all_is_there(conversation: Conversation) -> None:
         folder = source.location
         if not source.is_url and not Path(folder).exists():
             raise SourceNotFound(
-                f"there is no folder {folder} any more, and the conversation {title(conversation)} is about it; "
-                f"where it was moved leave a link to it: ln -s NEW_PLACE {quote(folder)}"
+                f"there is no folder {folder} any more, and the conversation {title(conversation)} is about "
+                f"it; where it was moved leave a link to it: ln -s NEW_PLACE {quote(folder)}"
             )
 
 

@@ -39,6 +39,8 @@ _CALLERS = re.compile(
     r"|triggers?|triggered|call sites?)\b",
     re.IGNORECASE,
 )
+_ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
+_SAYS = re.compile(r"\s*[^\s<>=]+(?:\s+[^\s<>=]+){3}")
 _WORD = re.compile(r"\w")
 _NAME = re.compile(r"`([^`\s]+?)(?:\(\))?`|\b(\w*(?:[a-z0-9][A-Z]|_)\w*)\b")
 
@@ -190,7 +192,8 @@ def _chosen_lines(hit: Hit, sought: _Sought) -> _Quote:
         if i < len(lines):
             scores[i] += 2 * sum(sought.weights.values()) + 1
     if not any(scores):
-        chosen |= set(range(_FEWEST_LINES))
+        begins = _prose(lines) if hit.kind == "doc" else 0
+        chosen |= set(range(begins, min(begins + _FEWEST_LINES, len(lines))))
     for left in range(_MAX_STRETCHES, 0, -1):
         chosen |= _stretch(lines, scores, chosen, (_MAX_LINES - len(chosen)) // left)
     # The line that defines something says little alone.
@@ -199,23 +202,32 @@ def _chosen_lines(hit: Hit, sought: _Sought) -> _Quote:
     return _Quote(lines, _spans(chosen, lines))
 
 
+def _prose(lines: Sequence[str]) -> int:
+    """Where the text of a page begins, beneath logos and badges: its first line of a few words."""
+    return next((i for i, line in enumerate(lines) if _SAYS.match(line) and not _ORNAMENT.match(line)), 0)
+
+
 def _stretch(lines: Sequence[str], scores: Sequence[float], chosen: Set[int], room: int) -> set[int]:
     """The run of at most `room` lines that tells most beside what is chosen, its best lines in the middle.
 
-    It begins with no mere bracket. Empty when nothing else tells anything.
+    It begins with no mere bracket or badge. Empty when nothing else tells anything.
     """
     best: Sequence[int] = ()
     told = 0.0
     telling = [i for i, score in enumerate(scores) if score and i not in chosen]
     for begin in range(len(lines)):
         within = telling[bisect_left(telling, begin) : bisect_left(telling, begin + room)]
-        if not within or not lines[begin].strip() or _CLOSES.match(lines[begin]) or begin in chosen:
+        if not within or begin in chosen or not _opens(lines[begin]):
             continue
         middle = begin + (room - 1) / 2
         value = sum([scores[i] * (1 - abs(i - middle) / (4 * room)) for i in within])
         if value > told:
             best, told = range(begin, min(begin + room, len(lines))), value
     return {i for i in best if i not in chosen}
+
+
+def _opens(line: str) -> bool:
+    return bool(line.strip()) and not _CLOSES.match(line) and not _ORNAMENT.match(line)
 
 
 def _weights(question: str, hits: Sequence[Hit]) -> dict[str, float]:
@@ -229,6 +241,9 @@ def _weights(question: str, hits: Sequence[Hit]) -> dict[str, float]:
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
+    """What a line tells; a badge or a bare tag, which only decorates a page, tells nothing."""
+    if _ORNAMENT.match(line):
+        return 0.0
     return sum(weights.get(term, 0.0) for term in set(terms(line)))
 
 

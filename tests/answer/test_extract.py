@@ -73,6 +73,34 @@ def test_the_definition_its_documentation_and_the_matching_lines_are_quoted() ->
     assert "— matches *session*, *token*, *expire*" in text
 
 
+PAGE = replace(
+    SIGN,
+    path="README.md",
+    kind="doc",
+    unit="section",
+    symbol="",
+    language="markdown",
+    start=1,
+    text='<div align="center">\n  <img\n    src="https://example.org/shop.svg"\n  />\n</div>\n\n'
+    + "[![Shop](https://example.org/shop.svg)](https://example.org/shop)\n" * 12
+    + "\nShop is a till for small markets.\nIt adds up.\n"
+    + "And more.\n" * 20,
+)
+
+
+@pytest.mark.parametrize("question", ["What is it for?", "What is shop?"])
+def test_a_page_is_quoted_from_its_text_not_from_its_badges(question: str) -> None:
+    [(_, places, quoted)] = quotes(answer(question, PAGE))
+    assert places[0][0] >= 20
+    assert "\nShop is a till for small markets.\nIt adds up.\n" in quoted
+    assert "example.org" not in quoted
+
+
+def test_the_line_that_defines_is_not_quoted_alone() -> None:
+    [(_, places, _)] = quotes(answer("What is `sign`?", SIGN))
+    assert sum(last - first + 1 for first, last in places) >= 8
+
+
 def test_without_a_hit_nothing_is_said_but_that() -> None:
     assert answer("Where?") == (
         "Nothing was found on this question. No language model is configured, so nothing is explained here.\n"

@@ -187,47 +187,45 @@ def _chosen_lines(hit: Hit, sought: _Sought) -> _Quote:
     if len(lines) <= _MAX_LINES:
         return _Quote(lines, _spans(set(range(len(lines))), lines))
     chosen = set(_head(hit, lines))
-    scores = [_score(line, sought.weights) for line in lines]
+    ornaments = {i for i, line in enumerate(lines) if _ORNAMENT.match(line)} if hit.kind == "doc" else set()
+    scores = [0.0 if i in ornaments else _score(line, sought.weights) for i, line in enumerate(lines)]
     for i in sought.calling(hit):
         if i < len(lines):
             scores[i] += 2 * sum(sought.weights.values()) + 1
     if not any(scores):
-        begins = _prose(lines) if hit.kind == "doc" else 0
+        begins = _prose(lines, ornaments) if hit.kind == "doc" else 0
         chosen |= set(range(begins, min(begins + _FEWEST_LINES, len(lines))))
+    inner = ornaments | {i for i, line in enumerate(lines) if not line.strip() or _CLOSES.match(line)}
     for left in range(_MAX_STRETCHES, 0, -1):
-        chosen |= _stretch(lines, scores, chosen, (_MAX_LINES - len(chosen)) // left)
+        chosen |= _stretch(scores, chosen, inner, (_MAX_LINES - len(chosen)) // left)
     # The line that defines something says little alone.
     below = (i for i in range(min(chosen), len(lines)) if i not in chosen)
     chosen |= set(islice(below, max(_FEWEST_LINES - len(chosen), 0)))
     return _Quote(lines, _spans(chosen, lines))
 
 
-def _prose(lines: Sequence[str]) -> int:
+def _prose(lines: Sequence[str], ornaments: Set[int]) -> int:
     """Where the text of a page begins, beneath logos and badges: its first line of a few words."""
-    return next((i for i, line in enumerate(lines) if _SAYS.match(line) and not _ORNAMENT.match(line)), 0)
+    return next((i for i, line in enumerate(lines) if i not in ornaments and _SAYS.match(line)), 0)
 
 
-def _stretch(lines: Sequence[str], scores: Sequence[float], chosen: Set[int], room: int) -> set[int]:
+def _stretch(scores: Sequence[float], chosen: Set[int], inner: Set[int], room: int) -> set[int]:
     """The run of at most `room` lines that tells most beside what is chosen, its best lines in the middle.
 
-    It begins with no mere bracket or badge. Empty when nothing else tells anything.
+    It begins with none of the `inner` lines. Empty when nothing else tells anything.
     """
     best: Sequence[int] = ()
     told = 0.0
     telling = [i for i, score in enumerate(scores) if score and i not in chosen]
-    for begin in range(len(lines)):
+    for begin in range(len(scores)):
         within = telling[bisect_left(telling, begin) : bisect_left(telling, begin + room)]
-        if not within or begin in chosen or not _opens(lines[begin]):
+        if not within or begin in inner or begin in chosen:
             continue
         middle = begin + (room - 1) / 2
         value = sum([scores[i] * (1 - abs(i - middle) / (4 * room)) for i in within])
         if value > told:
-            best, told = range(begin, min(begin + room, len(lines))), value
+            best, told = range(begin, min(begin + room, len(scores))), value
     return {i for i in best if i not in chosen}
-
-
-def _opens(line: str) -> bool:
-    return bool(line.strip()) and not _CLOSES.match(line) and not _ORNAMENT.match(line)
 
 
 def _weights(question: str, hits: Sequence[Hit]) -> dict[str, float]:
@@ -241,9 +239,6 @@ def _weights(question: str, hits: Sequence[Hit]) -> dict[str, float]:
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
-    """What a line tells; a badge or a bare tag, which only decorates a page, tells nothing."""
-    if _ORNAMENT.match(line):
-        return 0.0
     return sum(weights.get(term, 0.0) for term in set(terms(line)))
 
 

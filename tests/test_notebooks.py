@@ -41,14 +41,16 @@ def tidied(notebook: Any) -> Any:
 
 
 def outputs(notebook: Any, kind: str) -> str:
-    """All outputs of one kind: `stdout`, `stderr`, or a MIME type."""
+    """All outputs of one kind: `stdout`, `stderr`, or a MIME type. A busy kernel sends a cell's in pieces."""
     parts = []
     for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
-            if output.get("name") == kind:
-                parts.append(output["text"])
-            elif kind in output.get("data", {}):
-                parts.append(output["data"][kind])
+        found = [
+            o["text"] if o.get("name") == kind else o["data"][kind]
+            for o in cell.get("outputs", ())
+            if o.get("name") == kind or kind in o.get("data", {})
+        ]
+        if found:
+            parts.append("".join(found))
     return "\n".join(parts)
 
 

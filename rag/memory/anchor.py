@@ -1,7 +1,7 @@
 """Where lines of an old text stand in a new one.
 
-Whole lines are compared, byte for byte, without the line feed that ends them: white space counts. What is
-sought is the whole span; the rules, in their order:
+Whole lines are compared, byte for byte, without what ends them (a line feed, with or without a carriage
+return: git may write either): white space counts. What is sought is the whole span; the rules, in their order:
 
 1. It stands in one place in the old text and in one in the new: there. However much was moved around it,
    nothing else can be meant.
@@ -51,9 +51,10 @@ def letters(lines: Sequence[bytes]) -> int:
 
 
 class Text:
-    """A file's lines, without the line feeds. The last one is "" where the file ends with a line feed."""
+    """A file's lines, without their ends. The last one is "" where the file ends with a line's end."""
 
     def __init__(self, content: bytes) -> None:
+        content = content.replace(b"\r\n", b"\n")
         self._framed = b"\n%b\n" % content
         self.lines = content.split(b"\n")
 

@@ -15,7 +15,7 @@ and the first place that holds them all, byte for byte, is where they are:
 
 If they are nowhere: changed when something stands in their place, else gone. Where there is no history to
 say what is new, every other file counts, and a place found in 3 is called a guess. Nothing is shown as
-fresh or as certainly moved that was not compared byte for byte.
+fresh or as certainly moved that was not compared byte for byte, but for how a line ends.
 """
 
 from __future__ import annotations

@@ -92,8 +92,20 @@ def test_a_line_put_between_them_is_a_change():
     assert (found.state, found.reason) == ("changed", "lines were put between them")
 
 
-def test_changed_line_ends_are_a_change():
-    assert became({"a.py": FILE}, {"a.py": FILE.replace(b"\n", b"\r\n")}, "a.py", *AT).is_stale
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_how_a_line_ends_is_no_change(mark):
+    crlf = mark + FILE.replace(b"\n", b"\r\n")
+    for old, new in ((FILE, crlf), (crlf, FILE)):
+        assert became({"a.py": old}, {"a.py": new}, "a.py", *AT) == Freshness("fresh", "", "a.py", *AT)
+        moved = became({"a.py": old, "b.py": STAYS}, {"new.py": new, "b.py": STAYS}, "a.py", *AT)
+        assert moved == Freshness("moved", "", "new.py", *AT)
+    edited = crlf.replace(b"load_key", b"find_key")
+    assert became({"a.py": FILE}, {"a.py": edited}, "a.py", *AT).state == "changed"
+
+
+def test_a_return_inside_a_line_is_a_change():
+    new = FILE.replace(b"key = load", b"key =\rload")
+    assert became({"a.py": FILE}, {"a.py": new}, "a.py", *AT).state == "changed"
 
 
 def test_deleted_lines_are_gone_and_rewritten_ones_changed():

@@ -24,8 +24,8 @@ SAYS_NOTHING = frozenset(_WORDS.split())
 class Place:
     """Where something is told: what its path looks like, and a line of its text, "" for any.
 
-    Both are regular expressions, whatever the case. Of the files those nearest to the root count, or with
-    `terms` all code that holds one of them; of their chunks the first `most`.
+    Both are regular expressions, whatever the case. Of the files those nearest to the root count, and of
+    their chunks the first `most`; with `terms` all code that holds one of them, where most such lines are.
     """
 
     path: str
@@ -259,6 +259,42 @@ CUSTOMS = (
             ),
             Place(_README, "environment variables?"),
         ),
+    ),
+    _custom(
+        "what which list show",
+        "option options flag flags argument arguments switches",
+        "cli command command-line",
+        beside="line available support supports take takes accept accepts understand understands",
+        places=(
+            Place(
+                _SOURCE,
+                r"\.add_argument\(|@\w+\.(?:option|argument)\(|\btyper\.(?:Option|Argument)\(|\bflag\.\w+\(|\.Flags\(\)"
+                r"|#\[(?:arg|clap)\b|\bArg::new\(|\.option\(['\"]|\bgetopt\w*\(|\bopts?\.on\b",
+                most=8,
+                terms=("addargument", "option", "argument", "flag", "arg", "getopt", "opt", "typer"),
+            ),
+            Place(_README, _headed("options|usage|command")),
+        ),
+    ),
+    _custom(
+        "what which list show",
+        "endpoint endpoints route routes",
+        beside="api http rest exposed expose exposes available define defines defined url urls",
+        places=(
+            Place(
+                _SOURCE,
+                r"@\w+\.(?:route|get|post|put|patch|delete)\(|\.(?:get|post|put|patch|delete)\(\s*['\"`]/"
+                r"|\bHandleFunc\(|@(?:Get|Post|Put|Delete|Request)Mapping|\burlpatterns\b",
+                most=8,
+                terms=("rout", "get", "post", "handlefunc", "getmap", "postmap", "urlpattern"),
+            ),
+        ),
+    ),
+    _custom(
+        "what which list show where any",
+        "todo todos fixme fixmes",
+        beside="comments left open",
+        places=(Place(_SOURCE, r"(?-i:\b(?:TODO|FIXME|XXX)\b)", most=8, terms=("todo", "fixm", "xxx")),),
     ),
 )
 """Of two that are asked the first counts."""

@@ -27,9 +27,9 @@ _READ = 500
 """So many chunks, where they hold certain terms."""
 _LONG = 120
 """A question of more characters asks for more."""
-_TEST = 1
 _FEW = 2
 """One word alone is a name that is looked up."""
+_CODE, _TEST = 0, 1
 
 _EXPLAIN = frozenset(
     """contain contains describe explain happen happens inside job purpose role summarize summarise outline
@@ -39,6 +39,7 @@ _WHOLE = re.compile(
     r"\b(?:project|repo|repository|code ?base|package|library|program|tool|app|application|software)\b", re.I
 )
 _EXTENSION = re.compile(r"\.[^./]*$")
+_README = re.compile(README.path, re.I)
 _TITLE = re.compile(r"\A\W*(\w[\w.-]*)")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
@@ -83,7 +84,8 @@ def _found(index: ChunkIndex, question: Question, *, begins: bool) -> Iterator[i
     if question.paths:
         said = frozenset(_said(_without(question.text, question.paths)))
         return _files(index, question.paths) if said <= SAYS_NOTHING | _EXPLAIN else iter(())
-    if question.names or len(question.text) > _LONG or not len(index):
+    named = any(not name.isupper() for name in question.names)  # API and CLI are words
+    if named or len(question.text) > _LONG or not len(index):
         return iter(())
     places = _asked_of_all(index, question.text, leans=not begins and question.dependent)
     return (chunk for place in places for chunk in _told(index, place))
@@ -110,7 +112,7 @@ def _names(index: ChunkIndex) -> frozenset[str]:
     """What the project is called: the repository, in whole and in parts, and how its README begins."""
     name = index.hit(0, 0.0, {}).repo.lower()
     called = [name, *re.findall(r"[^\W_]+", name)]
-    title = next((_TITLE.search(index.hit(chunk, 0.0, {}).text) for chunk in _at(index, README)), None)
+    title = next(map(_TITLE.search, (_text(index, chunk) for chunk in _nearest(index, _README))), None)
     return frozenset(called + ([title[1].lower()] if title else [])) - SAYS_NOTHING
 
 
@@ -139,27 +141,33 @@ def _files(index: ChunkIndex, paths: tuple[str, ...]) -> Iterator[int]:
             yield from _of_file(index, file)[:1]
 
 
-def _told(index: ChunkIndex, place: Place) -> Iterator[int]:
-    """The chunks of a place where something is told, in the order of its files."""
-    line = re.compile(place.line, re.I | re.M)
-    return islice(
-        (chunk for chunk in _at(index, place) if line.search(index.hit(chunk, 0.0, {}).text)), place.most
-    )
+def _told(index: ChunkIndex, place: Place) -> list[int]:
+    """The chunks of a place where something is told, in the order of its files; most lines first in code."""
+    line, path = re.compile(place.line, re.I | re.M), re.compile(place.path, re.I)
+    if not place.terms:
+        beginning = _nearest(index, path)
+        return list(islice((chunk for chunk in beginning if line.search(_text(index, chunk))), place.most))
+    chunks = np.unique(np.concatenate([index.postings(term).chunks for term in place.terms]))
+    code = [c for c in chunks[index.kind[chunks] == _CODE][:_READ].tolist() if path.search(_path(index, c))]
+    lines = {chunk: len(line.findall(_text(index, chunk))) for chunk in code}
+    return sorted((chunk for chunk in code if lines[chunk]), key=lambda c: -lines[c])[: place.most]
 
 
-def _at(index: ChunkIndex, place: Place) -> Iterator[int]:
-    """The chunks of the files of such a path that are nearest to the root; or all code with the terms."""
-    path = re.compile(place.path, re.I)
-    if place.terms:
-        chunks = np.unique(np.concatenate([index.postings(term).chunks for term in place.terms]))
-        code = chunks[index.kind[chunks] == 0][:_READ].tolist()
-        yield from (chunk for chunk in code if path.search(index.file_path(int(index.file[chunk]))))
-        return
+def _nearest(index: ChunkIndex, path: re.Pattern[str]) -> Iterator[int]:
+    """The chunks, but for tests', of the files of such a path that are nearest to the root."""
     files = _of_path(index, lambda named: path.search(named) is not None)
     nearest = index.file_path(files[0]).count("/") if files else 0
     for file in files[:_FILES]:
         if index.file_path(file).count("/") == nearest:
             yield from (chunk for chunk in _of_file(index, file) if index.kind[chunk] != _TEST)
+
+
+def _text(index: ChunkIndex, chunk: int) -> str:
+    return index.hit(chunk, 0.0, {}).text
+
+
+def _path(index: ChunkIndex, chunk: int) -> str:
+    return index.file_path(int(index.file[chunk]))
 
 
 def _of_path(index: ChunkIndex, wanted: Callable[[str], bool]) -> list[int]:

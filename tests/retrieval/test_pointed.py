@@ -45,6 +45,7 @@ def found(searcher: Searcher) -> Callable[..., Found]:
         ("Where is the main entry point?", "pyproject.toml:1-16"),
         ("What environment variables does it read?", "snip/config.py:30-46"),
         ("How is the code base structured?", "docs/architecture.md:1-4"),
+        ("Which CLI options are there?", "snip/cli.py:20-35"),
     ],
 )
 def test_what_is_asked_of_any_project_is_found_where_custom_has_it(found, searcher, question, place):

@@ -71,6 +71,16 @@ class RememberingContract:
         with pytest.raises(NotFound, match="nowhere"):
             search_text(store, "锁", conversation="nowhere")
 
+    def test_for_a_single_character_only_the_newest_is_read(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("rag.memory.search.MOST_READ", 3)
+        old, new = store.create_conversation(), store.create_conversation()
+        store.extend([said("锁"), said("解锁")], conversation=old.id)
+        store.extend([said("锁"), said("token")], conversation=new.id)
+        found = search_text(store, "锁")
+        assert {(one.conversation, one.order) for one in found} == {(old.id, 1), (new.id, 0)}
+
     def test_what_is_recalled_and_in_which_order(self, store: MemoryStore) -> None:
         here = store.create_conversation()
         store.extend([said(*one) for one in _SAID], conversation=here.id)

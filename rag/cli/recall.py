@@ -43,6 +43,8 @@ def search(
 ) -> None:
     """Find what was said, best first: names are split into their words, Chinese needs no spaces.
 
+    A single Chinese or Japanese character alone is sought in the newest 2,000 turns only.
+
     rag turns search user name
 
     rag turns search 北京 --conversation login

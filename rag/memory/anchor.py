@@ -1,7 +1,7 @@
 """Where lines of an old text stand in a new one.
 
-Whole lines are compared, byte for byte, without what ends them (a line feed, with or without a carriage
-return: git may write either): white space counts. What is sought is the whole span; the rules, in their order:
+Whole lines are compared, byte for byte, without what ends them (LF or CR LF: git may write either): white
+space counts. What is sought is the whole span; the rules, in their order:
 
 1. It stands in one place in the old text and in one in the new: there. However much was moved around it,
    nothing else can be meant.

@@ -2,7 +2,7 @@
 
 The words are those of `rag.analysis`: identifiers split, CJK in pairs, so `getUserName`, "user name" and
 "北京" find the same turns in the same order whatever the store (Robertson and Zaragoza 2009, with the
-usual k1 and b). An index of pairs knows no single character: for "锁" alone everything is read.
+usual k1 and b). An index of pairs knows no single character: for "锁" alone the newest that was said is read.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ Kind = Literal["turn", "message"]
 
 K1 = 1.2
 B = 0.75
+MOST_READ = 2000
+"""Turns and messages that are read through for a single character: half a second's worth."""
 
 _FIRST_CJK = "\u3040"
 
@@ -51,8 +53,8 @@ def search_text(
 
     Args:
         store: where they are.
-        query: any text; without a word in it nothing is found. One of single CJK characters alone takes time
-            that grows with all that was said.
+        query: any text; without a word in it nothing is found. Single CJK characters alone are sought in the
+            newest `MOST_READ` turns and messages only.
         namespace: whose conversations.
         conversation: only this one; None is all of the namespace.
         kind: only turns, or only messages; None is both.
@@ -78,16 +80,26 @@ def search_text(
 def _read_through(
     store: TurnStore, characters: list[str], namespace: str, conversation: str | None
 ) -> Matches:
-    """What `TurnStore.matching` would tell of characters, wherever they stand."""
+    """What `TurnStore.matching` would tell of characters, wherever they stand, if there were only the newest.
+
+    The newest are those of the conversations last written to, and of the last of these its newest.
+    """
     if conversation is None:
         shown = store.conversations(namespace=namespace)
     else:
         shown = [store.conversation(conversation, namespace=namespace)]
     items: dict[tuple[Kind, str], DialogTurn | Message] = {}
     for one in shown:
+        room = MOST_READ - len(items)
+        if room <= 0:
+            break
         with suppress(NotFound):  # deleted in the meantime
-            items |= {("turn", turn.id): turn for turn in store.turns(one.id, namespace=namespace)}
-            items |= {("message", said.id): said for said in store.messages(one.id, namespace=namespace)}
+            said: list[DialogTurn | Message] = [
+                *store.turns(one.id, namespace=namespace, last=room),
+                *store.messages(one.id, namespace=namespace, last=room),
+            ]
+            said.sort(key=lambda item: item.order or 0)
+            items |= {("turn" if isinstance(i, DialogTurn) else "message", i.id): i for i in said[-room:]}
     found, total = [], 0
     for (kind, name), item in items.items():
         length = sum(term_counts(item).values())

@@ -26,6 +26,7 @@ _FILES = 30
 _READ = 500
 """So many chunks, where they hold certain terms."""
 _LONG = 120
+_LONG_WITH_PATHS = 400
 """A question of more characters asks for more."""
 _FEW = 2
 """One word alone is a name that is looked up."""
@@ -81,7 +82,7 @@ def _lines(index: ChunkIndex, question: Question) -> Iterator[int]:
 
 
 def _found(index: ChunkIndex, question: Question, *, begins: bool) -> Iterator[int]:
-    if question.paths:
+    if question.paths and len(question.text) <= _LONG_WITH_PATHS:
         said = frozenset(_said(_without(question.text, question.paths)))
         return _files(index, question.paths) if said <= SAYS_NOTHING | _EXPLAIN else iter(())
     named = any(not name.isupper() for name in question.names)  # API and CLI are words

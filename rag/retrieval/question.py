@@ -50,6 +50,8 @@ _FRESH = re.compile(
     r"|chang(e|ing) (the )?(topic|subject)|by the way|unrelated)\b",
     re.I,
 )
+_FRAMES = 20
+"""So many places count at either end of a text that mentions many."""
 _SHORT = 3
 """A question of so few words is taken for the rest of one."""
 
@@ -94,11 +96,16 @@ def understand(text: str) -> Question:
         compounds=_compounds(text),
         names=tuple(dict.fromkeys(name.removesuffix("()") for name in names)),
         paths=paths,
-        places=tuple(dict.fromkeys(places)),
+        places=_ends(tuple(dict.fromkeys(places))),
         asks=asks,
         dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _SHORT,
         fresh=bool(_FRESH.search(text)),
     )
+
+
+def _ends(places: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """The first and the last: where a long traceback tells what went wrong."""
+    return places if len(places) <= 2 * _FRAMES else places[:_FRAMES] + places[-_FRAMES:]
 
 
 def without_places(text: str) -> str:

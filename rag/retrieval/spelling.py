@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from string import ascii_lowercase
 
 from rag.analysis import terms
@@ -18,24 +19,25 @@ from rag.ports import ChunkIndex, Embedder, takes_bags
 from rag.retrieval.specificity import specificity
 
 _WORD = re.compile(r"(?<![\w.$/'’`-])[A-Za-z][a-z]{4,20}(?![\w$/'’`(-]|\.\w)")
-_MOST = 3
-"""So many words of a question are corrected at most."""
+_TRIED = 5
+"""For so many words of a question, the first, it is looked what was meant."""
 
 
 def corrections(indexes: Sequence[ChunkIndex], embedder: Embedder, question: str) -> dict[str, str]:
     """The mistyped words of a question, and what each is taken for; none where words are not looked up."""
     if not takes_bags(embedder):
         return {}
+    said = {word: _term(word) for word in _WORD.findall(question)}
+    strange = (
+        word
+        for word, term in said.items()
+        if term and not embedder.knows(term) and not _uses(indexes, term) and specificity(term) == 1
+    )
     found: dict[str, str] = {}
-    for word in dict.fromkeys(_WORD.findall(question)):
-        term = _term(word)
-        if not term or embedder.knows(term) or _uses(indexes, term) or specificity(term) < 1:
-            continue
+    for word in islice(strange, _TRIED):
         meant = max(_one_slip_away(word.lower()), key=lambda other: (_uses(indexes, _term(other)), other))
         if _uses(indexes, _term(meant)):
             found[word] = meant
-        if len(found) == _MOST:
-            break
     return found
 
 

@@ -120,6 +120,14 @@ def test_a_line_that_is_mentioned_comes_first_and_is_an_answer(searcher, questio
     assert judge([where], found).value == 1.0
 
 
+def test_of_a_long_traceback_both_ends_count(searcher):
+    where = searcher({"src/disk.py": DISK, "src/other.py": OTHER})
+    frames = [f'  File "/lib/frame{n}.py", line {n}, in run' for n in range(300)]
+    for at in (0, 300):
+        said = [*frames[:at], '  File "src/other.py", line 8, in greet', *frames[at:]]
+        assert search([where], "\n".join(said)).hits[0].symbol == "greet"
+
+
 @pytest.mark.parametrize("question", ["rmdir at src/other.py:800", "rmdir in lib/other.py:8", "rmdir 1.5:8"])
 def test_a_line_that_is_not_there_points_nowhere(searcher, question):
     found = search([searcher({"src/disk.py": DISK, "src/other.py": OTHER})], question)

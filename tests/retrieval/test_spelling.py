@@ -58,9 +58,10 @@ def test_an_embedder_that_looks_up_no_words_corrects_none(searcher):
     assert corrections([searcher.index], HashingEmbedder(), "How are sesxions signed?") == {}
 
 
-def test_only_three_words_are_corrected(searcher):
-    taken = corrections([searcher.index], searcher.embedder, f"{' '.join(SLIPS)}")
-    assert list(taken) == SLIPS[:3]
+def test_only_the_first_strange_words_are_looked_at(searcher):
+    strange = " ".join(f"qwzx{letter}vkj" for letter in "abcde")
+    assert corrections([searcher.index], searcher.embedder, f"sesxions {strange}") == {"sesxions": "sessions"}
+    assert corrections([searcher.index], searcher.embedder, f"{strange} sesxions") == {}
 
 
 @given(st.text(alphabet="sesxion .`/_", max_size=30))

@@ -18,6 +18,16 @@ MANIFESTS = frozenset(
     "composer.json Gemfile CMakeLists.txt Makefile Dockerfile".split()
 )
 
+_KINDS = (
+    "console script",
+    "command of the package",
+    "container command",
+    "main function",
+    "entry of the package",
+    "run as a script",
+    "script",
+)
+"""The kinds of entry points, those first that a reader would look for first."""
 _MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
 _DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
 _CONSOLE_SCRIPT = re.compile(r"^\s*['\"]?([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
@@ -54,7 +64,10 @@ class Setting:
 
 
 def entry_points(survey: Survey) -> list[EntryPoint]:
-    """Console scripts, `bin`s, main functions and guards, container commands and scripts, by path."""
+    """Console scripts, `bin`s, main functions and guards, container commands and scripts.
+
+    What is installed as a command comes first, of the same kind what lies nearest to the top, then by path.
+    """
     found: list[EntryPoint] = []
     for path, file in survey.files.items():
         if file.kind in ("test", "doc"):
@@ -73,7 +86,7 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
         elif file.text.startswith("#!"):
             found.append(EntryPoint(path, "script", path, 1, 1))
         found += _mains(survey, file)
-    return found
+    return sorted(found, key=lambda one: (_KINDS.index(one.what), one.path.count("/"), one.path, one.start))
 
 
 def _pyproject(file: File) -> Iterator[EntryPoint]:

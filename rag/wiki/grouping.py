@@ -40,7 +40,9 @@ class _Folder:
 
 
 def groups(files: Sequence[File], max_pages: int) -> list[Group]:
-    """The groups of code files, outer before inner, by path; at most `max_pages`. [] for no files.
+    """The groups of code files, outer before inner; at most `max_pages`. [] for no files.
+
+    At the top of the repository the folder with most code comes first, below it they are in order of path.
 
     Args:
         files: the files to spread over pages.
@@ -88,7 +90,9 @@ def _split(folder: _Folder, share: float) -> list[Group]:
             folder = next(iter(folder.folders.values()))
         return [Group(folder.path, folder.all_files())]
     group = Group(folder.path, list(folder.files))
-    for name in sorted(folder.folders):
+    for name in sorted(
+        folder.folders, key=lambda name: (0 if folder.path else -folder.folders[name].lines, name)
+    ):
         inner = folder.folders[name]
         if inner.lines * _WORTH >= share:
             group.inner += _split(inner, share)

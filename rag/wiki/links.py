@@ -121,9 +121,9 @@ class Cited:
         self.paths: set[str] = set()
 
     def place(self, path: str, start: int, end: int, *, short: bool = False) -> str:
-        """A link to lines, shown as `path:start-end`; with `short` only as `start-end`."""
+        """A link to lines, shown as `path:start-end`, `path:line` for one; with `short` without the path."""
         self.paths.add(path)
-        span = f"{start}-{end}"
+        span = f"{start}-{end}" if end > start else str(start)
         return link(code(span if short else f"{path}:{span}"), self.links.lines(path, start, end))
 
     def file(self, path: str, lines: int) -> str:

@@ -19,6 +19,14 @@ _PLAIN_CODE = re.compile(r"[\w .,:;/()\[\]{}*=+\-@#!?'\"%^$~&>…→]+")
 _CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
 
 
+_STRESSED = re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])([^*`]+?)(?<=[^\s*])\1(?![\w*])")
+
+
+def unstressed(text: str) -> str:
+    """`text` without the asterisks round `*words*` that it stresses; those of `*args` stay."""
+    return _STRESSED.sub(r"\2", text)
+
+
 def plain(text: str) -> str:
     """`text` on one line as words, whatever is in it."""
     escaped = _MEANING.sub(lambda match: f"&#{ord(match[0])};", " ".join(visible_words(text).split()))
@@ -39,13 +47,13 @@ def title(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """`text` on one line as words, but what stands between backticks in it as code."""
+    """`text` on one line as words that nothing stresses, but what stands between backticks in it as code."""
     text = " ".join(visible_words(text).split())
     parts, position = [], 0
     for match in _CODE_SPAN.finditer(text):
-        parts += [plain(text[position : match.start()]), code(match[1] or match[2])]
+        parts += [plain(unstressed(text[position : match.start()])), code(match[1] or match[2])]
         position = match.end()
-    parts.append(plain(text[position:]))
+    parts.append(plain(unstressed(text[position:])))
     return _joined(text, parts) if position else parts[0]
 
 
@@ -95,11 +103,14 @@ def blockquote(text: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already; "" when it has no rows."""
-    lines = [f"| {' | '.join(cell or ' ' for cell in row)} |" for row in rows]
-    if not lines:
+    """A table of cells that are Markdown already, without columns that are empty; "" when it has no rows."""
+    cells = [tuple(row) for row in rows]
+    kept = [n for n in range(len(columns)) if any(row[n] for row in cells)]
+    if not kept:
         return ""
-    return "\n".join([f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}", *lines])
+    lines = [f"| {' | '.join(row[n] or ' ' for n in kept)} |" for row in cells]
+    head = f"| {' | '.join(columns[n] for n in kept)} |"
+    return "\n".join([head, f"|{' --- |' * len(kept)}", *lines])
 
 
 def bullets(items: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from rag.corpus.definitions import plain_title
+from rag.wiki.markdown import unstressed
 from rag.wiki.values import Quote
 
 _STRING_BEGIN = re.compile(r"\s*[rRuU]?(\"\"\"|'''|\"|')")
@@ -163,7 +164,10 @@ _BADGE = re.compile(r"^\s*(?:\[?!\[|<(?!https?:)|\.\. |:\w[\w-]*:|#|={3,}|-{3,}|
 
 
 def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
-    """The first paragraphs of a document that are words, without markup: not titles, badges, lists, code."""
+    """The first paragraphs of a document that are words, without markup: not titles, badges, lists, code.
+
+    They end with the section they begin in; one that only leads to what is left out (`…:`) is left out too.
+    """
     found: list[Quote] = []
     paragraph: list[str] = []
     first, fence = 1, ""
@@ -180,10 +184,11 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
             continue
         if paragraph:
             words = _as_it_reads(" ".join(paragraph), path)
-            if len(words.split()) > 3:
+            if len(words.split()) > 3 and not (found and words.endswith(":")):
                 found.append(Quote(words, path, first, first + len(paragraph) - 1))
             paragraph = []
-        if len(found) == limit:
+        is_title = underlined or (not fence and re.match(r"#{1,6}\s", line))
+        if len(found) == limit or (found and is_title):
             break
     return found
 
@@ -198,7 +203,7 @@ def _as_it_reads(text: str, path: str) -> str:
     """Prose without its markup, and without the gaps that markup leaves round punctuation."""
     if path.endswith(".rst"):
         text = _RST_NAME.sub(r"\1", _RST_LINK.sub(r"\1", text))
-    plain = plain_title(_ADDRESS.sub(r"\1", _CODE.sub(r"\1", text)))
+    plain = plain_title(unstressed(_ADDRESS.sub(r"\1", _CODE.sub(r"\1", text))))
     return re.sub(r"(?<=[(\[]) | (?=[.,;)\]])", "", plain)
 
 

@@ -23,7 +23,8 @@ STYLE = """\
 .wy-nav-content { max-width: 1100px; }
 .wy-table-responsive table td, .wy-table-responsive table th { white-space: normal; }
 .rst-content code { white-space: normal; overflow-wrap: anywhere; }
-.wy-table-responsive table td { overflow-wrap: anywhere; min-width: 6em; }
+.wy-table-responsive table td { overflow-wrap: anywhere; min-width: 6.8em; }
+.wy-table-responsive table td:first-child code { overflow-wrap: break-word; }
 """
 
 DRAWING_SCRIPT = """\

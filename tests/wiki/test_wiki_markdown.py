@@ -46,6 +46,20 @@ def test_a_diagram_of_any_names_is_one_that_we_read(pairs):
         assert drawn.edges + drawn.edges_left_out == len(graph.edges)
 
 
+def test_stress_is_left_out_and_stars_of_code_stay():
+    assert words("*404* `Not Found`, **no** page") == "404 `Not Found`, no page"
+    assert words("takes *args and **kwargs, 2 * 3 * 4, `*.py` and `*.js`") == (
+        "takes &#42;args and &#42;&#42;kwargs, 2 &#42; 3 &#42; 4, `*.py` and `*.js`"
+    )
+
+
+def test_a_column_with_nothing_in_it_is_left_out():
+    assert table(("A", "B", "C"), [("1", "", "2"), ("", "", "3")]) == (
+        "| A | C |\n| --- | --- |\n| 1 | 2 |\n|   | 3 |"
+    )
+    assert table(("A",), []) == ""
+
+
 def test_a_diagram_says_what_it_leaves_out():
     graph = Graph()
     for number in range(100):

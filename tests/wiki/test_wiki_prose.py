@@ -258,7 +258,7 @@ def shown(text: str) -> str:
     ("said", "written"),
     [
         ("A [1], b [1][2].", "A ([`a.py:1-9`](a.py#L1-L9)), b "),
-        ("Both [1, 2]", "Both ([`a.py:1-9`](a.py#L1-L9), [`b c.py:3-3`](b%20c.py#L3-L3))"),
+        ("Both [1, 2]", "Both ([`a.py:1-9`](a.py#L1-L9), [`b c.py:3`](b%20c.py#L3-L3))"),
         ("# Title", "## Title"),
         ("<script>x</script>", "&#60;script>x&#60;/script>"),
         ("[x](javascript:a) ![i](http://e)", "&#91;x&#93;(javascript:a) &#33;&#91;i&#93;(http://e)"),

@@ -208,6 +208,13 @@ def test_an_introduction_is_prose_without_its_links_and_marks():
     ]
 
 
+def test_an_introduction_ends_with_its_section_and_leads_to_nothing_that_is_left_out():
+    text = "# Snip\n\n*Snip* shortens **long** links, with *args kept.\n\nWhat it prints, shortened:\n"
+    text += "\n```\nx\n```\n\n## Install\n\nIn a checkout of this repository.\n"
+    quoted = [quote.text for quote in introduction(text, "README.md")]
+    assert quoted == ["Snip shortens long links, with *args kept."]
+
+
 def test_an_introduction_leaves_out_a_fence_that_shows_fences():
     text = "# Snip\n\nShortens links for everybody here.\n\n````text\n$ snip\n```python\nx = 1\n```\n\n"
     text += "What it prints is no introduction.\n````\n\nIt needs nothing else to run.\n"

@@ -49,10 +49,14 @@ class Drawing {
   constructor(canvas, tip, map, lit, legend, open) {
     Object.assign(this, { canvas, tip, map, legend, open, zoom: 1, x: 0, y: 0, hovered: -1, only: -1 });
     this.numbers = new Map();
+    /** Of a source that is several chunks, the one that bears its number. */
+    this.named = new Map();
     map.x.forEach((_, n) => {
       const path = map.files[map.file[n]];
       const cited = lit.find((one) => one.path === path && one.start <= map.end[n] && one.end >= map.start[n]);
-      if (cited) this.numbers.set(n, cited.n);
+      if (!cited) return;
+      this.numbers.set(n, cited.n);
+      if (!this.named.has(cited.n)) this.named.set(cited.n, n);
     });
   }
 
@@ -121,7 +125,9 @@ class Drawing {
       pen.fill();
     });
     pen.globalAlpha = 1;
-    for (const [n, number] of [...this.numbers].sort((a, b) => b[1] - a[1])) this.drawLit(pen, n, number, colours[map.group[map.file[n]]], ink, ground);
+    const isNamed = ([n, number]) => this.named.get(number) === n;
+    const lit = [...this.numbers].sort((a, b) => isNamed(a) - isNamed(b) || b[1] - a[1]);
+    for (const [n, number] of lit) this.drawLit(pen, n, isNamed([n, number]) ? String(number) : "", colours[map.group[map.file[n]]], ink, ground);
     if (this.hovered >= 0) {
       pen.strokeStyle = ink;
       pen.lineWidth = 1.5;
@@ -136,13 +142,13 @@ class Drawing {
     pen.globalAlpha = 0.22;
     pen.fillStyle = colour;
     pen.beginPath();
-    pen.arc(x, y, 15, 0, 7);
+    pen.arc(x, y, number ? 15 : 9, 0, 7);
     pen.fill();
     pen.globalAlpha = 1;
     pen.lineWidth = 2;
     pen.strokeStyle = ground;
     pen.beginPath();
-    pen.arc(x, y, 8.5, 0, 7);
+    pen.arc(x, y, number ? 8.5 : 4.5, 0, 7);
     pen.fillStyle = ink;
     pen.fill();
     pen.stroke();
@@ -150,7 +156,7 @@ class Drawing {
     pen.font = "600 10px system-ui, sans-serif";
     pen.textAlign = "center";
     pen.textBaseline = "middle";
-    pen.fillText(String(number), x, y + 0.5);
+    pen.fillText(number, x, y + 0.5);
   }
 
   nearest(x, y) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import socket
 import threading
 
 import pytest
@@ -101,6 +102,19 @@ def test_a_server_that_stops_ends_its_streams_cleanly(modelled, provider):
     assert refused.status == 503
     assert refused.headers["retry-after"]
     assert turns(modelled) == []
+
+
+def test_a_client_that_reads_nothing_of_its_answer_takes_no_seat_from_others(serve):
+    running = serve(concurrent=1, waiting=0).ready()
+    body = json.dumps({**QUESTION, "stream": True}).encode()
+    head = f"POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    with socket.socket() as wire:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1_024)
+        wire.connect(("127.0.0.1", running.port))
+        wire.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+        running.wait_until(lambda: turns(running) == [1])
+        running.wait_until(lambda: running.service.limiter.asking == 0)
+        assert running.post("/api/ask", QUESTION).status == 200
 
 
 def test_writers_of_one_conversation_each_store_their_turn(served):

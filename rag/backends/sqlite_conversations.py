@@ -80,7 +80,7 @@ class SqliteConversations:
         with self._writing() as db:
             check_name(db, name, made)
             store_conversation(db, Kept(made, [Span(made.id, 0, None)]), namespace)
-            return view_of(db, made.id, namespace).conversation
+        return conversation_from_record(conversation_record(made))
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
         """Return a conversation by its id, else by its name, with its counts. Raises NotFound."""
@@ -223,6 +223,8 @@ def written_ids(db: sqlite3.Connection, namespace: str) -> list[str]:
 
 def check_name(db: sqlite3.Connection, name: str, asked: Conversation) -> None:
     """Refuse a name that another conversation of the namespace has. Raises ConversationMismatch."""
+    if not name:
+        return
     taken = "SELECT id FROM conversation WHERE namespace = ? AND name = ? AND name <> '' AND id <> ?"
     row = execute(db, taken, asked.namespace, name, asked.id).fetchone()
     if row is not None:

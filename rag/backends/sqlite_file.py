@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTooNew, StoreUnwritable
@@ -102,17 +102,13 @@ class SqliteFile:
         with self._lock, self._translated():
             self._connected()
 
-    @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> AbstractContextManager[sqlite3.Connection]:
         """One transaction that writes: all of it is stored, or on any error nothing."""
-        with self._transaction(_WRITING) as connection:
-            yield connection
+        return self._transaction(_WRITING)
 
-    @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> AbstractContextManager[sqlite3.Connection]:
         """One transaction that reads: all its queries see the same moment."""
-        with self._transaction(_READING) as connection:
-            yield connection
+        return self._transaction(_READING)
 
     @contextmanager
     def together(self) -> Iterator[None]:

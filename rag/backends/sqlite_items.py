@@ -84,8 +84,9 @@ def space_key(db: sqlite3.Connection, namespace: str) -> int:
 
 def made_space_key(db: sqlite3.Connection, namespace: str) -> int:
     """The key of a namespace, made where there is none."""
-    execute(db, "INSERT OR IGNORE INTO space (namespace) VALUES (?)", namespace)
-    return space_key(db, namespace)
+    if (key := space_key(db, namespace)) >= 0:
+        return key
+    return execute(db, "INSERT INTO space (namespace) VALUES (?)", namespace).lastrowid or 0
 
 
 def origin_key(db: sqlite3.Connection, conversation: str, namespace: str) -> int:
@@ -98,11 +99,10 @@ def origin_key(db: sqlite3.Connection, conversation: str, namespace: str) -> int
     return added.lastrowid or 0
 
 
-def add_items(db: sqlite3.Connection, items: Sequence[Item], space: int) -> None:
-    """Store items, which are in one namespace and not there yet."""
+def add_items(db: sqlite3.Connection, items: Sequence[Item], space: int, origins: Mapping[str, int]) -> None:
+    """Store items, which are in one namespace and not there yet; `origins` holds the keys of theirs."""
     if not items:
         return
-    origins = {each: origin_key(db, each, items[0].namespace) for each in {item.origin for item in items}}
     keyed = put_items(db, items, space, origins)
     cite(db, [(key, it.cited) for key, it in keyed])
     post(db, [_posted(key, space, origins[it.origin], it) for key, it in keyed])

@@ -46,12 +46,11 @@ class SqliteRecords(ABC):
 
     def records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> dict[str, bytes]:
         """The records that are there, in the order asked."""
+        found = "SELECT value FROM record WHERE space = ? AND shelf = ? AND key = ?"
         with self._reading() as db:
-            put_wanted(db, 2, keys)
-            found = f"SELECT key, value FROM record WHERE space = ? AND shelf = ? AND key IN {_WANTED}"
-            rows = execute(db, found, space_key(db, namespace), shelf)
-            values = {row["key"]: row["value"] for row in rows}
-        return {key: values[key] for key in keys if key in values}
+            space = space_key(db, namespace)
+            rows = ((key, execute(db, found, space, shelf, key).fetchone()) for key in keys)
+            return {key: row[0] for key, row in rows if row is not None}
 
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
         """All records whose key begins with `prefix`, ascending by key (by code points)."""

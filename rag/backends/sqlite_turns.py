@@ -36,6 +36,7 @@ from rag.backends.sqlite_items import (
     known_ids,
     made_space_key,
     newest_orders,
+    origin_key,
     release,
     remove_items,
     shown_items,
@@ -302,7 +303,7 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
                 items.append(item)
                 order += 1
         if items:
-            add_items(db, items, space)
+            add_items(db, items, space, {conversation: view.origins[-1]})
             now = self._clock()
             write_to(db, conversation, order, now, expiry(view.conversation, now))
             if view.conversation.keep_last is not None:
@@ -370,7 +371,9 @@ def _restore(db: sqlite3.Connection, found: Restored, namespace: str, now: datet
         free = missing and execute(db, taken, item.origin, item.order).fetchone() is None
         if free and any(kept.shows(item) for kept in fresh):
             new.append(item)
-    add_items(db, new, space)
+    add_items(
+        db, new, space, {each: origin_key(db, each, namespace) for each in {item.origin for item in new}}
+    )
     for item in new:
         later = "UPDATE conversation SET next_number = max(next_number, ?) WHERE id = ?"
         execute(db, later, item.order + 1, item.origin)

@@ -209,6 +209,7 @@ class Confidence:
     sought: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    foreign: bool = False
 
 
 # ---------------------------------------------------------------- turns

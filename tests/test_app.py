@@ -355,6 +355,50 @@ async def test_an_event_loop_asks_for_words_too(opened, sample_repo, server):
     assert answer.standalone_question.endswith("(rate limit, throttle)")
 
 
+SPANISH = "¿Cómo se firman las sesiones?"
+
+
+@pytest.mark.parametrize("gate", [True, False])
+def test_a_question_in_another_language_is_searched_in_english(opened, sample_repo, server, gate):
+    server.answers = [
+        "How are sessions signed?",
+        "Con HMAC [1].",
+        "When do signed sessions expire?",
+        "Así [1].",
+    ]
+    dialog = begun(opened(base_url=server.base_url, gate=gate), sample_repo)
+    first = ask(dialog, SPANISH)
+    translating, asked = server.chats
+    assert "into English" in translating.prompt
+    assert SPANISH in translating.prompt
+    assert SPANISH in asked.prompt  # and not the English one: the answer is to be in its language
+    assert first.standalone_question == "How are sessions signed?"
+    assert first.citations[0].path == "snip/sessions.py"
+    assert dialog.turns()[0].question == SPANISH
+    second = ask(dialog, "¿Y cuándo caducan?")
+    assert "in English" in server.chats[2].prompt
+    assert second.citations[0].path == "snip/sessions.py"
+
+
+def test_an_answer_in_another_language_is_not_given_to_an_english_question(opened, sample_repo, server):
+    server.answers = ["How are sessions signed?", "Con HMAC [1].", "By HMAC [1].", "How are sessions signed?"]
+    dialog = begun(opened(base_url=server.base_url), sample_repo)
+    engine = dialog.engine
+    texts = []
+    for question in (SPANISH, "How are sessions signed?", SPANISH):
+        asked = begun(engine, sample_repo)
+        *_, answer = converse(asked, question, engine.generator(), cache=True)
+        assert isinstance(answer, Answer)
+        texts.append((answer.text, answer.cached != ""))
+    assert texts == [("Con HMAC [1].", False), ("By HMAC [1].", False), ("Con HMAC [1].", True)]
+
+
+def test_without_a_model_a_question_in_another_language_is_told_what_would_help(opened, sample_repo):
+    answer = ask(begun(opened(), sample_repo), "会话是如何签名的？")
+    assert not answer.found
+    assert "not to be in English" in answer.text
+
+
 def test_who_calls_it_is_not_rewritten_but_answered_along_the_relation(opened, sample_repo, server):
     dialog = begun(opened(base_url=server.base_url), sample_repo)
     ask(dialog, "Where is a token checked?")

@@ -34,6 +34,12 @@ def _text(prepared: Prepared, confidence: Confidence) -> str:
     parts = [f"Not found in {where}." if repositories else "Not found.", _looked_for(confidence)]
     if prepared.hits:
         parts.append("Nearest, though probably not what was meant:\n\n" + _nearest(prepared.hits))
+    if confidence.foreign:
+        parts.append(
+            "The question seems not to be in English, as code mostly is. Ask in English, or with a model "
+            "(`--model`): it puts the question into English before it is searched."
+        )
+    elif prepared.hits:
         parts.append(
             "If it is there under another name, ask with the words that the code uses. "
             "With `--no-gate` (`RAG_GATE=off`) the nearest places are answered from all the same."

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from rag.analysis import is_stop_word, terms
 from rag.ports import takes_bags
 from rag.retrieval.dense import cosines, embed_question, nearest
+from rag.retrieval.foreign import is_foreign
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.question import without_places
 from rag.retrieval.search import Found, Searcher
@@ -77,15 +78,16 @@ FITTED = Weights(-6.20, -0.68, 6.99, 2.22, 2.74, 4.48, 3.62, -2.96)
 def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED) -> Confidence:
     """How sure it is that the repositories hold an answer to what was searched.
 
-    Without hits there is none. What the question itself points at is an answer. A question
-    in another language than English says nothing here when the embedder may understand it: it is taken as
-    answered.
+    Without hits there is none. What the question itself points at is an answer. A question in another
+    language than English says nothing here when the embedder may understand it: it is taken as answered.
     """
     asked = _asked(searchers, found)
     named = [word for word in asked if word.specific >= 0.5 and word.lack > 0]
     lacking = sorted(named, key=lambda word: -word.lack)
     value = _probability(_signals(searchers, found, asked), weights) if found.hits else 0.0
-    if found.hits and (found.hits[0].legs.get("pointed") or _foreign(searchers, found.sought.question.text)):
+    by_words = any(takes_bags(searcher.embedder) for searcher in searchers)
+    foreign = any(is_foreign(found.sought.question.text, searcher.embedder) for searcher in searchers)
+    if found.hits and (found.hits[0].legs.get("pointed") or (foreign and not by_words)):
         value = 1.0
     return Confidence(
         value=value,
@@ -93,6 +95,7 @@ def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED
         sought=tuple(word.text for word in asked),
         unmet=tuple(word.text for word in lacking if not word.absent),
         absent=tuple(word.text for word in lacking if word.absent),
+        foreign=foreign and by_words,
     )
 
 
@@ -234,17 +237,3 @@ def _names(text: str) -> set[int]:
         if _IN_A_NAME.search(match[0][1:] if begins else match[0]):
             found.add(match.start())
     return found if len(found) <= max(said / 2, 1) else set()
-
-
-def _foreign(searchers: Sequence[Searcher], text: str) -> bool:
-    """Whether most words of a question are not English, and the embedder may understand it all the same."""
-    if any(takes_bags(searcher.embedder) for searcher in searchers):
-        return False
-    said = _WORD.findall(text)
-    if len(said) <= 2 or any(is_stop_word(word) for word in said):
-        return False
-    return 2 * sum(_is_english(word) for word in said) <= len(said)
-
-
-def _is_english(word: str) -> bool:
-    return any(specificity(term) < 0.5 for term in terms(word))

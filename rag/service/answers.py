@@ -114,7 +114,9 @@ class LookUp:
         self, dialog: Dialog, question: str, standalone: str | None, generator: TextGenerator
     ) -> None:
         self._dialog, self._question = dialog, question.strip()
-        self._standalone = standalone if standalone and not understand(standalone).dependent else None
+        # What was asked in another language is answered in it, and an English question is not to be.
+        alone = standalone and not understand(standalone).dependent and not dialog.is_foreign(question)
+        self._standalone = standalone if alone else None
         names = [repository.source.name for repository in dialog.repositories]
         self._cache = AnswerCache(
             dialog.engine.turns,

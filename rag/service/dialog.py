@@ -11,12 +11,13 @@ from rag.corpus.acquire import committed
 from rag.errors import ConfigError, ProviderError
 from rag.memory.freshness import State, check_turns
 from rag.memory.window import turn_tokens, window
-from rag.ports import Grouping
+from rag.ports import Grouping, takes_bags
 from rag.prompt.compose import compose
 from rag.prompt.known import Known
 from rag.prompt.templates import load_template, render_condense, render_reword
 from rag.retrieval.confidence import judge, titled
 from rag.retrieval.context import Exchange, Place
+from rag.retrieval.foreign import is_foreign
 from rag.retrieval.question import understand
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import Found, search
@@ -187,7 +188,7 @@ class Dialog:
         searchers = [repository.searcher for repository in self.repositories]
         if not self.engine.settings.gate:
             return self.search(standalone or question, k=k, turns=turns), None
-        if standalone and not _to_go_on_with(turns):
+        if standalone and not _to_go_on_with(turns) and not self.is_foreign(question):
             return self._found_with_more_words(question, standalone, k)
         if standalone:
             alone = search(searchers, standalone, k=k)
@@ -211,9 +212,10 @@ class Dialog:
         return (search(searchers, words, k=k) if confidence.found else typed), confidence
 
     def condensing(self, question: str) -> str | None:
-        """The prompt that asks a model for the standalone question; None when there is no history.
+        """The prompt that asks a model for the standalone question; None where it stands alone.
 
-        None also for "And who calls it?": that is answered along the relation, better than by any words.
+        That is where there is no history, unless it is not in English. None also for "And who calls it?":
+        that is answered along the relation, better than by any words.
         """
         if not question.strip() or is_relation(understand(question)):
             return None
@@ -222,7 +224,13 @@ class Dialog:
             budget_tokens=int(self.engine.settings.context_tokens * _HISTORY_SHARE),
             counter=self.engine.counter,
         )
-        return render_condense(self.engine.settings.home, question=question, turns=turns) if turns else None
+        if not turns and not self.is_foreign(question):
+            return None
+        return render_condense(self.engine.settings.home, question=question, turns=turns)
+
+    def is_foreign(self, question: str) -> bool:
+        """Whether a question is not in English, while its words alone are searched."""
+        return takes_bags(self.engine.embedder) and is_foreign(question, self.engine.embedder)
 
     def rewording(self, question: str) -> str | None:
         """The prompt that asks a model in which words code may put a first question.

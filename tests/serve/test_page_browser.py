@@ -210,6 +210,8 @@ def test_conversations_are_kept_searched_renamed_forked_exported_and_deleted(ser
 
     side.get_by_label("Search conversations").fill("zebra")
     expect(side.locator("li")).to_have_count(1)
+    side.get_by_label("Search conversations").fill("language")  # which only answers hold
+    expect(side.locator(".match").first).to_contain_text("No language model is configured")
     side.get_by_label("Search conversations").fill("")
 
     current.get_by_role("button", name="More about").click()
@@ -350,6 +352,10 @@ def test_keys_do_what_the_list_of_keys_says(served, visit):
     page.keyboard.press("Escape")
     page.keyboard.press("n")
     expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("f")
+    expect(page.get_by_label("Search conversations")).to_be_focused()
+    expect(page.locator("#veil")).to_be_hidden()
 
 
 def test_a_key_is_asked_for_and_stays_out_of_every_address(serve, visit):

@@ -11,6 +11,9 @@ import { bringUpToDate, selectRepository } from "./repositories.js";
 import { on, state, tell } from "./state.js";
 
 const PAUSE_MS = 200;
+const SNIPPET = { before: 24, most: 110 };
+/** Where the list lies over the page and has to be opened. */
+const NARROW = matchMedia("(max-width: 1100px)");
 let list;
 let field;
 let timer = 0;
@@ -35,7 +38,7 @@ export function showSide(wanted) {
   byId("veil").hidden = !wanted;
 }
 
-export const focusSearch = () => { showSide(true); field.focus(); };
+export const focusSearch = () => { showSide(NARROW.matches); field.focus(); };
 
 /** Load the list anew. */
 export async function load() {
@@ -87,12 +90,24 @@ async function search() {
   try {
     for (const turn of await api.turnsWith(words)) {
       const one = state.conversations.find((other) => other.id === turn.conversation);
-      if (one && !found.has(one.id)) found.set(one.id, { ...one, match: turn.question });
+      if (one && !found.has(one.id)) found.set(one.id, { ...one, match: matching(turn, words, one.title) });
     }
   } catch (error) {
     note(error.message, "bad");
   }
   if (field.value.trim() === words) draw([...found.values()]);
+}
+
+/** Where a turn holds the words: its question, where the title is another; else its answer, round the first. */
+function matching(turn, words, title) {
+  const wanted = words.toLowerCase().split(/\s+/);
+  const at = (text) => wanted.map((one) => text.toLowerCase().indexOf(one)).find((n) => n >= 0) ?? -1;
+  const question = turn.question ?? "";
+  const answer = (turn.answer ?? "").replace(/[`*#|]+/g, "").replace(/\s+/g, " ");
+  const place = at(answer);
+  if (place < 0 || (question !== title && at(question) >= 0)) return question === title ? "" : question;
+  const start = place > SNIPPET.before ? answer.indexOf(" ", place - SNIPPET.before) + 1 : 0;
+  return `${start > 0 ? "…" : ""}${answer.slice(start, start + SNIPPET.most)}`;
 }
 
 /** Leave the open conversation; the next question begins another. */

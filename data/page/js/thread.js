@@ -12,6 +12,7 @@ import { openFile } from "./viewer.js";
 import { forkAt } from "./conversations.js";
 
 const MOST_CHIPS = 6;
+const LONG_QUESTION = 160;
 const EXAMPLES = [
   "Where does the program start?",
   "How is configuration read?",
@@ -74,7 +75,7 @@ function drawn(turn) {
   });
   if (turn.state === "writing") endOf(body).append(h("span", { class: "caret", "aria-hidden": "true" }));
   const article = h("article", { class: `turn ${turn.state}`, id: `turn-${turn.key}`, tabindex: "-1", "aria-label": `Question: ${turn.question}` },
-    h("h2", { class: "question" }, turn.question),
+    h("h2", { class: turn.question.length > LONG_QUESTION ? "question long" : "question" }, turn.question),
     turn.check && badge(turn),
     turn.state === "writing" && !turn.answer ? waiting() : body,
     turn.state !== "writing" && ending(turn));

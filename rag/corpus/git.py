@@ -1,8 +1,9 @@
 """The `git` program, run so that a repository can neither run code here nor learn a secret.
 
-No hooks, no file-system monitor, no submodules, no LFS or other filters, no prompt, no `ext::` transport;
-a token travels in the environment as an extra HTTP header for one host, never in an argument, a URL or a
-file. What git says is scrubbed before it is shown.
+No hooks, no file-system monitor, no submodules, no LFS or other filters, no check of signatures, no prompt,
+no `ext::` transport, and only a fetch goes anywhere: nothing that a repository's own settings name is run. A
+token travels in the environment as an extra HTTP header for one host, never in an argument, a URL or a file.
+What git says is scrubbed before it is shown.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -34,6 +35,7 @@ _SAFE = {
     "filter.lfs.process": "",
     "filter.lfs.required": "false",
     "core.quotePath": "false",
+    "log.showSignature": "false",
     "advice.detachedHead": "false",
     "gc.auto": "0",
     "maintenance.auto": "false",
@@ -44,6 +46,8 @@ _FOREIGN = re.compile(
     r"|EXTERNAL_DIFF|PROXY_COMMAND|EXEC_PATH|TEMPLATE_DIR|CEILING_DIRECTORIES|LITERAL_PATHSPECS|GLOB_PATHSPECS"
     r"|NOGLOB_PATHSPECS|ICASE_PATHSPECS)$|^SSH_ASKPASS"
 )
+_READS_FILES = frozenset({"status", "diff"})
+"""Commands that compare files with what git keeps, and would put them through filters for that."""
 _PLACES: list[str] = []
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
 _HEADER = re.compile(r"(?i)(authorization:\s*\w+\s+)\S+")
@@ -101,10 +105,12 @@ def run_git(
         GitError: another exit code.
         SourceError: there is no git program, or the time is up.
     """
+    settings = _without_filters(cwd) if arguments[0] in _READS_FILES else {}
+    environment = _environment(token, url, settings, fetches=arguments[0] == "fetch")
     process: subprocess.Popen[bytes] | None = None
     try:
         with _undisturbed():
-            process = _started(arguments, cwd, _environment(token, url), reads=given is not None)
+            process = _started(arguments, cwd, environment, reads=given is not None)
         output, complaint = _finish(process, timeout_s, arguments[0], given)
     except BaseException:
         if process is not None and process.returncode is None:
@@ -176,9 +182,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.communicate()
 
 
-def _environment(token: str | None, url: str) -> dict[str, str]:
+def _without_filters(folder: Path | None) -> dict[str, str]:
+    """Settings that leave every filter that is configured there with nothing to run."""
+    listed = ["config", "-z", "--name-only", "--get-regexp", r"^filter\."]
+    names = run_git(listed, cwd=folder, answer=(0, 1)).decode("utf-8", "surrogateescape").split("\0")
+    filters = {name.rpartition(".")[0] for name in names if name}
+    nothing = {"clean": "", "smudge": "", "process": "", "required": "false"}
+    return {f"{each}.{what}": value for each in sorted(filters) for what, value in nothing.items()}
+
+
+def _environment(token: str | None, url: str, more: Mapping[str, str], *, fetches: bool) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not _FOREIGN.match(name)}
-    settings = list(_SAFE.items())
+    settings = [*_SAFE.items(), *more.items()]
     if token and url.lower().startswith(("https://", "http://")):
         # A redirect would carry the header to another host.
         settings.append(("http.followRedirects", "false"))
@@ -198,7 +213,9 @@ def _environment(token: str | None, url: str) -> dict[str, str]:
         "SSH_ASKPASS": "",
         "GCM_INTERACTIVE": "never",
         "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND") or "ssh -o BatchMode=yes",
-        "GIT_ALLOW_PROTOCOL": "http:https:ssh:git:file",
+        # A clone that lacks something would have it fetched, by a program that the clone names.
+        "GIT_ALLOW_PROTOCOL": "http:https:ssh:git:file" if fetches else "none",
+        "GIT_NO_LAZY_FETCH": "1",
         "LC_ALL": "C.UTF-8",
         "LANGUAGE": "en",
     }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from rag.cli.prose import Flow
+from rag.cli.terminal import out
 
 WORDS = st.sampled_from(
     ["a", "token", "`snip/auth.py:27-39`", "[1]", "北京", "is", "…", "```", "- ", "    ", "|"]
@@ -56,3 +60,16 @@ def test_a_script_without_spaces_is_not_held_back() -> None:
     flow = Flow(10)
     assert flow.feed("令牌在这里检查") == "令牌在这里\n检查"
     assert (flow.feed(" in"), flow.rest()) == ("", " in")
+
+
+@pytest.mark.parametrize("on_a_terminal", [True, False])
+def test_no_text_commands_or_reorders_a_terminal(
+    on_a_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: on_a_terminal)
+    monkeypatch.setattr("sys.stdout", screen)
+    text = "a\tb \x1b]0;title\x07 \x9b31m /* \u202e \u2066 begin */ שלום\n"
+    out(text, end="")
+    shown = "a\tb �]0;title� �31m /* � � begin */ שלום\n"
+    assert screen.getvalue() == (shown if on_a_terminal else text)

@@ -105,7 +105,7 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
     skipped = Counter(skip.reason for skip in report.skipped)
     rows: list[tuple[str, object, str]] = [
         ("files seen", f"{report.seen:,}", str(report.source)),
-        ("indexed", f"{report.files:,}", f"{report.chunks:,} chunks"),
+        ("indexed", f"{report.files:,}", counted(report.chunks, "chunk")),
         (report.action, f"{report.changed:,}", f"{report.removed:,} removed; {report.seconds:.2f} s"),
     ]
     for reason, count in skipped.most_common():

@@ -42,8 +42,12 @@ _STAGES = {
     "write": "saving",
 }
 
+_REORDERING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Characters that let code look as if it stood in another order."""
 _CONTROL = {
-    code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"
+    code: "\N{REPLACEMENT CHARACTER}"
+    for code in (*range(32), *range(127, 160), *_REORDERING)
+    if chr(code) not in "\t\n"
 }
 
 

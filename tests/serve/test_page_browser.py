@@ -342,6 +342,7 @@ def test_keys_do_what_the_list_of_keys_says(served, visit):
     expect(selected).to_contain_text(EXPIRE)
     page.keyboard.press("o")
     expect(page.locator(".lit").first).to_be_visible()
+    expect(page.locator(".file-body")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.locator(".lit")).to_have_count(0)
     page.keyboard.press("?")

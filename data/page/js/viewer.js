@@ -26,6 +26,7 @@ export async function openFile({ repository, path, start, end, check = null, cit
   const call = ++opened;
   const body = h("div", { class: "file-body", tabindex: "0", role: "region", "aria-label": path }, h("p", { class: "hollow" }, "Opening…"));
   fillPanel("file", head(repository, path, start, end), notice(check, cited) ?? "", body);
+  body.focus({ preventScroll: true });  // its lines are then scrolled with the keyboard, too
   try {
     const from = Math.max(1, start - WINDOW / 2);
     const file = await api.source(repository, path, from, Math.max(from + WINDOW, end));

@@ -1,7 +1,7 @@
 """Where the files that ship with us lie: templates, sample data, model tables, encodings.
 
 An installed wheel carries them in `rag/_shipped/`; a checkout and an editable install have them
-beside the package, at the top of the repository.
+beside the package, at the top of the repository. What we write lies in folders of the user's own.
 """
 
 from pathlib import Path
@@ -22,3 +22,10 @@ def shipped(name: str) -> Path:
     raise FileNotFoundError(
         f"{name!r} is missing from this installation of rag (looked in and beside {_PACKAGE}); reinstall it"
     )
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and its missing parents, for this user only, whatever the umask. Raises OSError."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)

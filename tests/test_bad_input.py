@@ -470,3 +470,16 @@ def test_python_refuses_an_empty_question_too(sample_repo):
         rag_component("  ")
     assert rag_component.memory() == {}
     assert Engine(load_settings()).turns.conversations() == []
+
+
+# ---------------------------------------------------------------- other users
+
+
+@pytest.mark.parametrize("words", [("index",), ("ask", SIGNED), ("chat",)])
+def test_what_is_kept_is_the_users_own_whatever_the_umask(sample_repo, rag_home, words):
+    before = os.umask(0)
+    try:
+        assert rag(*words[:1], sample_repo, *words[1:]).code == 0
+    finally:
+        os.umask(before)
+    assert oct(rag_home.stat().st_mode & 0o777) == "0o700"

@@ -23,6 +23,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTooNew, StoreUnwritable
+from rag.resources import make_private
 
 OLDEST_SQLITE = (3, 37, 0)
 """The first version that knows STRICT tables."""
@@ -179,7 +180,7 @@ class SqliteFile:
     def _opened(self) -> sqlite3.Connection:
         with _OPENING:
             try:
-                _make_folder(self.path.parent)
+                make_private(self.path.parent)
                 # Only when it is new: closing any descriptor of a file drops this process's locks on it.
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             except FileExistsError:
@@ -299,13 +300,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, for this user only."""
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _guard_forks() -> None:

@@ -12,6 +12,7 @@ from rag.cli.ask import answer_question, open_dialog
 from rag.cli.chosen import place_in
 from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say, settings_from
 from rag.errors import RagError
+from rag.resources import make_private
 from rag.types import Filters
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Session:
             return
         file = self._engine.settings.home / "chat_history"
         try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(file.parent)
             if file.exists():
                 readline.read_history_file(file)
         except OSError as error:

@@ -22,6 +22,7 @@ from rag.corpus.address import remembered_token, resolve, without_credentials
 from rag.corpus.git import GitError, run_git
 from rag.corpus.worktree import is_bare, work_tree
 from rag.errors import RefNotFound, SourceError, SourceNotFound, SourceUnreachable
+from rag.resources import make_private
 from rag.types import Checkout, Source
 
 __all__ = ["acquire", "committed", "resolve"]
@@ -194,7 +195,7 @@ class _Clone:
     def ready(self, *, refresh: bool) -> tuple[Path, str]:
         """The clone's root and its commit, fetched first where needed."""
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.folder.parent)
             with _locked(self.folder.with_name(f".{self.folder.name}.lock"), self.timeout_s):
                 self._sweep()
                 if not (self.folder / ".git" / "HEAD").is_file():

@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
+from rag.resources import make_private
 
 FORMAT = 2
 """2: vectors in 8 bits. An older store is made anew."""
@@ -77,7 +78,7 @@ def write(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) -
     head = pickle.dumps(full, protocol=5)
     temporary: str | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(head)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rag.errors import StoreBusy, StoreUnwritable
+from rag.resources import make_private
 
 _POLL_S = 0.05
 
@@ -25,7 +26,7 @@ def building(path: Path, *, wait_s: float) -> Iterator[bool]:
     """
     lock = path.with_suffix(".lock")
     try:
-        lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(lock.parent)
         file = lock.open("a")
     except OSError as error:
         raise StoreUnwritable(path=str(lock), why=error.strerror or str(error)) from error

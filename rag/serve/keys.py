@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag.errors import SettingsError
+from rag.resources import make_private
 from rag.serve.errors import Unauthorized
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -131,7 +132,7 @@ def add_key(path: Path, name: str, namespace: str | None = None) -> str:
     key = f"rag-{secrets.token_urlsafe(32)}"
     entry = f'[[key]]\nname = "{name}"\nnamespace = "{namespace}"\nsha256 = "{key_hash(key)}"\n\n'
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
             file.write(entry)
     except OSError as error:

@@ -22,6 +22,7 @@ from rag.database.update import Options, count_behind, open_usable, refresh, wri
 from rag.errors import ConversationMismatch, NotFound, SourceError, StoreError
 from rag.memory.vectors import KeptVectors
 from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
+from rag.resources import make_private
 from rag.retrieval.search import Searcher
 from rag.settings import Settings
 from rag.types import Checkout, Conversation, DialogTurn, Filters, IndexReport, Source, SourceFile
@@ -111,7 +112,7 @@ class Engine:
             return
         self.notice(f"{what} are sent to {host}; this is said once")
         try:
-            told.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(told.parent)
             told.write_text("".join(f"{name}\n" for name in [*known, host]), encoding="utf-8")
         except OSError as error:
             self.notice(f"it will be said again: {told} cannot be written ({error.strerror})")

@@ -26,6 +26,8 @@ ANALYZER_VERSION = 1
 _WORD = re.compile(
     r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[\u0900-\u0dff]+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
 )
+_ASCII_WORD = re.compile(r"[A-Za-z0-9_$]+")
+"""The same where there is nothing else, as in most code: found in two thirds of the time."""
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z\u00df-\u024f\u0370-\u052f]+|[A-Z\u00c0-\u00de]+|\d+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -84,7 +86,7 @@ def terms(text: str) -> list[str]:
     """Return the terms of `text` in order, with repetitions. Empty for text without words."""
     found: list[str] = []
     known = _known.get  # most words are: a call for each of them would take as long again
-    for word in _WORD.findall(text):
+    for word in words(text):
         terms = known(word)
         found += _terms_of(word) if terms is None else terms
     return found
@@ -92,7 +94,7 @@ def terms(text: str) -> list[str]:
 
 def words(text: str) -> list[str]:
     """Return the words of `text` as they are written, in order: identifiers whole, punctuation gone."""
-    return _WORD.findall(text)
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
 
 
 def is_stop_word(word: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -9,6 +10,7 @@ import pickle
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -238,6 +240,25 @@ def test_a_file_of_turns_that_is_damaged_is_left_alone(sample_repo, rag_home):
     database.write_bytes(b"this is no database" * 100)
     refused(rag("ask", sample_repo, SIGNED, "-c"), "nothing was changed")
     assert database.read_bytes() == b"this is no database" * 100
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("UPDATE item SET record = substr(record, 1, 40)", "makes no sense"),
+        ("DELETE FROM span", "has no beginning"),
+        ("DELETE FROM origin", "has no beginning"),
+    ],
+)
+def test_turns_that_make_no_sense_are_a_damaged_file(sample_repo, rag_home, damage, told):
+    rag("ask", sample_repo, SIGNED)
+    with contextlib.closing(sqlite3.connect(rag_home / "turns.db", isolation_level=None)) as database:
+        database.execute("PRAGMA foreign_keys = OFF")
+        database.execute(damage)
+    done = rag("turns", "show")
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert "nothing was changed" in done.err
 
 
 def _small_files(limit_bytes: int) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rag.backends import turn_errors as check
-from rag.backends.sqlite_file import SqliteFile
+from rag.backends.sqlite_file import Senseless, SqliteFile
 from rag.backends.sqlite_items import View, count_items, origin_key, release, shown_items
 from rag.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite_sql import execute, insert
@@ -199,6 +199,8 @@ def view_of(db: sqlite3.Connection, conversation: str, namespace: str) -> View:
         WHERE s.conversation = ? ORDER BY s.first
     """
     spans = execute(db, shown, conversation).fetchall()
+    if not spans:
+        raise Senseless(f"the conversation {conversation} has no beginning")
     named = "SELECT * FROM conversation_source WHERE conversation = ? ORDER BY position"
     sources = [
         {**dict(source), **{name: json.loads(source[name]) for name in _GLOBS}}

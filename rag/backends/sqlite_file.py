@@ -18,8 +18,10 @@ import sqlite3
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from json import JSONDecodeError
 from pathlib import Path
 
 from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTooNew, StoreUnwritable
@@ -55,6 +57,10 @@ _FORKING = threading.RLock()
 _held: list[SqliteFile] = []
 _inherited: list[sqlite3.Connection] = []
 _forks_guarded = False
+
+
+class Senseless(ValueError):
+    """Rows that nobody can have written: the file is damaged."""
 
 
 class SqliteFile:
@@ -100,7 +106,7 @@ class SqliteFile:
         with _OPENING:
             _guard_forks()
             _FILES.add(self)
-        with self._lock, self._translated():
+        with self._lock, self.translated():
             self._connected()
 
     def write(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -139,7 +145,7 @@ class SqliteFile:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._translated():
+        with self._lock, self.translated():
             connection = self._connected()
             if self._is_one:
                 self._check_open(connection)
@@ -248,13 +254,32 @@ class SqliteFile:
             raise
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """Errors of SQLite, and of reading what makes no sense because the file is damaged, as ours."""
         try:
             yield
         except sqlite3.Error as error:
             if (ours := self._translation(error)) is None:
                 raise
             raise ours from error
+        except RagError:
+            raise
+        except (ValueError, LookupError, TypeError, zlib.error) as error:
+            if (why := self._damage(error)) is None:
+                raise
+            raise StoreCorrupt(path=str(self.path), why=why, mend=_MEND_CORRUPT) from error
+
+    def _damage(self, error: Exception) -> str | None:
+        """What is wrong with the file where what was read made no sense to us; None when nothing is."""
+        if isinstance(error, Senseless | UnicodeDecodeError | JSONDecodeError | zlib.error):
+            return f"what it holds makes no sense ({error})"
+        if self._connection is None:
+            return None
+        try:
+            found = str(self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+        except (sqlite3.Error, UnicodeDecodeError) as worse:
+            return str(worse)
+        return None if found == "ok" else found
 
     def _translation(self, error: sqlite3.Error) -> RagError | None:
         """Our error for one of SQLite's, None for a mistake in our own statements."""

@@ -100,7 +100,8 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
                 mark=check.marks_sought(mark),
                 exclude_mark=check.marks_sought(exclude_mark),
             )
-        return [turn_from_record(item_record(row)) for row in rows]
+        with self._file.translated():
+            return [turn_from_record(item_record(row)) for row in rows]
 
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
         """Return one turn. Raises NotFound."""
@@ -180,7 +181,8 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         with self._reading() as db:
             ranges = view_of(db, conversation, namespace).ranges(1)
             rows = shown_items(db, ranges, 1, last=last, mark=marks, exclude_mark=without)
-        return [message_from_record(item_record(row)) for row in rows]
+        with self._file.translated():
+            return [message_from_record(item_record(row)) for row in rows]
 
     def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
         """Delete messages that the conversation shows; return how many."""

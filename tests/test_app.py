@@ -286,6 +286,9 @@ def test_the_model_is_shown_the_sources_and_the_turns_before(opened, sample_repo
         assert words in again.prompt
     assert second.standalone_question == "When do signed sessions expire?"
     assert dialog.turns()[1].standalone_question == second.standalone_question
+    assert first.seconds["answer"] > 0
+    took = dialog.turns()[0].assistant_response_timestamp - dialog.turns()[0].user_query_timestamp
+    assert took.total_seconds() == pytest.approx(sum(first.seconds.values()), abs=1e-3)
     assert second.citations[0].path == "snip/sessions.py"
     assert not second.usage.estimated
     assert second.usage.prompt_tokens > first.usage.prompt_tokens > 100

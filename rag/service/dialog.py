@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import timedelta
 
 from rag.corpus.acquire import committed
 from rag.errors import ConfigError, ProviderError
@@ -37,6 +38,7 @@ from rag.types import (
     Prompt,
     Source,
     UserQuery,
+    now_utc,
     with_turn,
 )
 
@@ -255,9 +257,12 @@ class Dialog:
         sources = [repository.source for repository in self.repositories]
         if self.conversation is None and self._begin is not None:
             self.conversation = self._begin(sources)
+        answered = now_utc()
         turn = DialogTurn(
             user_query=UserQuery(answer.question),
             assistant_response=AssistantResponse(answer.text),
+            user_query_timestamp=answered - timedelta(seconds=sum(answer.seconds.values())),
+            assistant_response_timestamp=answered,
             namespace=self.engine.settings.namespace,
             standalone_question=prepared.standalone_question,
             citations=self._at_commit(answer.sources),

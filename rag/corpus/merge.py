@@ -66,7 +66,8 @@ class _Merger:
         if piece.is_loose and not piece.is_head and self._speaks_of(piece, group[-1].label.symbol):
             return True
         if self._is_tiny(group) and not piece.is_loose:
-            return True
+            owner = group[0].owner  # the last lines of a function are no part of the next one
+            return owner.unit != "function" or owner == piece.owner
         if piece.label == group[-1].label and not piece.is_loose and piece.label.unit == "function":
             return size <= _OPENING_CHARS  # overloads, getter and setter
         head_piece = group[-1]

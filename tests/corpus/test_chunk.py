@@ -255,3 +255,17 @@ def test_a_script_in_a_page_is_cut_like_any_script() -> None:
 def test_text_that_looks_like_a_models_marks_is_just_text() -> None:
     text = 'END = "<|endoftext|>"\n'
     assert [c.text for c in cut(text)] == [text]
+
+
+def test_the_last_lines_of_a_function_are_no_part_of_the_next():
+    steps = [f"    step_{n} = value_of(step_{n}, {n}, extension)\n" for n in range(60)]
+    text = (
+        f"def select(names):\n{''.join(steps[:30])}\n    def chosen(name):\n"
+        f"{''.join('    ' + step for step in steps[:15])}        return name\n\n    return chosen\n\n\n"
+        f"def dump(value):\n{''.join(steps[:12])}    return value\n"
+    )
+    chunks = cut(text)
+    assert {c.qualified_name for c in chunks if "return chosen" in c.text} == {"select"}
+    (dump,) = (c for c in chunks if "def dump" in c.text)
+    assert dump.text.startswith("def dump")
+    assert dump.qualified_name == "dump"

@@ -21,7 +21,7 @@ SAYS_NOTHING = frozenset(_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Where:
     """Where something is told: what its path looks like, and a line of its text, "" for any.
 
     Both are regular expressions, whatever the case. Of the files those nearest to the root count, and of
@@ -40,7 +40,7 @@ class Custom:
 
     asked: tuple[frozenset[str], ...]
     beside: frozenset[str]
-    places: tuple[Place, ...]
+    places: tuple[Where, ...]
 
     def is_asked(self, said: frozenset[str]) -> bool:
         """Whether the words of a question, in lower case, have one of each group."""
@@ -51,12 +51,12 @@ class Custom:
         return said.difference(SAYS_NOTHING, self.beside, *self.asked)
 
 
-def _custom(*asked: str, beside: str = "", places: tuple[Place, ...]) -> Custom:
+def _custom(*asked: str, beside: str = "", places: tuple[Where, ...]) -> Custom:
     return Custom(tuple(frozenset(words.split()) for words in asked), frozenset(beside.split()), places)
 
 
 _README = r"^(?:[^/]+/)?readme(?:\.\w+)?$"
-README = Place(_README)
+README = Where(_README)
 _GUIDE = r"^(?:\.github/|docs?/)?(?:contributing|develop\w*|hacking|building)\b[^/]*$"
 _MANUAL = (
     r"(?:^|/)docs?/(?:.*/)?"
@@ -86,16 +86,16 @@ CUSTOMS = (
         "what whats explain describe summarize summarise summary overview tell show give",
         "project repo repository codebase package library program tool app application software",
         beside="overview summary purpose point idea good short brief explain describe summarize summarise",
-        places=(README, Place(_MANIFEST, r"^\W*description\b")),
+        places=(README, Where(_MANIFEST, r"^\W*description\b")),
     ),
     _custom(
         "license licence licensed licenced licensing licenses licences copyright",
         beside="under released distributed terms type commercially commercial open source covered",
         places=(
-            Place(r"^(?:licen[cs]es?|copying|unlicense|copyright)\b[^/]*$", most=1),
-            Place(_MANIFEST, "licen[cs]e"),
-            Place(_README, "licen[cs]e"),
-            Place(_METADATA, "licen[cs]e"),
+            Where(r"^(?:licen[cs]es?|copying|unlicense|copyright)\b[^/]*$", most=1),
+            Where(_MANIFEST, "licen[cs]e"),
+            Where(_README, "licen[cs]e"),
+            Where(_METADATA, "licen[cs]e"),
         ),
     ),
     _custom(
@@ -103,12 +103,12 @@ CUSTOMS = (
         "version",
         beside="current latest number release",
         places=(
-            Place(_MANIFEST, r"^\W*(?:\w+\.)?version\b\W{1,6}\d|<version>\d|project\([^)]*version"),
-            Place(
+            Where(_MANIFEST, r"^\W*(?:\w+\.)?version\b\W{1,6}\d|<version>\d|project\([^)]*version"),
+            Where(
                 r"(?:^|/)(?:__init__|_*version_*|__about__)(?:\.\w+)?$", r"version_*\b.{0,20}\d|^v?\d+\.\d+"
             ),
-            Place(_NEWS, r"\d+\.\d+", most=1),
-            Place(_METADATA, r"^version\b"),
+            Where(_NEWS, r"\d+\.\d+", most=1),
+            Where(_METADATA, r"^version\b"),
         ),
     ),
     _custom(
@@ -117,13 +117,13 @@ CUSTOMS = (
         "c++ compiler go java jdk jvm node nodejs php python ruby rust rustc typescript",
         beside="needs require requires required support supports supported minimum compatible run runs",
         places=(
-            Place(
+            Where(
                 _MANIFEST,
                 r"requires-python|python_requires|\"engines\"|^go \d|rust-version|required_ruby_version"
                 r"|\"php\"|maven\.compiler|java\.version|sourceCompatibility|CMAKE_CXX_STANDARD|cpp_std",
             ),
-            Place(_README, r"\b(?:requires?|requirements?|prerequisites?|supports?)\b"),
-            Place(_METADATA, "^requires-python"),
+            Where(_README, r"\b(?:requires?|requirements?|prerequisites?|supports?)\b"),
+            Where(_METADATA, "^requires-python"),
         ),
     ),
     _custom(
@@ -131,9 +131,9 @@ CUSTOMS = (
         "install installed installing installation set setup",
         beside="up locally",
         places=(
-            Place(_README, _headed("install|set[- ]?up|getting started|download")),
-            Place(_README, r"\b(?:install|npm i|go get|cargo add|composer require)\b"),
-            Place(_MANUAL, "install"),
+            Where(_README, _headed("install|set[- ]?up|getting started|download")),
+            Where(_README, r"\b(?:install|npm i|go get|cargo add|composer require)\b"),
+            Where(_MANUAL, "install"),
         ),
     ),
     _custom(
@@ -142,11 +142,11 @@ CUSTOMS = (
         "test tests testsuite",
         beside="unit suite locally myself",
         places=(
-            Place(_GUIDE, r"\btests?\b"),
-            Place(_README, _headed("test")),
-            Place(_TASKS, r"^\W*(?:test|check)\w*\W{0,3}[:=]|\[testenv|def tests?\b|task\W+test"),
-            Place(_README, r"\b(?:run|make|npm|cargo|go|tox|nox|rake)\b.{0,12}\btests?\b"),
-            Place(_MANIFEST, r"\[tool\W?[.:]pytest|testpaths|^\W*tests?\W+[:=]|enable_testing"),
+            Where(_GUIDE, r"\btests?\b"),
+            Where(_README, _headed("test")),
+            Where(_TASKS, r"^\W*(?:test|check)\w*\W{0,3}[:=]|\[testenv|def tests?\b|task\W+test"),
+            Where(_README, r"\b(?:run|make|npm|cargo|go|tox|nox|rake)\b.{0,12}\btests?\b"),
+            Where(_MANIFEST, r"\[tool\W?[.:]pytest|testpaths|^\W*tests?\W+[:=]|enable_testing"),
         ),
     ),
     _custom(
@@ -154,10 +154,10 @@ CUSTOMS = (
         "build compile built compiled",
         beside="source sources scratch locally myself",
         places=(
-            Place(_README, _headed("build|compil")),
-            Place(_GUIDE, r"\b(?:build|compil)"),
-            Place(_TASKS, r"^\W*(?:build|all|dist|compile)\W{0,3}[:=]"),
-            Place(_MANIFEST, "build-system|add_executable|add_library"),
+            Where(_README, _headed("build|compil")),
+            Where(_GUIDE, r"\b(?:build|compil)"),
+            Where(_TASKS, r"^\W*(?:build|all|dist|compile)\W{0,3}[:=]"),
+            Where(_MANIFEST, "build-system|add_executable|add_library"),
         ),
     ),
     _custom(
@@ -166,10 +166,10 @@ CUSTOMS = (
         "it this project repo repository package library program tool app application software started",
         beside="quick locally getting",
         places=(
-            Place(
+            Where(
                 _README, _headed("usage|quick ?start|getting started|running|how to use|basic use|example")
             ),
-            Place(_MANUAL),
+            Where(_MANUAL),
             README,
         ),
     ),
@@ -178,7 +178,7 @@ CUSTOMS = (
         "dependencies dependency depend depends requirements",
         beside="third party external libraries packages runtime other third-party",
         places=(
-            Place(
+            Where(
                 _NEEDS,
                 r"dependenc|install_requires|\brequires?\b|^[a-z][\w.-]+\s*(?:[=<>~!]=|$)|find_package",
             ),
@@ -190,15 +190,15 @@ CUSTOMS = (
         "point points entrypoint entrypoints entry-point program app application project execution tool it",
         beside="function execution",
         places=(
-            Place(
+            Where(
                 _MANIFEST,
                 r"console_scripts|project\.scripts|entry[_-]points|^\W*(?:main|bin)\W+[:=]|\[\[bin\]\]",
             ),
-            Place(
-                r"(?:^|/)(?:__main__|main|cli|app|index|lib)\.\w+$",
+            Where(
+                r"(?:^|/)(?:__main__|main|cli|app|index|lib)" + _SOURCE,
                 r"\bmain\b|^(?:export|module\.exports|pub )",
             ),
-            Place(r"\.go$", r"^func main\("),
+            Where(r"\.go$", r"^func main\("),
         ),
     ),
     _custom(
@@ -206,10 +206,10 @@ CUSTOMS = (
         "structured structure organised organized layout architecture",
         beside="main high level high-level folder folders directory source tree out overall general overview",
         places=(
-            Place(r"^(?:docs?/(?:.*/)?)?(?:architecture|design|structure|overview|internals)\w*\.\w+$"),
-            Place(_README, _headed("structure|architecture|layout|organi[sz]|overview|design")),
-            Place(_GUIDE, "structure|architecture|layout|source tree|organi[sz]"),
-            Place(r"(?:^|/)(?:__init__\.py|lib\.rs|doc\.go|mod\.rs|(?:src|lib|docs?)/index\.\w+)$", most=1),
+            Where(r"^(?:docs?/(?:.*/)?)?(?:architecture|design|structure|overview|internals)\w*\.\w+$"),
+            Where(_README, _headed("structure|architecture|layout|organi[sz]|overview|design")),
+            Where(_GUIDE, "structure|architecture|layout|source tree|organi[sz]"),
+            Where(r"(?:^|/)(?:__init__\.py|lib\.rs|doc\.go|mod\.rs|(?:src|lib|docs?)/index\.\w+)$", most=1),
             README,
         ),
     ),
@@ -218,31 +218,31 @@ CUSTOMS = (
         "maintains maintained maintainer maintainers author authors wrote written owns contributors created",
         beside="maintainer maintainers",
         places=(
-            Place(r"^(?:\.github/|docs?/)?(?:authors?|maintainers?|codeowners|contributors|credits)\b[^/]*$"),
-            Place(_MANIFEST, "author|maintainer"),
-            Place(_README, "author|maintain"),
-            Place(_METADATA, "^(?:author|maintainer)"),
+            Where(r"^(?:\.github/|docs?/)?(?:authors?|maintainers?|codeowners|contributors|credits)\b[^/]*$"),
+            Where(_MANIFEST, "author|maintainer"),
+            Where(_README, "author|maintain"),
+            Where(_METADATA, "^(?:author|maintainer)"),
         ),
     ),
     _custom(
         "what whats show",
         "changed new changelog changes news",
         beside="last latest recent recently release version since",
-        places=(Place(_NEWS),),
+        places=(Where(_NEWS),),
     ),
     _custom(
         "how",
         "contribute contributing",
-        places=(Place(_GUIDE), Place(_README, "contribut")),
+        places=(Where(_GUIDE), Where(_README, "contribut")),
     ),
     _custom(
         "how where",
         "report",
         "bug bugs vulnerability vulnerabilities security issue issues problem problems",
         places=(
-            Place(r"^(?:\.github/|docs?/)?security\.\w+$"),
-            Place(_GUIDE, "report|issue|bug"),
-            Place(_README, "report|issue|bug"),
+            Where(r"^(?:\.github/|docs?/)?security\.\w+$"),
+            Where(_GUIDE, "report|issue|bug"),
+            Where(_README, "report|issue|bug"),
         ),
     ),
     _custom(
@@ -251,13 +251,13 @@ CUSTOMS = (
         "environment env",
         beside="environment read reads set recognise recognize support supports look looks take takes",
         places=(
-            Place(
+            Where(
                 _SOURCE,
                 r"\bos\.environ\b|\bgetenv\b|\bprocess\.env\b|\benv::var|\bENV(?:\.fetch\(|\[)|\bLookupEnv\(",
                 most=8,
                 terms=("environ", "getenv", "env", "lookupenv"),
             ),
-            Place(_README, "environment variables?"),
+            Where(_README, "environment variables?"),
         ),
     ),
     _custom(
@@ -266,14 +266,14 @@ CUSTOMS = (
         "cli command command-line",
         beside="line available support supports take takes accept accepts understand understands",
         places=(
-            Place(
+            Where(
                 _SOURCE,
                 r"\.add_argument\(|@\w+\.(?:option|argument)\(|\btyper\.(?:Option|Argument)\(|\bflag\.\w+\(|\.Flags\(\)"
                 r"|#\[(?:arg|clap)\b|\bArg::new\(|\.option\(['\"]|\bgetopt\w*\(|\bopts?\.on\b",
                 most=8,
                 terms=("addargument", "option", "argument", "flag", "arg", "getopt", "opt", "typer"),
             ),
-            Place(_README, _headed("options|usage|command")),
+            Where(_README, _headed("options|usage|command")),
         ),
     ),
     _custom(
@@ -281,7 +281,7 @@ CUSTOMS = (
         "endpoint endpoints route routes",
         beside="api http rest exposed expose exposes available define defines defined url urls",
         places=(
-            Place(
+            Where(
                 _SOURCE,
                 r"@\w+\.(?:route|get|post|put|patch|delete)\(|\.(?:get|post|put|patch|delete)\(\s*['\"`]/"
                 r"|\bHandleFunc\(|@(?:Get|Post|Put|Delete|Request)Mapping|\burlpatterns\b",
@@ -294,7 +294,7 @@ CUSTOMS = (
         "what which list show where any",
         "todo todos fixme fixmes",
         beside="comments left open",
-        places=(Place(_SOURCE, r"(?-i:\b(?:TODO|FIXME|XXX)\b)", most=8, terms=("todo", "fixm", "xxx")),),
+        places=(Where(_SOURCE, r"(?-i:\b(?:TODO|FIXME|XXX)\b)", most=8, terms=("todo", "fixm", "xxx")),),
     ),
 )
 """Of two that are asked the first counts."""

@@ -20,8 +20,6 @@ _ENGLISH = frozenset(
 _OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f]")
 _FEW = 3
 """Of fewer words nothing can be told; they may all be names."""
-
-
 _KNOWN = 0.75
 """So many words of an English question are English, or usual in code; in others up to two of three."""
 

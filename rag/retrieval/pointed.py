@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 
 from rag.ports import ChunkIndex
-from rag.retrieval.customs import CUSTOMS, README, SAYS_NOTHING, Place
+from rag.retrieval.customs import CUSTOMS, README, SAYS_NOTHING, Where
 from rag.retrieval.question import Question
 
 _FALLS = 0.9
@@ -92,7 +92,7 @@ def _found(index: ChunkIndex, question: Question, *, begins: bool) -> Iterator[i
     return (chunk for place in places for chunk in _told(index, place))
 
 
-def _asked_of_all(index: ChunkIndex, text: str, *, leans: bool) -> Sequence[Place]:
+def _asked_of_all(index: ChunkIndex, text: str, *, leans: bool) -> Sequence[Where]:
     """Where it is told what is asked of the whole project; nowhere when something else is asked.
 
     The project may be called by its name. Of a question that leans on others "it" may be anything.
@@ -142,7 +142,7 @@ def _files(index: ChunkIndex, paths: tuple[str, ...]) -> Iterator[int]:
             yield from _of_file(index, file)[:1]
 
 
-def _told(index: ChunkIndex, place: Place) -> list[int]:
+def _told(index: ChunkIndex, place: Where) -> list[int]:
     """The chunks of a place where something is told, in the order of its files; most lines first in code."""
     line, path = re.compile(place.line, re.I | re.M), re.compile(place.path, re.I)
     if not place.terms:

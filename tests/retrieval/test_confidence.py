@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,15 +15,6 @@ from rag.service import Engine
 from rag.settings import Settings
 from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Confidence
-
-SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
-
-
-@pytest.fixture(scope="module")
-def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
-    home = tmp_path_factory.mktemp("home")
-    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
-        yield engine.repository(str(SAMPLE)).searcher
 
 
 @pytest.fixture

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from rag.retrieval.confidence import judge
 from rag.retrieval.pointed import is_path
 from rag.retrieval.search import Found, Searcher, search_in_turn
-from rag.service import Engine
-from rag.settings import Settings
-
-SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
-
-
-@pytest.fixture(scope="module")
-def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
-    home = tmp_path_factory.mktemp("home")
-    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
-        yield engine.repository(str(SAMPLE)).searcher
 
 
 @pytest.fixture

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.backends.static_embedder import StaticEmbedder
-from rag.retrieval.search import Searcher, search
+from rag.retrieval.search import search
 from rag.retrieval.spelling import corrected, corrections
-from rag.service import Engine
-from rag.settings import Settings
 from rag.testing.hashing_embedder import HashingEmbedder
 
-SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
 SLIPS = ["sesions", "sessionns", "sessiosn", "sesxions"]
-
-
-@pytest.fixture(scope="module")
-def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
-    home = tmp_path_factory.mktemp("home")
-    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
-        yield engine.repository(str(SAMPLE)).searcher
 
 
 @pytest.mark.parametrize("slip", SLIPS)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ ANALYZER_VERSION = 1
 _WORD = re.compile(
     r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[\u0900-\u0dff]+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
 )
-_ASCII_WORD = re.compile(r"[A-Za-z0-9_$]+")
-"""The same where there is nothing else, as in most code: found in two thirds of the time."""
+_SPACED = bytes(code if _WORD.match(chr(code)) else ord(" ") for code in range(128)).ljust(256)
+"""Of ASCII, which most code is, the same words stand between spaces when all else is one: they are found in
+a quarter of the time."""
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z\u00df-\u024f\u0370-\u052f]+|[A-Z\u00c0-\u00de]+|\d+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -69,32 +71,32 @@ def _split_word(word: str) -> tuple[str, ...]:
     return (*kept, whole)
 
 
-_known: dict[str, tuple[str, ...]] = {}
 _MAX_KNOWN = 1_000_000
 
 
-def _terms_of(word: str) -> tuple[str, ...]:
-    terms = _known.get(word)
-    if terms is None:
+class _Known(dict[str, tuple[str, ...]]):
+    """The terms of the words met so far; those of a new one are found when it is looked up."""
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
         terms = _split_word(word)
-        if len(_known) < _MAX_KNOWN:
-            _known[word] = terms
-    return terms
+        if len(self) < _MAX_KNOWN:
+            self[word] = terms
+        return terms
+
+
+_terms_of = _Known().__getitem__
 
 
 def terms(text: str) -> list[str]:
     """Return the terms of `text` in order, with repetitions. Empty for text without words."""
-    found: list[str] = []
-    known = _known.get  # most words are: a call for each of them would take as long again
-    for word in words(text):
-        terms = known(word)
-        found += _terms_of(word) if terms is None else terms
-    return found
+    return list(chain.from_iterable(map(_terms_of, words(text))))
 
 
 def words(text: str) -> list[str]:
     """Return the words of `text` as they are written, in order: identifiers whole, punctuation gone."""
-    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+    if text.isascii():
+        return text.encode().translate(_SPACED).decode().split()
+    return _WORD.findall(text)
 
 
 def is_stop_word(word: str) -> bool:

@@ -11,7 +11,7 @@ _MARKER = re.compile(r"<(?=/?(?:START|END)_OF_[A-Z_]+>)", re.IGNORECASE)
 
 def fence(text: str) -> str:
     """The shortest run of backticks, at least three, that fences `text` safely in Markdown."""
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0) if "`" in text else 0
     return "`" * max(3, longest + 1)
 
 

@@ -4,11 +4,13 @@ An installed wheel carries them in `rag/_shipped/`; a checkout and an editable i
 beside the package, at the top of the repository. What we write lies in folders of the user's own.
 """
 
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 
 
+@cache
 def shipped(name: str) -> Path:
     """Return the folder or file `name` (for example "templates" or "data/encodings") that ships with us.
 

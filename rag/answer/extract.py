@@ -233,13 +233,16 @@ def _weights(question: str, hits: Sequence[Hit]) -> dict[str, float]:
     bags = [set(terms(hit.text)) for hit in hits]
     return {
         term: math.log(1 + len(bags) / held)
-        for term in set(terms(question))
+        for term in dict.fromkeys(terms(question))
         if (held := sum(term in bag for bag in bags))
     }
 
 
 def _score(line: str, weights: Mapping[str, float]) -> float:
-    return sum(weights.get(term, 0.0) for term in set(terms(line)))
+    held = terms(line)
+    if weights.keys().isdisjoint(held):  # most lines
+        return 0.0
+    return sum([weight for term, weight in weights.items() if term in held])
 
 
 def _head(hit: Hit, lines: Sequence[str]) -> list[int]:

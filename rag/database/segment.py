@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,10 @@ class Segment:
         self.chunk_count = len(columns["chunk_file"])
         self._texts: dict[int, bytes] = {}
         self._texts_size = 0
+        self._texts_lock = Lock()
         self._views: dict[str, memoryview] = {}
-        self._names: dict[int, str] = {}
+        self._words: dict[int, str] = {}
+        self._names: dict[int, tuple[str, str]] = {}
         self._paths: dict[int, str] = {}
 
     def view(self, column: str) -> memoryview:
@@ -68,27 +71,41 @@ class Segment:
 
     def word(self, number: int) -> str:
         """String `number` of the string table. Names are kept: their number is bounded."""
-        found = self._names.get(number)
+        found = self._words.get(number)
         if found is None:
-            if len(self._names) >= _KEPT_NAMES:
-                self._names.clear()
-            found = self._names[number] = self.string("string", number).decode("utf-8", "replace")
+            if len(self._words) >= _KEPT_NAMES:
+                self._words.clear()
+            found = self._words[number] = self.string("string", number).decode("utf-8", "replace")
         return found
 
     def name(self, row: int) -> tuple[str, str]:
-        """(symbol, scope) of a chunk of this segment."""
-        return self.word(self.view("chunk_symbol")[row]), self.word(self.view("chunk_scope")[row])
+        """(symbol, scope) of a chunk of this segment, "" where there is none."""
+        found = self._names.get(row)
+        if found is None:
+            if len(self._names) >= _KEPT_NAMES:
+                self._names.clear()
+            symbol, scope = self.view("chunk_symbol")[row], self.view("chunk_scope")[row]
+            found = self._names[row] = self.word(symbol), self.word(scope)
+        return found
+
+    def names(self, rows: Iterable[int]) -> list[tuple[str, str]]:
+        """The same of several."""
+        known = self._names.get
+        return [known(row) or self.name(row) for row in rows]
 
     def text(self, file: int) -> bytes:
-        """The text of a file as UTF-8. The last ones are kept: the same files come up again."""
-        text = self._texts.get(file)
-        if text is None:
-            text = zlib.decompress(self.string("file_text", file))
-            self._texts_size += len(text)
-            if self._texts_size > _KEPT_TEXT_BYTES:
-                self._texts.clear()
-                self._texts_size = len(text)
-            self._texts[file] = text
+        """The text of a file as UTF-8. Those last wanted are kept: the same files come up again."""
+        with self._texts_lock:
+            if (text := self._texts.pop(file, None)) is not None:
+                self._texts[file] = text  # the one last wanted stands last
+                return text
+        text = zlib.decompress(self.string("file_text", file))
+        with self._texts_lock:
+            if file not in self._texts:
+                self._texts[file] = text
+                self._texts_size += len(text)
+            while self._texts_size > _KEPT_TEXT_BYTES:
+                self._texts_size -= len(self._texts.pop(next(iter(self._texts))))
         return text
 
     def find(self, column: str, key: int) -> tuple[int, int]:

@@ -44,6 +44,7 @@ class Store:
         self.commit, self.dirty = commit, dirty
         self._postings: dict[str, Postings] = {}
         self._copied = 0
+        self._file_paths: dict[int, str] = {}
         self._first = [0, *np.cumsum([s.chunk_count for s in self.segments]).tolist()]
 
     @classmethod
@@ -178,8 +179,12 @@ class Store:
 
     def file_path(self, file: int) -> str:
         """The path of a file by its number."""
-        base = self.segments[0]
-        return base.path(file) if file < base.file_count else self.segments[1].path(file - base.file_count)
+        found = self._file_paths.get(file)
+        if found is None:
+            base = self.segments[0]
+            later = file - base.file_count
+            found = self._file_paths[file] = base.path(file) if later < 0 else self.segments[1].path(later)
+        return found
 
     def postings(self, term: str) -> Postings:
         """Which live chunks hold `term`, ascending, and how often in body and head.
@@ -310,9 +315,7 @@ class Store:
         """(symbol, scope) of each of these chunks, "" where there is none."""
         if len(self.segments) > 1:
             return [segment.name(row) for segment, row in map(self._locate, chunks.tolist())]
-        segment = self.segments[0]
-        symbols, scopes = (segment.columns[f"chunk_{name}"][chunks].tolist() for name in ("symbol", "scope"))
-        return [(segment.word(a), segment.word(b)) for a, b in zip(symbols, scopes, strict=True)]
+        return self.segments[0].names(chunks.tolist())
 
     def unnamed(self, chunks: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which of these chunks have no symbol, without reading those that there are."""

@@ -178,7 +178,7 @@ def _asked(searchers: Sequence[Searcher], found: Found) -> list[_Word]:
     """The words of the question that say something, each once, in their order."""
     text = without_places(found.sought.question.text)
     held = {term for hit in found.hits[:BEST] for term in _terms_of(hit)}
-    held |= {term for hit in found.hits for term in terms(hit.repo)}
+    held |= {term for repo in {hit.repo for hit in found.hits} for term in terms(repo)}
     chunks = sum(searcher.index.live_count for searcher in searchers)
     words: dict[str, _Word] = {}
     names = _names(text)

@@ -80,16 +80,17 @@ class Bm25:
         self._any = bool(self._rest)
         postings = sum(len(found.chunks) for _, found in self._rest)
         self._few = max(postings, len(index)) <= _FEW
-        self._headed: npt.NDArray[np.bool_] | None = None
-        self._total: Scores = self._all() if self._few else np.zeros(len(index), np.float32)
-        """What the terms give that are no longer in `_rest`."""
+        self._total: Scores | None = None
+        """What the terms give that are no longer in `_rest`, for every chunk; None until it is needed."""
 
     def __bool__(self) -> bool:
         return self._any
 
     def scores(self, chunks: Chunks) -> Scores:
-        """The score of each of these chunks; 0 where no term stands."""
-        scores: Scores = self._total[chunks]
+        """The score of each of these chunks, which are different ones; 0 where no term stands."""
+        if self._few:
+            return self._of(chunks) if self._total is None else self._total[chunks]
+        scores = np.zeros(len(chunks), np.float32) if self._total is None else self._total[chunks]
         for gain, found in self._rest:
             place = np.minimum(np.searchsorted(found.chunks, chunks), len(found.chunks) - 1)
             there = np.flatnonzero(found.chunks[place] == chunks)
@@ -98,7 +99,12 @@ class Bm25:
 
     def in_head(self, chunks: Chunks) -> npt.NDArray[np.bool_]:
         """Which of these chunks may have a term in their head; the others have none."""
-        return np.ones(len(chunks), np.bool_) if self._headed is None else self._headed[chunks]
+        if not self._few:
+            return np.ones(len(chunks), np.bool_)
+        headed = np.zeros(len(self._index), np.bool_)
+        for _, found in self._rest:
+            headed[found.chunks[found.head > 0]] = True
+        return headed[chunks]
 
     def best(self, k: int) -> Chunks:
         """The k chunks with the best scores above 0, ascending; fewer when fewer have a term.
@@ -106,38 +112,53 @@ class Bm25:
         To be asked once.
         """
         if self._few:
+            self._total = self._all()
             return _top(self._total, k)
+        total = self._total = np.zeros(len(self._index), np.float32)
         seen = np.zeros(0, np.int32)
         left, bound = sum(gain for gain, _ in self._rest), 0.0
         while self._rest and left >= bound * _NEARLY:
             chunks = self._rest[0][1].chunks
-            seen = np.concatenate([seen, chunks[self._total[chunks] == 0]])
+            seen = np.concatenate([seen, chunks[total[chunks] == 0]])
             left -= self._rest[0][0]
-            self._add()
+            self._add(total)
             if k < len(seen):
-                bound = float(np.partition(self._total[seen], len(seen) - k)[len(seen) - k])
-        candidates = np.sort(seen[self._total[seen] >= (bound - left) * _NEARLY]).astype(np.int64)
+                bound = float(np.partition(total[seen], len(seen) - k)[len(seen) - k])
+        candidates = np.sort(seen[total[seen] >= (bound - left) * _NEARLY]).astype(np.int64)
         return candidates[_top(self.scores(candidates), k)]
 
     def _all(self) -> Scores:
         """Score all terms everywhere, at once: a dozen calls of numpy in all instead of a dozen a term."""
         count = len(self._index)
-        self._headed = np.zeros(count, np.bool_)
         if not self._rest:
             return np.zeros(count, np.float32)
-        gains = [gain for gain, _ in self._rest]
-        columns = [np.concatenate(column) for column in zip(*(found for _, found in self._rest), strict=True)]
-        gain = np.repeat(np.asarray(gains, np.float32), [len(found.chunks) for _, found in self._rest])
-        self._rest = []
-        self._headed[columns[0][columns[2] > 0]] = True
-        given = self._contribution(gain, Postings(*columns))
-        total: Scores = np.bincount(columns[0], given, minlength=count).astype(np.float32)
+        gains, found = self._together()
+        total: Scores = np.bincount(found.chunks, self._contribution(gains, found), count).astype(np.float32)
         return total
 
-    def _add(self) -> None:
+    def _of(self, chunks: Chunks) -> Scores:
+        """The same for some chunks."""
+        if not self._rest:
+            return np.zeros(len(chunks), np.float32)
+        gains, found = self._together()
+        place = np.full(len(self._index), -1, np.int32)
+        place[chunks] = np.arange(len(chunks), dtype=np.int32)
+        place = place[found.chunks]
+        rows = np.flatnonzero(place >= 0)
+        given = self._contribution(gains[rows], found, rows)
+        total: Scores = np.bincount(place[rows], given, len(chunks)).astype(np.float32)
+        return total
+
+    def _together(self) -> tuple[Scores, Postings]:
+        """The postings of all terms, one behind the other, and the gain of each."""
+        columns = [np.concatenate(column) for column in zip(*(found for _, found in self._rest), strict=True)]
+        gains = np.asarray([gain for gain, _ in self._rest], np.float32)
+        return np.repeat(gains, [len(found.chunks) for _, found in self._rest]), Postings(*columns)
+
+    def _add(self, total: Scores) -> None:
         """Score the next term everywhere."""
         gain, found = self._rest.pop(0)
-        self._total[found.chunks] += self._contribution(gain, found)
+        total[found.chunks] += self._contribution(gain, found)
 
     def _contribution(self, gain: float | Scores, found: Postings, rows: Chunks | None = None) -> Scores:
         """What a term gives to the chunks that hold it, or to those at some rows of its postings."""
@@ -146,7 +167,7 @@ class Bm25:
         frequency: Scores = body.astype(np.float32) / _norm(
             self._index.length_body, chunks, B_BODY, mean_body
         )
-        named = np.flatnonzero(head)
+        named = np.flatnonzero(head > 0)
         long_head = _norm(self._index.length_head, chunks[named], B_HEAD, mean_head)
         frequency[named] += np.float32(HEAD_WEIGHT) * head[named] / long_head
         result: Scores = frequency / (frequency + np.float32(K1))
@@ -156,7 +177,7 @@ class Bm25:
 
 def _norm(lengths: npt.NDArray[np.int32], chunks: npt.NDArray[Any], b: float, mean: float) -> Scores:
     """How long the field is beside the average, as far as `b` lets it count."""
-    norm: Scores = lengths[chunks].astype(np.float32)
+    norm: Scores = lengths.take(chunks).astype(np.float32)
     norm *= np.float32(b / mean)
     norm += np.float32(1 - b)
     return norm

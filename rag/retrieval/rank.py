@@ -103,15 +103,19 @@ def symbol_signal(names: Sequence[Name], wanted: Mapping[str, float], total: flo
     `wanted` holds the question's terms and their synonyms with their idf; `total` is the sum over its own. A
     name of which every word is asked for has the rarity it covers of the question; a scope counts a third.
     """
-    known = {name: _named(name, wanted) / total if name[0] else 0.0 for name in set(names)}
+    known = {}
+    for name in set(names):  # two hundred of them: plain loops take half the time of comprehensions
+        named, around = _terms_of_name(name)
+        covered, held, beside = 0.0, 0, 0.0
+        for term in named:
+            if term in wanted:
+                covered += wanted[term]
+                held += 1
+        for term in around:
+            if term in wanted:
+                beside += wanted[term]
+        known[name] = (covered * held / max(len(named), 1) + beside / 3) / total if name[0] else 0.0
     return np.minimum(np.asarray([known[name] for name in names], np.float32), np.float32(1))
-
-
-def _named(name: Name, wanted: Mapping[str, float]) -> float:
-    named, around = _terms_of_name(name)
-    common = [wanted[term] for term in named if term in wanted]
-    value = sum(common) * len(common) / len(named) if common else 0.0
-    return value + sum([wanted[term] for term in around if term in wanted]) / 3
 
 
 @lru_cache(maxsize=65_536)
@@ -151,9 +155,14 @@ def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], 
     by_file = {}
     for file in set(files):
         stem, around = _terms_of_path(index.file_path(file))
-        covered = sum([wanted[term] for term in stem if term in wanted])
-        covered += sum([wanted[term] for term in around if term in wanted]) / 2
-        by_file[file] = min(covered / total, 1.0)
+        covered = beside = 0.0
+        for term in stem:
+            if term in wanted:
+                covered += wanted[term]
+        for term in around:
+            if term in wanted:
+                beside += wanted[term]
+        by_file[file] = min((covered + beside / 2) / total, 1.0)
     return np.asarray([by_file[file] for file in files], np.float32)
 
 

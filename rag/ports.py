@@ -525,6 +525,10 @@ class RecordStore(Protocol):
         """The records that are there, in the order asked."""
         ...
 
+    def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
+        """Those of the keys that have a record, without reading any."""
+        ...
+
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
         """All records whose key begins with `prefix`, ascending by key (by code points)."""
         ...

@@ -85,6 +85,9 @@ class CitationFilter:
         out: list[str] = []
         *ends, rest = piece.split("\n")
         for end in ends:
+            if self._fence is not None and not self._line and self._fence.mark not in end:
+                out.append(end + "\n")  # quoted code, which is most of what is quoted
+                continue
             self._line += end + "\n"
             out.append(self._finish_line())
         if rest:

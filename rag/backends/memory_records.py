@@ -59,6 +59,12 @@ class MemoryRecords:
             kept = self._shelf(shelf, namespace).records
             return {key: kept[key].value for key in keys if key in kept}
 
+    def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
+        """Those of the keys that have a record, without reading any."""
+        with self._lock:
+            kept = self._shelf(shelf, namespace).records
+            return {key for key in keys if key in kept}
+
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
         """All records whose key begins with `prefix`, ascending by key (by code points)."""
         with self._lock:

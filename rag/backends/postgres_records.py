@@ -55,6 +55,13 @@ class PostgresRecords(ABC):
         values = dict(self._ask(found, [slot(namespace), slot(shelf), sought]))
         return {key: values[where] for key, where in zip(keys, sought, strict=True) if where in values}
 
+    def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
+        """Those of the keys that have a record, without reading any."""
+        sought = [slot(key) for key in keys]
+        found = f"SELECT key FROM record {_PLACED} AND key = ANY(%b::bytea[])"
+        there = {where for (where,) in self._ask(found, [slot(namespace), slot(shelf), sought])}
+        return {key for key, where in zip(keys, sought, strict=True) if where in there}
+
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
         """All records whose key begins with `prefix`, ascending by key (by code points)."""
         found = f"SELECT key_name, value FROM record {_PLACED} AND key BETWEEN %b AND %b"

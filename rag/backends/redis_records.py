@@ -54,6 +54,11 @@ function ops.get()
   for n = 3, #ARGV do found[n - 2] = call('HGET', R, ARGV[n]) end
   return found
 end
+function ops.has()
+  local found = {}
+  for n = 3, #ARGV do found[n - 2] = call('HEXISTS', R, ARGV[n]) end
+  return found
+end
 function ops.scan(prefix, dated)
   local found, stop = {}, prefix == '' and '+' or '[' .. prefix .. '\255'
   for n, key in ipairs(call('ZRANGEBYLEX', K, '[' .. prefix, stop)) do
@@ -117,6 +122,11 @@ class RedisRecords(RedisPlaces):
         """The records that are there, in the order asked."""
         values = self._shelf(namespace, shelf, "get", *map(coded, keys))
         return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+
+    def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
+        """Those of the keys that have a record, without reading any."""
+        there = self._shelf(namespace, shelf, "has", *map(coded, keys))
+        return {key for key, is_there in zip(keys, there, strict=True) if is_there}
 
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
         """All records whose key begins with `prefix`, ascending by key (by code points)."""

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -49,6 +49,7 @@ class SqliteConversations:
             busy_timeout_s=busy_timeout_s,
         )
         self._clock = clock
+        self._is_swept = False  # read and set by whoever holds the file
 
     @property
     def path(self) -> Path:
@@ -153,9 +154,21 @@ class SqliteConversations:
         """Close the file. Closing twice is fine."""
         self._file.close()
 
-    def together(self) -> AbstractContextManager[None]:
-        """Implements `rag.ports.Grouping`: one transaction, with one wait for the disk."""
-        return self._file.together()
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Implements `rag.ports.Grouping`: one transaction, with one wait for the disk.
+
+        What has expired is looked for once, at its beginning.
+        """
+        with self._file.together():
+            before = self._is_swept
+            with self._writing():
+                pass
+            self._is_swept = True
+            try:
+                yield
+            finally:
+                self._is_swept = before
 
     # ---- inside
 
@@ -163,7 +176,7 @@ class SqliteConversations:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """One transaction that reads, in which nothing has expired."""
         with self._file.read() as db:
-            expired = _has_expired(db, self._moment())
+            expired = not self._is_swept and _has_expired(db, self._moment())
             if not expired:
                 yield db
         if expired:
@@ -174,8 +187,7 @@ class SqliteConversations:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction that writes, in which nothing has expired."""
         with self._file.write() as db:
-            now = self._moment()
-            if _has_expired(db, now):
+            if not self._is_swept and _has_expired(db, now := self._moment()):
                 _purge(db, now)
             yield db
 

@@ -52,6 +52,13 @@ class SqliteRecords(ABC):
             rows = ((key, execute(db, found, space, shelf, key).fetchone()) for key in keys)
             return {key: row[0] for key, row in rows if row is not None}
 
+    def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
+        """Those of the keys that have a record, without reading any."""
+        there = "SELECT 1 FROM record WHERE space = ? AND shelf = ? AND key = ?"
+        with self._reading() as db:
+            space = space_key(db, namespace)
+            return {key for key in keys if execute(db, there, space, shelf, key).fetchone() is not None}
+
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
         """All records whose key begins with `prefix`, ascending by key (by code points)."""
         found = """

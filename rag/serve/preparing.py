@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct(">I")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Children share the processors among them; threads below numpy would only get in each other's way."""
+_AT_ONCE = 2
+"""So many questions a child has: the one it prepares, and the next, for which it need not wait then."""
 _MOST_ENGINES = 32
 _BROKEN = (
     OSError,
@@ -73,18 +75,18 @@ class Preparing:
     """Prepares questions: one alone in a thread, several in at most `processes` children.
 
     Attributes:
-        children: those that are ready.
+        children: those that are ready, and how many questions each has.
         done_by_children: how many questions they prepared.
     """
 
     def __init__(self, processes: int) -> None:
-        self.children: set[Child] = set()
+        self.children: dict[Child, int] = {}
         self.done_by_children = 0
         self._most = processes
         self._under_way = 0
         self._starting: set[asyncio.Task[None]] = set()
         self._asking: set[asyncio.Task[Prepared | None]] = set()
-        self._idle: list[Child] = []
+        self._listening: dict[Child, asyncio.Lock] = {}
         self._waiting: deque[asyncio.Future[Child | None]] = deque()
 
     async def prepare(self, dialog: Dialog, question: str, standalone: str | None) -> Prepared:
@@ -111,13 +113,18 @@ class Preparing:
             await self._end(child)
 
     async def _free_child(self) -> Child | None:
-        """A child that does nothing; None while there is none at all."""
-        if not self._idle and len(self.children) + len(self._starting) < self._most:
+        """A child that takes a question now, the one that has fewest; None while there is none at all."""
+        least = min(self.children, key=self.children.__getitem__, default=None)
+        is_idle = least is not None and not self.children[least]
+        if not is_idle and len(self.children) + len(self._starting) < self._most:
             task = asyncio.create_task(self._start())
             self._starting.add(task)
             task.add_done_callback(self._starting.discard)
-        if self._idle or not self.children:
-            return self._idle.pop() if self._idle else None
+        if least is None:
+            return None
+        if self.children[least] < _AT_ONCE:
+            self.children[least] += 1
+            return least
         waiting: asyncio.Future[Child | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         try:
@@ -139,8 +146,9 @@ class Preparing:
             await child.end()
             self._not_started(error)
             return
-        self.children.add(child)
-        self._free(child)
+        self.children[child], self._listening[child] = _AT_ONCE, asyncio.Lock()
+        for _ in range(_AT_ONCE):
+            self._free(child)
 
     def _not_started(self, error: Exception) -> None:
         log.warning("no process that prepares questions could be started (%s)", error)
@@ -149,9 +157,11 @@ class Preparing:
     async def _ask(self, child: Child, job: Job) -> Prepared | None:
         prepared, is_whole = None, False
         try:
+            listening = self._listening[child]
             write(child.stdin, job)
-            (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
-            prepared = pickle.loads(await child.stdout.readexactly(length))
+            async with listening:  # it answers in the order in which it was asked
+                (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
+                prepared = pickle.loads(await child.stdout.readexactly(length))
             is_whole = True
         except _BROKEN as error:
             log.warning("a process that prepares questions was ended (%s: %s)", type(error).__name__, error)
@@ -163,16 +173,19 @@ class Preparing:
         return prepared if isinstance(prepared, Prepared) else None
 
     def _free(self, child: Child) -> None:
-        """A child has nothing to do: it is given to whoever waits longest."""
+        """A child has one question less: it is given to whoever waits longest."""
+        if child not in self.children:
+            return
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
                 waiting.set_result(child)
                 return
-        self._idle.append(child)
+        self.children[child] -= 1
 
     async def _end(self, child: Child) -> None:
-        self.children.discard(child)
+        self.children.pop(child, None)
+        self._listening.pop(child, None)
         while self._waiting and not self.children:
             waiting = self._waiting.popleft()
             if not waiting.done():

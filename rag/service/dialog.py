@@ -306,7 +306,8 @@ class Dialog:
             blobs = {c.path: c.blob for c in citations if c.location == location}
             there = committed(repository.checkout, blobs)
             dirty |= {(location, path) for path, blob in blobs.items() if there.get(path) != blob}
-        return tuple(replace(c, dirty=(c.location, c.path) in dirty) for c in citations)
+        told = (((c.location, c.path) in dirty, c) for c in citations)
+        return tuple(c if c.dirty is is_dirty else replace(c, dirty=is_dirty) for is_dirty, c in told)
 
 
 def _to_go_on_with(turns: Sequence[DialogTurn]) -> list[DialogTurn]:

@@ -44,7 +44,9 @@ class KeptFiles:
 
     def missing(self, blobs: Collection[str]) -> set[str]:
         """Those of the blobs that are not kept."""
-        return set(blobs) - self._records(blobs).keys()
+        wanted = set(blobs) - {""}
+        kept = self._store.has_records(sorted(wanted), shelf=SHELF, namespace=self._namespace)
+        return wanted - kept
 
     def keep(self, files: Mapping[str, bytes]) -> None:
         """Keep these bytes by their blob ids. The turn that cites them must be stored already."""

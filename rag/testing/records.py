@@ -19,6 +19,8 @@ class RecordsContract:
         assert store.records(["北京\0\udcff", "none", "b", ""], shelf="s") == values
         assert list(store.records(["b", "none", ""], shelf="s")) == ["b", ""]
         assert store.records([], shelf="s") == {}
+        assert store.has_records(["none", "b", "", "北京\0\udcff"], shelf="s") == values.keys()
+        assert store.has_records(list(values), shelf="another") == store.has_records([], shelf="s") == set()
         store.put_records({"b": b"other"}, shelf="s")
         store.put_records({}, shelf="s")
         assert (store.records(["b"], shelf="s"), store.count_records(shelf="s")) == ({"b": b"other"}, 3)
@@ -42,6 +44,7 @@ class RecordsContract:
         store.put_records({f"k{n:05}": b"%d" % n for n in range(3000)}, shelf="s")
         keys = [f"k{n:05}" for n in range(35_000)]
         assert len(store.records(keys, shelf="s")) == store.count_records(shelf="s") == 3000
+        assert len(store.has_records(keys, shelf="s")) == 3000
         assert store.delete_records(keys, shelf="s") == 3000
 
     def test_a_record_expires(self, store: RecordStore, clock: SteppedClock) -> None:
@@ -57,6 +60,7 @@ class RecordsContract:
             "kept": b"2",
             "renewed": b"2",
         }
+        assert store.has_records(["gone", "ever"], shelf="s") == {"ever"}
         assert [key for key, _ in store.scan_records(shelf="s")] == ["ever", "kept", "renewed"]
         assert store.count_records(shelf="s") == 3
         assert store.delete_records(["gone"], shelf="s") == 0

@@ -133,7 +133,7 @@ def test_an_answer_that_cannot_be_read_ends_the_child_and_nobody_waits_for_it(
             asked = (preparing.prepare(one, question, None) for question in QUESTIONS)
             prepared = await asyncio.wait_for(asyncio.gather(*asked), 30)
         assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in QUESTIONS]
-        assert not preparing._idle
+        assert not preparing.children
         await started(preparing, one)
 
     running(work)

@@ -262,12 +262,16 @@ def store_conversation(db: sqlite3.Connection, kept: Kept, namespace: str) -> No
     insert(db, "conversation", row)
     for position, source in enumerate(record["sources"]):
         _insert_source(db, row["id"], position, source)
-    put_spans(db, kept.conversation.id, kept.spans, namespace)
+    _add_spans(db, kept.conversation.id, kept.spans, namespace)
 
 
 def put_spans(db: sqlite3.Connection, conversation: str, spans: Sequence[Span], namespace: str) -> None:
     """Let a conversation show what lies in these spans, and no more."""
     execute(db, "DELETE FROM span WHERE conversation = ?", conversation)
+    _add_spans(db, conversation, spans, namespace)
+
+
+def _add_spans(db: sqlite3.Connection, conversation: str, spans: Sequence[Span], namespace: str) -> None:
     for span in spans:
         origin = origin_key(db, span.origin, namespace)
         execute(db, "INSERT INTO span VALUES (?, ?, ?, ?)", conversation, span.first, origin, span.last)

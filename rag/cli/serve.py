@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 _SERVED = "What is served"
 _WHO = "To whom"
 _MUCH = "How much"
+
+_SWITCH_S = 0.001
+"""How long a thread may go on while another waits: often that is the event loop, which all wait for."""
 
 
 def serve(
@@ -142,6 +146,7 @@ def serve(
         }
         wanted = server_settings(settings, config, flags)
         server = make_server(wanted)
+        sys.setswitchinterval(_SWITCH_S)
         log_json()
         say(f"rag: serving on http://{wanted.host}:{wanted.port} (Ctrl-C to stop)")
         server.run()

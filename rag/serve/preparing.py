@@ -2,8 +2,9 @@
 
 Searching and rendering are most of what a question takes, and Python does that for one question at a time
 in a process. A child opens the same stores and the same conversations; what it prepares is generated and
-remembered here. One question alone is prepared here, so children are started when a second one comes; so
-is one whose dialog knows more than its conversation says (a client's own history, files that are left out).
+remembered here. One question alone is prepared here, so children are started when a second one comes; from
+then on they prepare all but those whose dialog knows more than its conversation says (a client's own history,
+files that are left out).
 
 A child reads jobs from its standard input and answers on its standard output, each a pickle behind its length
 in four bytes. It ends when its input does, so it never outlives the server. Where it fails, whatever the
@@ -72,7 +73,7 @@ class Job:
 
 
 class Preparing:
-    """Prepares questions: one alone in a thread, several in at most `processes` children.
+    """Prepares questions: one alone in a thread, when several have come in at most `processes` children.
 
     Attributes:
         children: those that are ready, and how many questions each has.
@@ -93,7 +94,8 @@ class Preparing:
         """The same as `dialog.prepare`."""
         self._under_way += 1
         try:
-            if self._under_way > 1 and dialog.is_plain and (child := await self._free_child()):
+            is_alone = self._under_way == 1 and not self.children
+            if not is_alone and dialog.is_plain and (child := await self._free_child()):
                 asking = asyncio.create_task(self._ask(child, _job(dialog, question, standalone)))
                 self._asking.add(asking)
                 asking.add_done_callback(self._asking.discard)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from rag.ports import TokenCounter
 from rag.resources import shipped
@@ -105,6 +104,8 @@ for _kind, _bytes in (
 ):
     _KINDS[list(_bytes.encode())] = _kind
 """What each byte of UTF-8 is; of what is not ASCII, and of control characters, every byte is counted."""
+_PER_TOKEN = np.asarray([1, 4, 2, 3, 8, 8, 4, 1], np.int32)
+"""How many of each kind in a row are a token."""
 
 
 class EstimateCounter:
@@ -128,28 +129,19 @@ class EstimateCounter:
         # A run is of one kind; a run of marks of one mark.
         ends = (kinds[1:] != kinds[:-1]) | ((kinds[1:] == _MARK) & (raw[1:] != raw[:-1]))
         starts = np.concatenate(([0], np.flatnonzero(ends) + 1))
-        length, kind = np.diff(starts, append=len(raw)), kinds[starts]
-        before, after = np.concatenate(([0], kind[:-1])), np.concatenate((kind[1:], [0]))
-
-        def tokens(of: int, per: int, more: npt.NDArray[np.int64] | int = 0) -> int:
-            return int((((length + more)[kind == of] + per - 1) // per).sum())
-
-        spaced = ((kind == _DIGIT) & (before == _SPACE)).astype(np.int64)
-        begins_word = (kind == _UPPER) & (length == 1) & (after == _LOWER)
-        single_spaces = (kind == _SPACE) & (length == 1)
-        return (
-            1
-            + tokens(_LOWER, 4, (before == _UPPER).astype(np.int64))
-            + tokens(_UPPER, 2)
-            - int(begins_word.sum())
-            + tokens(_DIGIT, 3, spaced)
-            + int(spaced.sum())
-            + tokens(_SPACE, 8)
-            - int(single_spaces.sum())
-            + tokens(_BREAK, 8)
-            + tokens(_MARK, 4)
-            + tokens(_OTHER, 1)
-        )
+        length = np.diff(starts, append=len(raw)).astype(np.int32)
+        around = np.zeros(len(starts) + 2, np.uint8)
+        around[1:-1] = kinds[starts]
+        before, kind, after = around[:-2], around[1:-1], around[2:]
+        per = _PER_TOKEN[kind]
+        alone = length == 1
+        spaced = (kind == _DIGIT) & (before == _SPACE)
+        joined = spaced | ((kind == _LOWER) & (before == _UPPER))
+        tokens = (length + joined + per - 1) // per
+        begins_word = (kind == _UPPER) & alone & (after == _LOWER)
+        single_space = (kind == _SPACE) & alone
+        kept = np.count_nonzero(spaced) - np.count_nonzero(begins_word | single_space)
+        return 1 + int(tokens.sum()) + int(kept)
 
 
 @cache

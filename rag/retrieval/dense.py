@@ -39,18 +39,6 @@ def nearest(vectors: VectorIndex, index: ChunkIndex, query: Vectors, k: int) -> 
     return np.asarray(rows[0])
 
 
-def cosines(index: ChunkIndex, chunks: npt.NDArray[np.int64], query: Vectors) -> npt.NDArray[np.float32]:
-    """Cosine of each chunk with the query, in the order given."""
-    result = np.zeros(len(chunks), np.float32)
-    first = 0
-    for block in index.vectors:
-        inside = (chunks >= first) & (chunks < first + len(block.codes))
-        rows = chunks[inside] - first
-        result[inside] = (block.codes[rows].astype(np.float32) @ query) * block.scale[rows]
-        first += len(block.codes)
-    return result
-
-
 def mixed(vectors: Sequence[tuple[Vectors, float]]) -> Vectors:
     """The weighted sum of unit vectors, again of length 1 (or zero)."""
     total = np.sum([weight * vector for vector, weight in vectors], axis=0, dtype=np.float32)

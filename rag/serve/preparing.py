@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import pickle
 import signal
 import struct
@@ -42,6 +43,8 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Children share the processors among them; threads below numpy would only get in each other's way."""
 _AT_ONCE = 2
 """So many questions a child has: the one it prepares, and the next, for which it need not wait then."""
+_GIVES_WAY = 5
+"""How much less urgent a child is than the server's own process, which everybody waits for."""
 _MOST_ENGINES = 32
 _BROKEN = (
     OSError,
@@ -261,6 +264,7 @@ def _seen(path: Path) -> tuple[int, int, int] | None:
 def main() -> None:
     """Do jobs until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and may let streams end first
+    os.nice(_GIVES_WAY)
     asked, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
     answers.write(b"+")

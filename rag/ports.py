@@ -131,10 +131,6 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def cosines(self, query: Vectors, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        """Cosine of each of these rows with a query of shape (dim,), in the order given; dead ones too."""
-        ...
-
 
 class Postings(NamedTuple):
     """Which chunks hold a term, ascending, and how often in their body and head; all of one length."""

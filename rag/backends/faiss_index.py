@@ -46,8 +46,6 @@ class FaissIndex:
         self._count = sum(len(block.codes) for block in self._blocks)
         self._searches = 0
         self._wide: list[Vectors | None] | None = None
-        self._last: tuple[bytes, list[Cosines | None]] = b"", []
-        """The query last searched for, and its cosines with all rows of the blocks that were read whole."""
 
     def __len__(self) -> int:
         return self._count
@@ -66,33 +64,17 @@ class FaissIndex:
         cosines = np.asarray([near for near, _ in found], np.float32).reshape(shape)
         return cosines, np.asarray([rows for _, rows in found], np.int64).reshape(shape)
 
-    def cosines(self, query: Vectors, rows: Numbers) -> Cosines:
-        """Cosine of each of these rows with a query; see the port. Those of the last search are known."""
-        result = np.zeros(len(rows), np.float32)
-        of, known = self._last
-        known = known if of == query.tobytes() else [None] * len(self._blocks)
-        first = 0
-        for block, near in zip(self._blocks, known, strict=True):
-            inside = np.flatnonzero((rows >= first) & (rows < first + len(block.codes)))
-            here = rows[inside] - first
-            result[inside] = _cosines(block, query, here) if near is None else near[here]
-            first += len(block.codes)
-        return result
-
     def _nearest(self, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None) -> tuple[Cosines, Numbers]:
         cosines, numbers, first = [np.zeros(0, np.float32)], [np.zeros(0, np.int64)], 0
         kept = self._wide or [None] * len(self._blocks)
-        known: list[Cosines | None] = []
         for block, wide in zip(self._blocks, kept, strict=True):
             if block.codes.shape[1] != len(query):
                 raise DimensionMismatch(expected=int(block.codes.shape[1]), got=len(query))
             gone = None if dead is None else dead[first : first + len(block.codes)]
-            near, rows, every = _in_block(block, wide, query, k, gone)
+            near, rows = _in_block(block, wide, query, k, gone)
             cosines.append(near)
             numbers.append(rows + first)
-            known.append(every)
             first += len(block.codes)
-        self._last = query.tobytes(), known
         near, rows = np.concatenate(cosines), np.concatenate(numbers)
         best = np.lexsort((rows, -near))[:k]
         return near[best], rows[best]
@@ -144,19 +126,19 @@ def _widened(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> Vec
 
 def _in_block(
     block: Rows, wide: Vectors | None, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None
-) -> tuple[Cosines, Numbers, Cosines | None]:
-    """The k nearest living rows of a block, in no order, or all when there are fewer; the cosines of every
-    row, where that many were needed."""
+) -> tuple[Cosines, Numbers]:
+    """The k nearest living rows of a block, in no order; all of them when there are fewer."""
     rows: npt.NDArray[Any] | None = None if block.lists is None else _listed(block.lists, query, dead)
     if rows is None or len(rows) < k:  # lists that hold too little are no help
         rows = None if dead is None else np.flatnonzero(~dead)
-    if wide is None and rows is not None:
-        every, near = None, _cosines(block, query, rows)
+    if wide is None:
+        near = _cosines(block, query, rows)
     else:
-        every = _cosines(block, query) if wide is None else query @ wide
-        near = every if rows is None else every[rows]
-    best = np.argpartition(-near, k)[:k] if k < len(near) else np.arange(len(near))
-    return near[best], best if rows is None else rows[best], every
+        near = query @ wide if rows is None else (query @ wide)[rows]
+    if k < len(near):
+        best = np.argpartition(-near, k)[:k]
+        return near[best], best if rows is None else rows[best]
+    return near, np.arange(len(near)) if rows is None else rows
 
 
 def _listed(lists: Lists, query: Vectors, dead: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int32]:

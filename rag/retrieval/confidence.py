@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from rag.analysis import is_stop_word, terms
 from rag.ports import takes_bags
-from rag.retrieval.dense import embed_question, nearest
+from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.foreign import is_foreign
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.question import without_places
@@ -171,7 +171,7 @@ def _near(searcher: Searcher, found: Found) -> float:
         return USUAL_NEAR
     query = embed_question(searcher.embedder, index, own.text, own.terms)
     best = nearest(searcher.vectors, index, query, 1)
-    return max(float(searcher.vectors.cosines(query, best).max(initial=0.0)), 0.0)
+    return max(float(cosines(index, best, query).max(initial=0.0)), 0.0)
 
 
 def _asked(searchers: Sequence[Searcher], found: Found) -> list[_Word]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags
-from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
+from rag.ports import ChunkIndex, Embedder, Rows, VectorIndex, Vectors, takes_bags
 from rag.retrieval.lexical import Rarity
 
 
@@ -37,6 +37,25 @@ def nearest(vectors: VectorIndex, index: ChunkIndex, query: Vectors, k: int) -> 
         return np.zeros(0, np.int64)
     _, rows = vectors.search(query[None, :], k, dead=index.dead)
     return np.asarray(rows[0])
+
+
+def cosines(index: ChunkIndex, chunks: npt.NDArray[np.int64], query: Vectors) -> npt.NDArray[np.float32]:
+    """Cosine of each chunk with the query, in the order given."""
+    if len(index.vectors) == 1:
+        return _with_rows(index.vectors[0], chunks, query)
+    result = np.zeros(len(chunks), np.float32)
+    first = 0
+    for block in index.vectors:
+        inside = (chunks >= first) & (chunks < first + len(block.codes))
+        result[inside] = _with_rows(block, chunks[inside] - first, query)
+        first += len(block.codes)
+    return result
+
+
+def _with_rows(block: Rows, rows: npt.NDArray[np.int64], query: Vectors) -> npt.NDArray[np.float32]:
+    # `take` copies rows of bytes in a fifth of the time that indexing needs.
+    cosines: npt.NDArray[np.float32] = block.codes.take(rows, axis=0).astype(np.float32) @ query
+    return cosines * block.scale.take(rows)
 
 
 def mixed(vectors: Sequence[tuple[Vectors, float]]) -> Vectors:

@@ -42,7 +42,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import terms
-from rag.ports import ChunkIndex, VectorIndex, Vectors
+from rag.ports import ChunkIndex, Vectors
+from rag.retrieval.dense import cosines
 from rag.retrieval.pointed import is_path
 from rag.retrieval.question import Question, last_part
 
@@ -182,7 +183,7 @@ def file_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal) -> Signal:
     return values
 
 
-def about_signal(index: ChunkIndex, vectors: VectorIndex, chunks: Chunks, query: Vectors) -> Signal:
+def about_signal(index: ChunkIndex, chunks: Chunks, query: Vectors) -> Signal:
     """What the whole file is about: the mean nearness of all its chunks to the question.
 
     Looked at for the first files only of the chunks in the order given, 0 for the others.
@@ -193,7 +194,7 @@ def about_signal(index: ChunkIndex, vectors: VectorIndex, chunks: Chunks, query:
     count = end - first
     start = np.cumsum(count) - count
     inside = np.arange(count.sum()) + np.repeat(first - start, count)
-    near = np.maximum(vectors.cosines(query, inside), np.float32(0))
+    near = np.maximum(cosines(index, inside, query), np.float32(0))
     mean = scaled((np.add.reduceat(near, start) / count).astype(np.float32), 1.0)
     row = np.minimum(np.searchsorted(opened, files), len(opened) - 1)
     values: Signal = np.where(opened[row] == files, mean[row], np.float32(0))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
-from rag.retrieval.dense import embed_question, mixed, nearest
+from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.pointed import pointed_at
 from rag.retrieval.question import last_part, understand
@@ -192,7 +192,7 @@ def _gather(searcher: Searcher, sought: Sought, rarity: Rarity, *, begins: bool)
         chunks=chunks,
         lexical=lexical.scores(chunks),
         synonym=synonym.scores(chunks),
-        dense=searcher.vectors.cosines(query, chunks),
+        dense=cosines(index, chunks, query),
         named=is_named,
         pointed=pointed,
         headed=lexical.in_head(chunks) | synonym.in_head(chunks),
@@ -224,7 +224,7 @@ def _judge(gathered: _Gathered, best_lexical: float, best_dense: float, k: int) 
         headed=gathered.headed[judged],
         legs={name: leg[judged] for name, leg in legs.items()},
         file=rank.file_signal(index, chunks, relevance[judged]),
-        about=rank.about_signal(index, gathered.searcher.vectors, chunks, gathered.query),
+        about=rank.about_signal(index, chunks, gathered.query),
     )
 
 

@@ -93,7 +93,7 @@ def test_what_a_file_is_about_is_the_mean_over_all_its_chunks(searcher):
     found = searcher({"disk.py": DISK, "other.py": OTHER})
     query = np.asarray(found.embedder.embed(["drop a path"], role="query")[0])
     chunks = np.arange(len(found.index))[::-1]
-    values = rank.about_signal(found.index, found.vectors, chunks, query)
+    values = rank.about_signal(found.index, chunks, query)
     near = np.maximum(np.asarray([found.index.vector(int(c)) @ query for c in chunks]), 0)
     mean = {f: near[found.index.file[chunks] == f].mean() for f in set(found.index.file.tolist())}
     expected = np.asarray([mean[f] for f in found.index.file[chunks].tolist()])

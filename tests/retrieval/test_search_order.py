@@ -19,7 +19,4 @@ def test_fewer_hits_are_the_first_of_more(searcher: Searcher, question: str):
     every = search([searcher], question, k=40).hits
     assert [hit.score for hit in every] == sorted((hit.score for hit in every), reverse=True)
     for k in range(1, 12):
-        fewer = search([searcher], question, k=k).hits
-        assert [(hit.path, hit.start) for hit in fewer] == [(hit.path, hit.start) for hit in every[:k]]
-        # Rows that are searched often are kept in another form, whose sums round otherwise.
-        assert [hit.score for hit in fewer] == pytest.approx([hit.score for hit in every[:k]], rel=1e-5)
+        assert search([searcher], question, k=k).hits == every[:k]

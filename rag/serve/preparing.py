@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import os
 import pickle
 import signal
@@ -22,9 +23,11 @@ import struct
 import sys
 from asyncio import to_thread
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rag.database.store import delta_path
 from rag.errors import RagError
@@ -33,7 +36,7 @@ from rag.serve.telemetry import log
 from rag.service import Dialog, Engine
 from rag.service.quotes import with_quotes
 from rag.settings import Settings
-from rag.types import Checkout, Conversation, Prepared
+from rag.types import Checkout, Conversation, Hit, NumberedSource, Prepared
 
 if TYPE_CHECKING:
     from rag.service import Repository
@@ -205,8 +208,21 @@ def _job(dialog: Dialog, question: str, standalone: str | None) -> Job:
 
 def write(to: BinaryIO | asyncio.StreamWriter, value: object) -> None:
     """Write a value behind its length."""
-    content = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    to.write(_LENGTH.pack(len(content)) + content)
+    content = io.BytesIO()
+    pickler = pickle.Pickler(content, pickle.HIGHEST_PROTOCOL)
+    pickler.dispatch_table = _AS_CALLS
+    pickler.dump(value)
+    to.write(_LENGTH.pack(content.tell()) + content.getvalue())
+
+
+def _as_calls(*types: type) -> dict[type, Callable[[Any], tuple[type, tuple[Any, ...]]]]:
+    """How to pickle values of data classes as calls of them, which takes half the time of their own way."""
+    values = {each: attrgetter(*(field.name for field in fields(each))) for each in types}
+    return dict.fromkeys(types, lambda value: (type(value), values[type(value)](value)))
+
+
+_AS_CALLS = _as_calls(Hit, NumberedSource)
+"""There are dozens of them in what is prepared."""
 
 
 # ---------------------------------------------------------------- in the child

@@ -242,7 +242,8 @@ def _score(line: str, weights: Mapping[str, float]) -> float:
     held = terms(line)
     if weights.keys().isdisjoint(held):  # most lines
         return 0.0
-    return sum([weight for term, weight in weights.items() if term in held])
+    there = set(held)
+    return sum([weight for term, weight in weights.items() if term in there])
 
 
 def _head(hit: Hit, lines: Sequence[str]) -> list[int]:

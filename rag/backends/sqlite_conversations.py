@@ -162,10 +162,10 @@ class SqliteConversations:
         """
         with self._file.together():
             before = self._is_swept
-            with self._writing():
-                pass
-            self._is_swept = True
             try:
+                if not before:
+                    with self._writing():
+                        self._is_swept = True
                 yield
             finally:
                 self._is_swept = before
@@ -174,7 +174,7 @@ class SqliteConversations:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that reads, in which nothing has expired."""
+        """One transaction that reads, in which nothing has expired when it or its group began."""
         with self._file.read() as db:
             expired = not self._is_swept and _has_expired(db, self._moment())
             if not expired:
@@ -185,7 +185,7 @@ class SqliteConversations:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that writes, in which nothing has expired."""
+        """The same, for one that writes."""
         with self._file.write() as db:
             if not self._is_swept and _has_expired(db, now := self._moment()):
                 _purge(db, now)

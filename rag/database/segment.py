@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,8 @@ class Segment:
         self.columns = columns
         self.file_count = len(columns["file_size"])
         self.chunk_count = len(columns["chunk_file"])
-        self._texts: dict[int, bytes] = {}
+        self._texts: OrderedDict[int, bytes] = OrderedDict()
         self._texts_size = 0
-        self._texts_lock = Lock()
         self._views: dict[str, memoryview] = {}
         self._words: dict[int, str] = {}
         self._names: dict[int, tuple[str, str]] = {}
@@ -95,17 +95,16 @@ class Segment:
 
     def text(self, file: int) -> bytes:
         """The text of a file as UTF-8. Those last wanted are kept: the same files come up again."""
-        with self._texts_lock:
-            if (text := self._texts.pop(file, None)) is not None:
-                self._texts[file] = text  # the one last wanted stands last
-                return text
-        text = zlib.decompress(self.string("file_text", file))
-        with self._texts_lock:
-            if file not in self._texts:
-                self._texts[file] = text
+        text = self._texts.get(file)
+        if text is None:
+            text = zlib.decompress(self.string("file_text", file))
+            if self._texts.setdefault(file, text) is text:
                 self._texts_size += len(text)
-            while self._texts_size > _KEPT_TEXT_BYTES:
-                self._texts_size -= len(self._texts.pop(next(iter(self._texts))))
+            while self._texts_size > _KEPT_TEXT_BYTES and len(self._texts) > 1:
+                _, gone = self._texts.popitem(last=False)
+                self._texts_size -= len(gone)
+        with suppress(KeyError):  # another thread has just made room
+            self._texts.move_to_end(file)
         return text
 
     def find(self, column: str, key: int) -> tuple[int, int]:

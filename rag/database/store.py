@@ -44,7 +44,6 @@ class Store:
         self.commit, self.dirty = commit, dirty
         self._postings: dict[str, Postings] = {}
         self._copied = 0
-        self._file_paths: dict[int, str] = {}
         self._first = [0, *np.cumsum([s.chunk_count for s in self.segments]).tolist()]
 
     @classmethod
@@ -179,12 +178,8 @@ class Store:
 
     def file_path(self, file: int) -> str:
         """The path of a file by its number."""
-        found = self._file_paths.get(file)
-        if found is None:
-            base = self.segments[0]
-            later = file - base.file_count
-            found = self._file_paths[file] = base.path(file) if later < 0 else self.segments[1].path(later)
-        return found
+        base = self.segments[0]
+        return base.path(file) if file < base.file_count else self.segments[1].path(file - base.file_count)
 
     def postings(self, term: str) -> Postings:
         """Which live chunks hold `term`, ascending, and how often in body and head.

@@ -35,7 +35,7 @@ Tell = Callable[[str, int, int], None]
 
 _MAX_LINE = 1 << 20
 _LEAVES_WITHIN_S = 5.0
-_NICENESS = 5
+_NICENESS = 10
 """Questions that are asked meanwhile come first."""
 
 

@@ -1,4 +1,4 @@
-"""Questions prepared in child processes, when several are asked at once.
+"""Questions prepared in child processes, once several are asked at the same time.
 
 Searching and rendering are most of what a question takes, and Python does that for one question at a time
 in a process. A child opens the same stores and the same conversations; what it prepares is generated and
@@ -14,6 +14,7 @@ reason, the question is prepared here, and fails with its own error if it has to
 from __future__ import annotations
 
 import asyncio
+import copyreg
 import gc
 import io
 import os
@@ -21,6 +22,7 @@ import pickle
 import signal
 import struct
 import sys
+import time
 from asyncio import to_thread
 from collections import deque
 from collections.abc import Callable
@@ -46,6 +48,8 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Children share the processors among them; threads below numpy would only get in each other's way."""
 _AT_ONCE = 2
 """So many questions a child has: the one it prepares, and the next, for which it need not wait then."""
+_SOON_S = 0.05
+"""A question that takes longer keeps no other one waiting."""
 _GIVES_WAY = 5
 """How much less urgent a child is than the server's own process, which everybody waits for."""
 _MOST_ENGINES = 32
@@ -94,6 +98,9 @@ class Preparing:
         self._starting: set[asyncio.Task[None]] = set()
         self._asking: set[asyncio.Task[Prepared | None]] = set()
         self._listening: dict[Child, asyncio.Lock] = {}
+        self._began: dict[
+            Child, float
+        ] = {}  # what it does now, unless that is its first, which opens a store
         self._waiting: deque[asyncio.Future[Child | None]] = deque()
 
     async def prepare(self, dialog: Dialog, question: str, standalone: str | None) -> Prepared:
@@ -122,17 +129,18 @@ class Preparing:
 
     async def _free_child(self) -> Child | None:
         """A child that takes a question now, the one that has fewest; None while there is none at all."""
-        least = min(self.children, key=self.children.__getitem__, default=None)
+        free = [child for child in self.children if self._takes_one(child)]
+        least = min(free, key=self.children.__getitem__, default=None)
         is_idle = least is not None and not self.children[least]
         if not is_idle and len(self.children) + len(self._starting) < self._most:
             task = asyncio.create_task(self._start())
             self._starting.add(task)
             task.add_done_callback(self._starting.discard)
-        if least is None:
-            return None
-        if self.children[least] < _AT_ONCE:
-            self.children[least] += 1
+        if least is not None:
+            self._take(least)
             return least
+        if not self.children:
+            return None
         waiting: asyncio.Future[Child | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         try:
@@ -141,6 +149,17 @@ class Preparing:
             if waiting.done() and not waiting.cancelled() and (child := waiting.result()):
                 self._free(child)
             raise
+
+    def _takes_one(self, child: Child) -> bool:
+        """Whether a child has nothing to do, or soon will: no question is tied to a long one."""
+        has = self.children[child]
+        began = self._began.get(child)
+        return not has or (has < _AT_ONCE and began is not None and time.monotonic() - began < _SOON_S)
+
+    def _take(self, child: Child) -> None:
+        if not self.children[child] and child in self._began:
+            self._began[child] = time.monotonic()
+        self.children[child] += 1
 
     async def _start(self) -> None:
         try:
@@ -154,9 +173,8 @@ class Preparing:
             await child.end()
             self._not_started(error)
             return
-        self.children[child], self._listening[child] = _AT_ONCE, asyncio.Lock()
-        for _ in range(_AT_ONCE):
-            self._free(child)
+        self.children[child], self._listening[child] = 0, asyncio.Lock()
+        self._hand_on(child)
 
     def _not_started(self, error: Exception) -> None:
         log.warning("no process that prepares questions could be started (%s)", error)
@@ -165,7 +183,9 @@ class Preparing:
     async def _ask(self, child: Child, job: Job) -> Prepared | None:
         prepared, is_whole = None, False
         try:
-            listening = self._listening[child]
+            listening = self._listening.get(child)
+            if listening is None:  # it has ended meanwhile
+                return None
             write(child.stdin, job)
             async with listening:  # it answers in the order in which it was asked
                 (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
@@ -181,19 +201,24 @@ class Preparing:
         return prepared if isinstance(prepared, Prepared) else None
 
     def _free(self, child: Child) -> None:
-        """A child has one question less: it is given to whoever waits longest."""
-        if child not in self.children:
-            return
-        while self._waiting:
+        """A child has one question less, and begins with its next if there is one."""
+        if child in self.children:
+            self.children[child] -= 1
+            self._began[child] = time.monotonic()
+            self._hand_on(child)
+
+    def _hand_on(self, child: Child) -> None:
+        """Give a child to those who wait longest, as many as it takes."""
+        while self._waiting and self._takes_one(child):
             waiting = self._waiting.popleft()
             if not waiting.done():
+                self._take(child)
                 waiting.set_result(child)
-                return
-        self.children[child] -= 1
 
     async def _end(self, child: Child) -> None:
         self.children.pop(child, None)
         self._listening.pop(child, None)
+        self._began.pop(child, None)
         while self._waiting and not self.children:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -221,7 +246,7 @@ def _as_calls(*types: type) -> dict[type, Callable[[Any], tuple[type, tuple[Any,
     return dict.fromkeys(types, lambda value: (type(value), values[type(value)](value)))
 
 
-_AS_CALLS = _as_calls(Hit, NumberedSource)
+_AS_CALLS = {**copyreg.dispatch_table, **_as_calls(Hit, NumberedSource)}
 """There are dozens of them in what is prepared."""
 
 

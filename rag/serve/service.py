@@ -40,7 +40,7 @@ class Service:
         library: the repositories, by name.
         keyring: who may ask.
         limiter: how much at once.
-        preparing: searches and renders, in other processes when several ask at once.
+        preparing: searches and renders, in other processes since several asked at once.
         storing: stores the turns of answers, those that come at once together.
         telemetry: what the operator sees.
         streams: those under way.

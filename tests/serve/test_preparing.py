@@ -14,8 +14,9 @@ from live_server import Served
 from rag.answer.extract import ExtractiveGenerator
 from rag.errors import ConfigError
 from rag.serve import preparing as preparing_module
+from rag.serve.children import Child
 from rag.serve.prefix import PrefixDialog, Prefixes
-from rag.serve.preparing import Engines, Preparing
+from rag.serve.preparing import Engines, Job, Preparing
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
 from rag.types import Answer, Prepared, Source
@@ -114,6 +115,35 @@ def test_a_child_that_dies_or_is_waited_for_no_more_costs_no_answer(engine: Engi
         prepared = await asyncio.gather(*(preparing.prepare(one, question, None) for question in QUESTIONS))
         assert [said(each) for each in prepared] == [said(one.prepare(question)) for question in QUESTIONS]
         await started(preparing, one)
+
+    running(work)
+
+
+@pytest.mark.parametrize(("soon_s", "most"), [(60.0, 2), (0.0, 1)])
+def test_a_child_has_the_next_question_already_unless_the_present_one_is_long(
+    engine: Engine, root: Path, monkeypatch: pytest.MonkeyPatch, soon_s: float, most: int
+) -> None:
+    monkeypatch.setattr(preparing_module, "_SOON_S", soon_s)
+    one = dialog(engine, root)
+    had: list[int] = []
+
+    async def work(preparing: Preparing) -> None:
+        await started(preparing, one)
+        ask = preparing._ask
+
+        async def asking(child: Child, job: Job) -> Prepared | None:
+            had.append(preparing.children[child])
+            return await ask(child, job)
+
+        monkeypatch.setattr(preparing, "_ask", asking)
+        asked = [asyncio.create_task(preparing.prepare(one, QUESTIONS[n % 3], None)) for n in range(12)]
+        await asyncio.sleep(0)
+        for task in asked[::4]:
+            task.cancel()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [isinstance(each, Prepared) for each in answers] == [n % 4 > 0 for n in range(12)]
+        await asyncio.gather(*preparing._asking)
+        assert max(had) == most and set(preparing.children.values()) == {0}
 
     running(work)
 

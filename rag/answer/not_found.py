@@ -36,14 +36,11 @@ def _text(prepared: Prepared, confidence: Confidence) -> str:
         parts.append("Nearest, though probably not what was meant:\n\n" + _nearest(prepared.hits))
     if confidence.foreign:
         parts.append(
-            "The question seems not to be in English, as code mostly is. Ask in English, or with a model "
-            "(`--model`): it puts the question into English before it is searched."
+            "The question seems not to be in English, as code mostly is. Ask in English, or with a language "
+            "model: it puts the question into English before it is searched."
         )
     elif prepared.hits:
-        parts.append(
-            "If it is there under another name, ask with the words that the code uses. "
-            "With `--no-gate` (`RAG_GATE=off`) the nearest places are answered from all the same."
-        )
+        parts.append("If it is there under another name, ask with the words that the code uses.")
     elif not parts[-1]:
         parts.append("The question names nothing that could be looked for; say what it is about.")
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -242,6 +242,8 @@ def _print_sources(answer: Answer, *, several: bool) -> None:
 def _print_figures(engine: Engine, answer: Answer) -> None:
     for note in answer.notes:
         say(f"rag: {note}")
+    if not answer.found and answer.hits:
+        say("rag: with --no-gate (RAG_GATE=off) the nearest places are answered from all the same")
     if answer.found and answer.sources and not answer.citations:
         say(f"rag: the answer refers to none of the {counted(len(answer.sources), 'source')} it was shown")
     usage = answer.usage

@@ -100,10 +100,10 @@ class Segment:
             text = zlib.decompress(self.string("file_text", file))
             if self._texts.setdefault(file, text) is text:
                 self._texts_size += len(text)
+        with suppress(KeyError):  # another thread has just made room
             while self._texts_size > _KEPT_TEXT_BYTES and len(self._texts) > 1:
                 _, gone = self._texts.popitem(last=False)
                 self._texts_size -= len(gone)
-        with suppress(KeyError):  # another thread has just made room
             self._texts.move_to_end(file)
         return text
 

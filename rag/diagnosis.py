@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
@@ -14,9 +14,12 @@ from typing import Any, Literal
 from rag import backends
 from rag.database.locate import stores
 from rag.errors import RagError, StoreError
+from rag.service.stored_secrets import StoredSecret, stored_secrets
 from rag.settings import Settings
 
 State = Literal["ok", "off", "bad"]
+
+_SHOWN_SECRETS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ def diagnose(settings: Settings, *, ask_servers: bool = True) -> Iterator[Findin
     yield _settings_file(settings)
     yield _embedder(settings, ask_servers=ask_servers)
     yield _stores(settings)
-    yield _memory(settings)
+    yield from _memory(settings, scan=ask_servers)
     yield _model(settings, ask_servers=ask_servers)
 
 
@@ -109,15 +112,34 @@ def _approximate(header: Mapping[str, Any] | StoreError) -> Mapping[str, Any] | 
     return about if isinstance(about, dict) and isinstance(about.get("recall_at_10"), float) else None
 
 
-def _memory(settings: Settings) -> Finding:
+def _memory(settings: Settings, *, scan: bool) -> Iterator[Finding]:
     try:
         store = backends.open_turn_store(settings)
-        count = len(store.conversations(namespace=settings.namespace))
-        store.close()
+        try:
+            count = len(store.conversations(namespace=settings.namespace))
+            secrets = list(stored_secrets(store)) if scan else None
+        finally:
+            store.close()
     except RagError as error:
-        return Finding("memory", "bad", str(error), "rag … --memory sqlite:///ANOTHER/FILE")
+        yield Finding("memory", "bad", str(error), "rag … --memory sqlite:///ANOTHER/FILE")
+        return
     where = backends.without_secrets(settings.memory) or settings.home / "turns.db"
-    return Finding("memory", "ok", f"{count} conversation{'' if count == 1 else 's'} in {where}")
+    yield Finding("memory", "ok", f"{count} conversation{'' if count == 1 else 's'} in {where}")
+    if secrets is not None:
+        yield _stored_secrets(secrets)
+
+
+def _stored_secrets(found: Sequence[StoredSecret]) -> Finding:
+    if not found:
+        return Finding("stored secrets", "ok", "none found in turns and cached answers")
+    shown = [f"{secret.place}: {secret.kind}" for secret in found[:_SHOWN_SECRETS]]
+    more = f"; and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+    return Finding(
+        "stored secrets",
+        "bad",
+        f"{len(found)} likely: " + "; ".join(shown) + more,
+        "rag turns delete TURN, rag cache clear; and revoke the key",
+    )
 
 
 def _model(settings: Settings, *, ask_servers: bool) -> Finding:

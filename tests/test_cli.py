@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pty
+import random
 import re
 import select
 import shlex
 import shutil
 import signal
+import string
 import subprocess
 import sys
 import time
@@ -637,7 +639,8 @@ def test_no_secret_is_ever_printed(sample_repo, server, monkeypatch):
 def test_the_doctor_says_what_is_wrong_and_the_line_that_mends_it(server, tmp_path):
     findings = {finding["what"]: finding for finding in rag("doctor", "--json").json}
     assert set(findings) == {
-        *("python", "packages", "git", "home", "settings file", "embedder", "stores", "memory", "model")
+        *("python", "packages", "git", "home", "settings file", "embedder", "stores", "memory", "model"),
+        "stored secrets",
     }
     assert findings["model"]["state"] == "off"
     assert "OPENAI_API_KEY" in findings["model"]["mend"]
@@ -653,6 +656,19 @@ def test_the_doctor_says_what_is_wrong_and_the_line_that_mends_it(server, tmp_pa
     assert f"rm {store}" in ill.out
     assert "--model one of: test-model" in ill.out
     assert rag("doctor", "--quick", "--base-url", "http://127.0.0.1:9/v1", "--embedder", "static").code == 2
+
+
+def test_the_doctor_finds_secrets_in_what_is_stored(sample_repo):
+    assert "stored secrets\tnone found" in rag("doctor").out
+    token = "glpat-" + "".join(random.Random(3).choices(string.ascii_letters, k=20))
+    asked = rag("ask", sample_repo, f"{SIGNED} My token is {token}.", "--conversation", "login", "--json")
+    found = rag("doctor")
+    assert found.code == 2
+    assert f"turn {asked.json['turn']} of conversation login: gitlab pat" in found.out
+    assert token not in found.out + found.err
+    assert "stored secrets" not in rag("doctor", "--quick").out
+    rag("turns", "delete", "--conversation", "login", "--yes")
+    assert "stored secrets\tnone found" in rag("doctor").out
 
 
 def test_eval_measures_on_ones_own_questions(sample_repo, tmp_path):

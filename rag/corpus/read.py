@@ -73,7 +73,7 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
         content = _content(root, entry.path)
         text = _decoded(content)
         _refuse_generated(text, entry.language)
-        if secret := find_secret(text):
+        if secret := find_secret(text, entry.path):
             return Skipped(entry.path, skip.SECRET, secret)
     except _Unusable as why:
         return Skipped(entry.path, why.reason, why.detail)

@@ -77,10 +77,22 @@ _GENERATED_NAME = re.compile(
 )
 _TRANSLATIONS = (".po", ".pot", ".xliff", ".xlf", ".arb", ".strings", ".stringsdict", ".lproj")
 
+_SECRET_FILES = frozenset(
+    """
+    .envrc .htpasswd .netrc _netrc .npmrc .pypirc .git-credentials .pgpass .my.cnf .mylogin.cnf .dockercfg
+    .s3cfg .boto .terraformrc terraform.rc terraform.tfvars terraform.tfvars.json .vault-token credentials
+    credentials.json credentials.yaml credentials.yml credentials.toml credentials.tfrc.json kubeconfig
+    kubeconfig.yaml kubeconfig.yml master.key wp-config.php .bash_history .zsh_history .sh_history
+    .python_history .psql_history .mysql_history .rediscli_history .node_repl_history .irb_history
+    """.split()
+)
+_SECRET_PLACES = frozenset({".kube/config", ".docker/config.json", ".aws/config", ".cargo/credentials.toml"})
+"""Files that hold a secret in a folder of this name, whatever their own name says."""
 _SECRET_NAME = re.compile(
-    r"^(?:\.env(?:\..+)?|.*\.env|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|.*\.(?:pem|p12|pfx|ppk|key|keytab|kdbx|pkcs12|p8)"
-    r"|\.htpasswd|\.netrc|_netrc|\.git-credentials|\.pgpass|\.my\.cnf|\.dockercfg|\.s3cfg|\.boto|credentials"
-    r"|.*[._-]?service[._-]account.*\.json|client_secrets?.*\.json|secrets?\.(?:ya?ml|json|toml|ini)|\.vault[-_]pass.*)$"
+    r"^(?:\.env(?:\..+)?|.*\.env|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
+    r"|.*\.(?:pem|p12|pfx|ppk|key|keytab|kdbx?|pkcs12|p8|ovpn|agekey|kubeconfig|tfstate(?:\.backup)?|auto\.tfvars(?:\.json)?)"
+    r"|.*service[._-]?account.*\.json|(?:gcp|gcloud|google|firebase)[._-](?:key|credentials?|adminsdk).*\.json"
+    r"|client_secrets?.*\.json|secrets?\.(?:ya?ml|json|toml|ini|tfvars)|\.vault[-_]pass.*)$"
 )
 _NO_SECRET = re.compile(
     r"[._-](?:example|sample|template|dist|defaults?|tmpl|in|schema)(?:\.\w+)?$|^(?:example|sample)[._-]"
@@ -90,7 +102,10 @@ _PLAIN_KEY_EXTENSION = re.compile(r"\.(?:pub|pem\.(?:txt|md))$")
 
 def reason_by_name(path: str) -> str | None:
     """Why a file of this name is left out, None when its name speaks for it. Folders are not looked at."""
-    return _reason_by_name(path.rpartition("/")[2].lower())
+    lowered = path.lower()
+    if "/".join(lowered.rsplit("/", 2)[-2:]) in _SECRET_PLACES:
+        return SECRET
+    return _reason_by_name(lowered.rpartition("/")[2])
 
 
 @lru_cache(maxsize=65536)
@@ -108,7 +123,9 @@ def _reason_by_name(name: str) -> str | None:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a file of this name (lower case, no folder) usually holds a secret; examples do not."""
+    """Whether a file of this name (lower case, no folder) usually holds a credential; examples do not."""
+    if name in _SECRET_FILES:
+        return True
     if not _SECRET_NAME.match(name) or _PLAIN_KEY_EXTENSION.search(name):
         return False
     return not _NO_SECRET.search(name)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rag.analysis import ANALYZER_VERSION
-from rag.corpus import CHUNKER_VERSION
+from rag.corpus import CHUNKER_VERSION, SECRET_RULES_VERSION
 from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk
 from rag.database import format as store_format
@@ -89,6 +89,7 @@ def fingerprint(source: Source, embedder: Embedder, options: Options) -> dict[st
         "embedder": embedder.fingerprint,
         "filters": [list(source.filters.include), list(source.filters.exclude)],
         "max_file_bytes": options.max_file_bytes,
+        "secret_rules": SECRET_RULES_VERSION,
     }
 
 

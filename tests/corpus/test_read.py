@@ -156,13 +156,13 @@ _JWT = f"eyJ{_random(_LETTERS, 33)}.eyJ{_random(_LETTERS, 60)}.{_random(_LETTERS
 
 _SECRETS = {
     "private key": f"-----BEGIN RSA PRIVATE KEY-----\n{_KEY_BODY}\n-----END RSA PRIVATE KEY-----\n",
-    "AWS access key": "aws_access_key_id = AKIA" + _random("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16),
-    "GitHub token": "token: ghp_" + _random(_LETTERS, 36),
-    "OpenAI key": 'KEY = "sk-proj-' + _random(_LETTERS, 44) + '"',
-    "Slack token": "xoxb-" + _random(string.digits, 12) + "-" + _random(_LETTERS, 24),
-    "Google API key": "key=AIza" + _random(_LETTERS + "-_", 35),
-    "npm token": "//registry.npmjs.org/:_authToken=" + _random(_LETTERS, 36),
-    "JSON web token": f"ACCESS_TOKEN = '{_JWT}'",
+    "aws access token": "aws_access_key_id = AKIA" + _random("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16),
+    "github pat": "token: ghp_" + _random(_LETTERS, 36),
+    "openai api key": 'KEY = "sk-proj-' + _random(_LETTERS, 44) + '"',
+    "slack token": "xoxb-" + _random(string.digits, 12) + "-" + _random(_LETTERS, 24),
+    "gcp api key": "key=AIza" + _random(_LETTERS + "-_", 35),
+    "npm registry token": "//registry.npmjs.org/:_authToken=" + _random(_LETTERS, 36),
+    "json web token": f"ACCESS_TOKEN = '{_JWT}'",
 }
 
 

@@ -116,6 +116,15 @@ def test_a_pattern_that_means_nothing_is_an_error(tree: Callable[..., Path]) -> 
         ("server.pem", "likely secret"),
         ("store.p12", "likely secret"),
         (".netrc", "likely secret"),
+        *(
+            (name, "likely secret")
+            for name in """
+            .envrc .npmrc .pypirc .git-credentials .pgpass .dockercfg .vault-token .htpasswd kubeconfig.yaml
+            infra/terraform.tfvars infra/prod.auto.tfvars terraform.tfstate .bash_history credentials.json
+            gcp-key.json serviceAccount.json my-service-account.json wp-config.php deploy/.kube/config
+            .docker/config.json .aws/config .cargo/credentials.toml config/master.key store.kdbx vpn.ovpn
+            """.split()
+        ),
     ],
 )
 def test_what_a_name_tells_is_left_out(tree: Callable[..., Path], name: str, reason: str) -> None:
@@ -132,6 +141,12 @@ def test_names_that_only_look_so_are_kept(tree: Callable[..., Path]) -> None:
         "vendor.py",
         "minify.js",
         "secrets.py",
+        "config.json",
+        "credentials.py",
+        "docker/config.json",
+        "kube/config.py",
+        "master.py",
+        "service_account.py",
     ]
     assert paths(look(tree(*names))) == sorted(names)
 

@@ -172,6 +172,14 @@ def test_another_embedder_rebuilds_and_says_so(indexed):
     assert (report.action, report.reason) == ("rebuilt", "another embedder than the store was made with")
 
 
+def test_a_store_made_with_other_rules_for_secrets_is_rebuilt(indexed, monkeypatch):
+    with monkeypatch.context() as before:
+        before.setattr("rag.database.update.SECRET_RULES_VERSION", "older")
+        indexed()
+    _, report = indexed()
+    assert (report.action, report.reason) == ("rebuilt", "another secret_rules than the store was made with")
+
+
 def test_an_embedder_that_changes_its_width_is_an_error(indexed, sample_repo):
     class Shifting(HashingEmbedder):
         fingerprint = "shifting"

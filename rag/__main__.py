@@ -12,6 +12,10 @@ def main() -> None:
     is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is to be ignored
     if is_ours:
         signal.signal(signal.SIGINT, _end)
+    # No import but ours may come before: the current folder may hold modules of any name.
+    from rag.processes import drop_current_folder
+
+    drop_current_folder()
     from rag.cli import main as run
 
     if is_ours:

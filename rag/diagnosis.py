@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
-from rag import backends
+from rag import backends, processes
 from rag.database.locate import stores
-from rag.errors import RagError, StoreError
+from rag.errors import RagError, SourceError, StoreError
+from rag.service.remotes import git_version
 from rag.service.stored_secrets import StoredSecret, stored_secrets
 from rag.settings import Settings
 
@@ -35,6 +35,7 @@ class Finding:
 def diagnose(settings: Settings, *, ask_servers: bool = True) -> Iterator[Finding]:
     """Look at everything, in the order in which it is needed."""
     yield Finding("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
+    yield _imports()
     yield _installed()
     yield _git()
     yield _home(settings)
@@ -43,6 +44,19 @@ def diagnose(settings: Settings, *, ask_servers: bool = True) -> Iterator[Findin
     yield _stores(settings)
     yield from _memory(settings, scan=ask_servers)
     yield _model(settings, ask_servers=ask_servers)
+
+
+def _imports() -> Finding:
+    """Whether a repository's own modules could run here: the current folder was among the imports."""
+    if processes.began_with_current_folder():
+        return Finding(
+            "imports",
+            "bad",
+            "Python imported from the current folder when it began (`python -m rag`, or an empty entry in "
+            "PYTHONPATH): code of a repository there could run",
+            "rag …, or python -P -m rag …, with no empty entry in PYTHONPATH",
+        )
+    return Finding("imports", "ok", "nothing of the current folder")
 
 
 def _installed() -> Finding:
@@ -60,11 +74,10 @@ def _installed() -> Finding:
 
 
 def _git() -> Finding:
-    program = shutil.which("git")
-    if program is None:
-        return Finding("git", "bad", "not found; only plain folders can be read", "install git")
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-    return Finding("git", "ok", said.strip())
+    try:
+        return Finding("git", "ok", git_version())
+    except SourceError as error:
+        return Finding("git", "bad", f"{error}; only plain folders can be read", "install git")
 
 
 def _home(settings: Settings) -> Finding:

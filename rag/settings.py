@@ -112,6 +112,17 @@ class Settings:
         return self.home / "config.toml"
 
 
+def with_absolute_paths(settings: Settings) -> Settings:
+    """The same settings for a process in another folder: the files that they name have absolute paths."""
+    memory, template = settings.memory, settings.template
+    scheme, found, path = memory.partition(":///")
+    if found and scheme == "sqlite" and path:
+        memory = f"sqlite:///{Path(path).expanduser().absolute()}"
+    if template and "{" not in template and (file := Path(template).expanduser()).is_file():
+        template = str(file.absolute())
+    return replace(settings, home=settings.home.absolute(), memory=memory, template=template)
+
+
 def load_settings(
     flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:

@@ -60,4 +60,4 @@ def rag_process(
 
 def command(*arguments: object) -> list[Any]:
     """The command line that runs `rag`; bytes stay bytes."""
-    return [sys.executable, "-m", "rag", *(a if isinstance(a, bytes) else str(a) for a in arguments)]
+    return [sys.executable, "-P", "-m", "rag", *(a if isinstance(a, bytes) else str(a) for a in arguments)]

@@ -1,13 +1,14 @@
 """The drawing of who may import whom, held true."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent / "rag"
 ROOMS = {"corpus", "database", "retrieval", "memory", "prompt", "answer"}
-GROUND = {"types", "errors", "analysis", "resources", "records", "quoting", "messages", "markup"}
+GROUND = {"types", "errors", "analysis", "resources", "records", "quoting", "messages", "markup", "processes"}
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters"}
 
@@ -68,3 +69,82 @@ def test_adalflow_stays_behind_its_doors(path):
     if room_of(path) not in {"adal", "backends", "component"}:
         assert "import adalflow" not in source
         assert "rag.adal" not in source
+
+
+STARTS_PROCESSES = {"processes.py", "corpus/git.py"}
+"""The modules that may: the one that everything else uses, and git's, which has rules of its own."""
+_MODULES = re.compile(
+    r"(?:subprocess|_posixsubprocess|multiprocessing|_multiprocessing|pty|asyncio\.subprocess"
+    r"|concurrent\.futures\.process|pexpect|joblib|loky|webbrowser|pydoc)(?:\..*)?"
+)
+_OF_OS = re.compile(
+    r"(?:os|posix)\.(?:fork|forkpty|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?|system|popen|startfile|\*)"
+)
+_NAMES = re.compile(
+    r"ProcessPoolExecutor|create_subprocess_(?:exec|shell)|subprocess_(?:exec|shell)|posix_spawnp?|fork_exec"
+    r"|echo_via_pager|pager"
+)
+_OF_CLICK = re.compile(r"(?:typer|click)\.(?:launch|edit)")
+
+
+def ways_to_start_processes(source: str) -> list[str]:
+    """What a module imports or names that starts processes."""
+    named = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            # Under another name the calls would not be recognised.
+            named += [f"{each.name}.*" if each.asname else each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            named += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        elif isinstance(node, ast.Attribute):
+            named.append(ast.unparse(node))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("__import__", "import_module")):
+            named += [str(each.value) for each in node.args if isinstance(each, ast.Constant)]
+    known = (_MODULES, _OF_OS, _OF_CLICK)
+    return [
+        name
+        for name in named
+        if any(pattern.fullmatch(name) for pattern in known) or _NAMES.fullmatch(name.rpartition(".")[2])
+    ]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_one_module_starts_processes(path):
+    found = ways_to_start_processes(path.read_text(encoding="utf-8"))
+    if path.relative_to(ROOT).as_posix() not in STARTS_PROCESSES:
+        assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import subprocess",
+        "import subprocess as sp",
+        "from subprocess import Popen",
+        "import multiprocessing.pool",
+        "from multiprocessing import Pool",
+        "from concurrent.futures import ProcessPoolExecutor",
+        "import concurrent.futures\nconcurrent.futures.ProcessPoolExecutor()",
+        "from concurrent.futures.process import ProcessPoolExecutor",
+        "import os\nos.fork()",
+        "import os\nos.execvpe('a', [], {})",
+        "import os\nrun = os.posix_spawn",
+        "import os as system",
+        "from os import system",
+        "import os\nos.popen('ls')",
+        "import os\nos.spawnlp(0, 'a')",
+        "import pty",
+        "import asyncio\nasyncio.create_subprocess_exec('a')",
+        "from asyncio import subprocess",
+        "import asyncio\nasyncio.subprocess.PIPE",
+        "loop.subprocess_shell(None, 'a')",
+        "import typer\ntyper.edit()",
+        "from click import launch",
+        "console.pager()",
+        "__import__('subprocess')",
+        "import_module('multiprocessing')",
+        "import webbrowser",
+    ],
+)
+def test_every_way_to_start_a_process_is_noticed(source):
+    assert ways_to_start_processes(source)

@@ -1,9 +1,9 @@
 """The `git` program, run so that a repository can neither run code here nor learn a secret.
 
 No hooks, no file-system monitor, no submodules, no LFS or other filters, no check of signatures, no prompt,
-no `ext::` transport, and only a fetch goes anywhere: nothing that a repository's own settings name is run. A
-token travels in the environment as an extra HTTP header for one host, never in an argument, a URL or a file.
-What git says is scrubbed before it is shown.
+no `ext::` transport, and only `fetch` and `ls-remote` go anywhere: nothing that a repository's own settings
+name is run. A token travels in the environment as an extra HTTP header for one host, never in an argument, a
+URL or a file. What git says is scrubbed before it is shown.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rag.errors import SourceError
+from rag.processes import NEUTRAL_FOLDER, search_path
 
 _SAFE = {
     "core.hooksPath": "/dev/null",
@@ -46,6 +47,7 @@ _FOREIGN = re.compile(
     r"|EXTERNAL_DIFF|PROXY_COMMAND|EXEC_PATH|TEMPLATE_DIR|CEILING_DIRECTORIES|LITERAL_PATHSPECS|GLOB_PATHSPECS"
     r"|NOGLOB_PATHSPECS|ICASE_PATHSPECS)$|^SSH_ASKPASS"
 )
+_ASKS_SERVERS = frozenset({"fetch", "ls-remote"})
 _READS_FILES = frozenset({"status", "diff"})
 """Commands that compare files with what git keeps, and would put them through filters for that."""
 _PLACES: list[str] = []
@@ -93,7 +95,7 @@ def run_git(
 
     Args:
         arguments: the command and its arguments; whatever a user gave must stand behind `--`.
-        cwd: where to run it.
+        cwd: where to run it; None is outside of any repository.
         token: sent to the host of `url` only.
         url: the http(s) address the token is for.
         timeout_s: after this git and what it started are ended.
@@ -106,7 +108,7 @@ def run_git(
         SourceError: there is no git program, or the time is up.
     """
     settings = _without_filters(cwd) if arguments[0] in _READS_FILES else {}
-    environment = _environment(token, url, settings, fetches=arguments[0] == "fetch")
+    environment = _environment(token, url, settings, asks_server=arguments[0] in _ASKS_SERVERS)
     process: subprocess.Popen[bytes] | None = None
     try:
         with _undisturbed():
@@ -149,7 +151,7 @@ def _started(
     try:
         return subprocess.Popen(
             ["git", *arguments],
-            cwd=cwd,
+            cwd=NEUTRAL_FOLDER if cwd is None else cwd,
             env=environment,
             stdin=subprocess.PIPE if reads else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -191,8 +193,12 @@ def _without_filters(folder: Path | None) -> dict[str, str]:
     return {f"{each}.{what}": value for each in sorted(filters) for what, value in nothing.items()}
 
 
-def _environment(token: str | None, url: str, more: Mapping[str, str], *, fetches: bool) -> dict[str, str]:
+def _environment(
+    token: str | None, url: str, more: Mapping[str, str], *, asks_server: bool
+) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not _FOREIGN.match(name)}
+    if folders := search_path(environment.pop("PATH", "")):
+        environment["PATH"] = folders  # without the current folder, which may hold a program named git
     settings = [*_SAFE.items(), *more.items()]
     if token and url.lower().startswith(("https://", "http://")):
         # A redirect would carry the header to another host.
@@ -214,7 +220,7 @@ def _environment(token: str | None, url: str, more: Mapping[str, str], *, fetche
         "GCM_INTERACTIVE": "never",
         "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND") or "ssh -o BatchMode=yes",
         # A clone that lacks something would have it fetched, by a program that the clone names.
-        "GIT_ALLOW_PROTOCOL": "http:https:ssh:git:file" if fetches else "none",
+        "GIT_ALLOW_PROTOCOL": "http:https:ssh:git:file" if asks_server else "none",
         "GIT_NO_LAZY_FETCH": "1",
         "LC_ALL": "C.UTF-8",
         "LANGUAGE": "en",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import pickle
 import struct
-import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -22,12 +21,14 @@ from typing import IO, Any
 
 from rag.database.digest import Digest, digest
 from rag.errors import RagError
+from rag.processes import PIPE, Limits, python_command, share_of_memory, start
 from rag.types import FileEntry
 
 _BATCH_BYTES = 1_500_000
 _ALONE_BYTES = 3_000_000
 """Below this a second process costs more than it saves."""
 _MAX_PROCESSES = 8
+_MAX_CPU_S = 4 * 3600
 
 
 def digest_all(
@@ -91,12 +92,8 @@ class _Worker:
     """A child process that digests what it is sent."""
 
     def __enter__(self) -> _Worker:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "rag.database.workers"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )
+        limits = Limits(memory_bytes=share_of_memory(), cpu_s=_MAX_CPU_S)
+        self._process = start(python_command("rag.database.workers"), stdin=PIPE, stdout=PIPE, limits=limits)
         return self
 
     def __exit__(self, *exc: object) -> None:

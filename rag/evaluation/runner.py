@@ -7,7 +7,6 @@ unless one of them answers the question: the questions are about code, and only 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -128,9 +127,9 @@ def run(
 
 @contextmanager
 def _fresh_home() -> Iterator[dict[str, str]]:
-    """An environment whose RAG_HOME holds the user's settings and no store: nothing is found ready-made."""
+    """Variables that name a RAG_HOME with the user's settings and no store: nothing is found ready-made."""
     settings = default_home() / "config.toml"
     with TemporaryDirectory(prefix="rag-eval-home-") as home:
         if settings.is_file():
             shutil.copy(settings, Path(home) / settings.name)
-        yield {**os.environ, "RAG_HOME": home}
+        yield {"RAG_HOME": home}

@@ -16,8 +16,6 @@ import os
 import re
 import select
 import shlex
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -29,6 +27,17 @@ from typing import Any
 
 from rag.errors import ProviderBroke, SettingsError
 from rag.evaluation.metrics import Span
+from rag.processes import (
+    NEUTRAL_FOLDER,
+    PIPE,
+    Limits,
+    TimeoutExpired,
+    closed_environment,
+    python_command,
+    share_of_memory,
+    start,
+    users_environment,
+)
 
 READY_TIMEOUT_S = 1800.0
 REPLY_TIMEOUT_S = 120.0
@@ -38,17 +47,21 @@ _NAMED = re.compile(r"([\w.+-]+)=(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A search system: what it is called, and its command, in which `{path}` stands for the folder."""
+    """A search system: what it is called, and its command, in which `{path}` stands for the folder.
+
+    A command that is not `ours` is the user's own: it runs in the user's folder, with the user's variables.
+    """
 
     name: str
     command: tuple[str, ...]
+    ours: bool = False
 
     def on(self, root: Path) -> list[str]:
         """The command for one folder."""
         return [part.replace(_PATH, str(root)) for part in self.command]
 
 
-OURS = System("rag", (sys.executable, "-m", "rag", "search", _PATH, "--batch"))
+OURS = System("rag", tuple(python_command("rag", "search", _PATH, "--batch")), ours=True)
 
 
 def read_systems(texts: Sequence[str], *, first: Sequence[System] = (OURS,)) -> list[System]:
@@ -102,7 +115,7 @@ class Running:
     """
 
     def __init__(self, system: System, root: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Start the system and wait until it is ready.
+        """Start the system and wait until it is ready. `environment` holds variables to add.
 
         Raises:
             SettingsError: the command cannot be started.
@@ -113,13 +126,15 @@ class Running:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         began = time.perf_counter()
         try:
-            self._process = subprocess.Popen(
-                system.on(root),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+            self._process = start(
+                system.on(self._root),
+                environment=(closed_environment if system.ours else users_environment)(environment),
+                folder=NEUTRAL_FOLDER if system.ours else Path.cwd(),
+                limits=Limits(memory_bytes=share_of_memory()) if system.ours else None,
+                stdin=PIPE,
+                stdout=PIPE,
                 stderr=self._errors,
-                env=None if environment is None else dict(environment),
-                bufsize=0,
+                buffered=False,
             )
         except OSError as error:
             self._errors.close()
@@ -176,7 +191,7 @@ class Running:
         self._process.stdin.close()
         try:
             self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
+        except TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rag.diagnosis import Finding
-from rag.errors import RagError
+from rag.errors import RagError, SourceError
 from rag.serve.config import server_settings
 from rag.serve.keys import read_keys
 from rag.serve.public import git_stays_where_told
 from rag.serve.settings import ServerSettings, check_settings
+from rag.service.remotes import remote_commit
 from rag.settings import Settings
 from rag.types import Source
 
@@ -141,26 +140,11 @@ def _repository(name: str, source: Source, *, ask_servers: bool) -> Finding:
 
 
 def _remote(what: str, source: Source) -> Finding:
-    program = shutil.which("git")
-    if program is None:
-        return Finding(what, "bad", "git is not found", "install git")
-    quiet = {
-        **os.environ,
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "true",
-        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-    }
-    command = [program, "ls-remote", "--exit-code", "--", source.location, source.ref or "HEAD"]
     try:
-        asked = subprocess.run(
-            command, env=quiet, capture_output=True, text=True, check=False, timeout=_ASKED_S
-        )
-    except subprocess.TimeoutExpired:
-        return Finding(what, "bad", f"{source} does not answer within {_ASKED_S} seconds", "is it reachable?")
-    if asked.returncode:
-        said = (asked.stderr.strip().splitlines() or ["there is no such ref"])[-1]
-        return Finding(what, "bad", f"{source}: {said}", f"git ls-remote {source.location}")
-    return Finding(what, "ok", f"{source} at {asked.stdout[:10]}")
+        commit = remote_commit(source, timeout_s=_ASKED_S)
+    except SourceError as error:
+        return Finding(what, "bad", f"{source}: {error}", f"git ls-remote {source.location}")
+    return Finding(what, "ok", f"{source} at {commit[:10]}")
 
 
 def _port(settings: ServerSettings) -> Finding:

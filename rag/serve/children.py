@@ -8,11 +8,10 @@ vfork, which tells no library anything.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping
+
+from rag.processes import Limits, Process, closed_environment, python_command, share_of_memory, start
 
 _LIMIT = 1 << 16
 _LOOKED_S = 0.01
@@ -26,7 +25,7 @@ class Child:
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], stdout: asyncio.StreamReader, stdin: asyncio.StreamWriter
+        self, process: Process[bytes], stdout: asyncio.StreamReader, stdin: asyncio.StreamWriter
     ) -> None:
         self._process = process
         self.stdout, self.stdin = stdout, stdin
@@ -68,24 +67,34 @@ class Child:
                 self._process.kill()
 
 
-async def started(module: str, *, environment: Mapping[str, str] | None = None, limit: int = _LIMIT) -> Child:
-    """A process that runs `python -m module`.
+async def started(
+    module: str,
+    *,
+    environment: Mapping[str, str] | None = None,
+    limit: int = _LIMIT,
+    niceness: int = 0,
+) -> Child:
+    """A process that runs `python -m module`, away from the current folder and bounded in its memory.
 
     Args:
         module: one of ours.
-        environment: variables beside those of this process.
+        environment: variables beside those that every child gets.
         limit: the longest line that is read from it.
+        niceness: how much less urgent it is than this process.
 
     Raises:
         OSError: it cannot be started.
     """
-    paths = os.pathsep.join(path for path in sys.path if path)
-    variables = {**os.environ, "PYTHONPATH": paths, **(environment or {})}
     ours, theirs = socket.socketpair()
     try:
         with theirs:
-            command = [sys.executable, "-m", module]
-            process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=theirs.fileno(), env=variables)
+            process = start(
+                python_command(module),
+                environment=closed_environment(environment),
+                limits=Limits(memory_bytes=share_of_memory(), niceness=niceness),
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+            )
     except OSError:
         ours.close()
         raise

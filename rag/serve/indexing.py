@@ -100,7 +100,7 @@ class Indexers:
                 return child
             await child.end()
         try:
-            return await started("rag.serve.indexing", limit=_MAX_LINE)
+            return await started("rag.serve.indexing", limit=_MAX_LINE, niceness=_NICENESS)
         except OSError as error:
             raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
 
@@ -158,7 +158,6 @@ def report_record(report: IndexReport) -> dict[str, Any]:
 
 def main() -> None:
     """Do jobs until the input ends, or the server has no use for it: git ends with it, wherever it is."""
-    os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and ends its children
     signal.signal(signal.SIGTERM, _leave)
     jobs: list[str] = []

@@ -17,7 +17,6 @@ import asyncio
 import copyreg
 import gc
 import io
-import os
 import pickle
 import signal
 import struct
@@ -163,7 +162,8 @@ class Preparing:
 
     async def _start(self) -> None:
         try:
-            child = await started("rag.serve.preparing", environment=dict.fromkeys(_ONE_THREAD, "1"))
+            one_thread = dict.fromkeys(_ONE_THREAD, "1")
+            child = await started("rag.serve.preparing", environment=one_thread, niceness=_GIVES_WAY)
         except OSError as error:
             self._not_started(error)
             return
@@ -305,7 +305,6 @@ def _seen(path: Path) -> tuple[int, int, int] | None:
 def main() -> None:
     """Do jobs until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and may let streams end first
-    os.nice(_GIVES_WAY)
     asked, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
     answers.write(b"+")

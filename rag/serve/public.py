@@ -12,14 +12,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
-import shutil
 import socket
-import subprocess
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from rag.errors import SettingsError, SourceError
 from rag.serve.errors import Forbidden
+from rag.service.remotes import git_version
 
 _NOT_PUBLIC = (
     "is_private is_loopback is_link_local is_site_local is_multicast is_reserved is_unspecified".split()
@@ -61,10 +60,10 @@ def is_public(address: str) -> bool:
 
 def git_stays_where_told() -> bool:
     """Whether the git there is connects to the addresses that it is given, and looks nothing up itself."""
-    program = shutil.which("git")
-    if program is None:
+    try:
+        told = git_version()
+    except SourceError:
         return False
-    told = subprocess.run([program, "version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"(\d+)\.(\d+)", told)
     return found is not None and (int(found[1]), int(found[2])) >= _PINS_FROM
 

@@ -24,7 +24,7 @@ from rag.serve.streams import Streams
 from rag.serve.telemetry import Telemetry, log
 from rag.service import Dialog, Engine, aconverse
 from rag.service.replay import AsBefore, Replay, compared
-from rag.settings import Settings
+from rag.settings import Settings, with_absolute_paths
 from rag.types import Answer, Conversation, DialogTurn
 
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
@@ -56,7 +56,9 @@ class Service:
         check_settings(settings, has_keys=bool(keys))
         check_git(settings.allow_urls)
         self.settings = settings
-        self.engine = Engine(settings.engine, notice=lambda text: log.warning("%s", text))
+        # Children work in another folder.
+        own = with_absolute_paths(settings.engine)
+        self.engine = Engine(own, notice=lambda text: log.warning("%s", text))
         self.keyring = Keyring(keys, anyone=Caller(namespace=settings.engine.namespace))
         self.library = Library(settings, self.engine, notice=lambda text: log.warning("%s", text))
         self.limiter = Limiter(settings)

@@ -12,13 +12,14 @@ import os
 import pwd
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from rag.processes import Process, run, start
 
 _START_S = 30.0
 _QUICK = {"fsync": "off", "full_page_writes": "off"}
@@ -44,7 +45,7 @@ class LocalPostgres:
 
     def __init__(self, *, durable: bool = False, **settings: str) -> None:
         self._settings = _SETTINGS | ({} if durable else _QUICK) | settings
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process[bytes] | None = None
         self._as_user = _user()
 
     def __enter__(self) -> LocalPostgres:
@@ -79,13 +80,12 @@ class LocalPostgres:
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             with (self.folder / "log").open("ab") as log:
-                self._process = subprocess.Popen(
+                self._process = start(
                     [self._programs / "postgres", "-D", "data", "-k", self.folder, *set_],
-                    cwd=self.folder,
-                    stdin=subprocess.DEVNULL,
+                    folder=self.folder,
                     stdout=log,
                     stderr=log,
-                    **self._as_user,
+                    as_user=self._as_user,
                 )
             if self._answers(self._process, deadline):
                 return
@@ -112,13 +112,10 @@ class LocalPostgres:
 
     def _initialise(self) -> None:
         how = ["-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(
-            [self._programs / "initdb", *how, "--no-instructions"],
-            cwd=self.folder,
-            check=True,
-            capture_output=True,
-            **self._as_user,
-        )
+        command: list[str | Path] = [self._programs / "initdb", *how, "--no-instructions"]
+        code, _, complained = run(command, timeout_s=_START_S, folder=self.folder, as_user=self._as_user)
+        if code:
+            raise RuntimeError(f"initdb ended with {code}; it said: {complained[-2000:]}")
         access = self.folder / "data" / "pg_hba.conf"
         access.write_text("local all locked scram-sha-256\nlocal all all trust\n")
 
@@ -134,7 +131,7 @@ class LocalPostgres:
             shutil.copytree(libraries, copy / libraries.name)
         return copy / package.name / "pginstall" / "bin"
 
-    def _answers(self, process: subprocess.Popen[bytes], deadline: float) -> bool:
+    def _answers(self, process: Process[bytes], deadline: float) -> bool:
         """Wait until it does; False when it ended (the one that was killed may not be all gone yet)."""
         status = self.folder / "data" / "postmaster.pid"
         while time.monotonic() < deadline and process.poll() is None:
@@ -159,16 +156,15 @@ def _programs() -> Path | None:
     wheel = _wheel()
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     for folder in [wheel] if wheel else installed:
-        with contextlib.suppress(OSError, subprocess.CalledProcessError):
-            subprocess.run(
-                [folder / "postgres", "--version"], check=True, capture_output=True, cwd="/", **_user()
-            )
-            return folder
+        with contextlib.suppress(OSError):
+            code, _, _ = run([folder / "postgres", "--version"], timeout_s=_START_S, as_user=_user())
+            if not code:
+                return folder
     return None
 
 
 def _user() -> dict[str, Any]:
-    """Whom to run as, for `subprocess`; nothing where we are not root."""
+    """Whom to run as, for `rag.processes.start`; nothing where we are not root."""
     if os.geteuid() != 0:
         return {}
     for name in ("postgres", "nobody"):

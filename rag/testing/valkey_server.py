@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from rag.processes import Process, start
 
 _PATIENCE_S = 30.0
 SLOTS = 16384
@@ -43,7 +44,7 @@ class ValkeyServer:
         self.folder = Path(tempfile.mkdtemp(prefix="valkey-"))
         self.socket = self.folder / "s"
         self.port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process[bytes] | None = None
         self.start()
 
     def __enter__(self) -> ValkeyServer:
@@ -64,9 +65,8 @@ class ValkeyServer:
             port = self.port or _free_port()
             log = (self.folder / "log").open("ab")
             with log:
-                self._process = subprocess.Popen(
-                    [str(_binary()), *self._arguments(port)], stdout=log, stderr=log, cwd=self.folder
-                )
+                command = [str(_binary()), *self._arguments(port)]
+                self._process = start(command, stdout=log, stderr=log, folder=self.folder)
             if self._answers(port, deadline):
                 self.port = port
                 return

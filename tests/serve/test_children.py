@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rag import processes
 from rag.serve import children
 from rag.serve.children import started
 
@@ -92,7 +93,7 @@ def test_a_child_that_will_not_end_is_killed_and_nothing_stays_open(gives_up, mo
 
 
 def test_what_cannot_be_started_is_an_error_that_leaves_nothing_open(monkeypatch):
-    monkeypatch.setattr(children.sys, "executable", "/no/such/python")
+    monkeypatch.setattr(processes.sys, "executable", "/no/such/python")
 
     async def run():
         with pytest.raises(OSError):

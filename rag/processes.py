@@ -1,0 +1,257 @@
+"""Start child processes so that nothing in the current folder runs in them, and none grows without bound.
+
+This is the only module that starts processes; `rag.corpus.git` alone has rules of its own for git.
+
+- A child imports from where this process imports, but never from the current folder: Python runs with `-P`,
+  in the folder `/`, with our resolved `sys.path`. The current folder may be a repository that names its
+  modules like ours, like a dependency, or like the standard library.
+- A child gets the environment variables of a fixed list. Variables that load code (LD_PRELOAD,
+  PYTHONSTARTUP, …) are not on it, relative paths are made absolute, and search paths lose their empty and
+  relative entries, which would stand for the current folder.
+- Private memory and CPU time are bounded where the system can do that for a process that runs (Linux).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+Process = subprocess.Popen
+PIPE = subprocess.PIPE
+NO_INPUT = subprocess.DEVNULL
+TimeoutExpired = subprocess.TimeoutExpired
+
+NEUTRAL_FOLDER = "/"
+"""The working folder of a child: it always exists, and only the system's administrator writes there."""
+
+_ROOT = Path(__file__).resolve().parent.parent
+"""The folder that holds this package."""
+
+_ALLOWED = re.compile(
+    r"HOME|USER|LOGNAME|USERNAME|SHELL|TERM|TZ|PATH|LANG|LANGUAGE|LC_\w+|TMPDIR|TEMP|TMP"
+    r"|XDG_\w+_(?:HOME|DIR)"
+    r"|(?:https?|ftp|all|no)_proxy|(?:HTTPS?|FTP|ALL|NO)_PROXY"
+    r"|SSL_CERT_(?:FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
+    # Settings: ours, those of the services that are asked, and of the servers that keep a memory.
+    r"|RAG_\w+|OPENAI_\w+|TIKTOKEN_CACHE_DIR|PG[A-Z]+|HF_HOME|HF_HUB_OFFLINE"
+    # The interpreter: only what loads no code.
+    r"|PYTHON(?:HOME|UTF8|COERCECLOCALE|HASHSEED|NOUSERSITE|DONTWRITEBYTECODE|MALLOC|FAULTHANDLER)"
+    # Numeric libraries: how many threads they use, and how those wait.
+    r"|(?:OMP|OPENBLAS|GOTO|MKL|KMP|VECLIB|NUMEXPR|BLIS)_(?:NUM|MAXIMUM)_THREADS|OMP_(?:WAIT_POLICY|THREAD_LIMIT"
+    r"|DYNAMIC|PROC_BIND|PLACES)|KMP_(?:BLOCKTIME|AFFINITY|DUPLICATE_LIB_OK)|MALLOC_ARENA_MAX"
+    r"|OPENBLAS_CORETYPE|MKL_THREADING_LAYER|NPY_DISABLE_CPU_FEATURES|FAISS_OPT_LEVEL"
+    r"|LD_LIBRARY_PATH|DYLD_(?:FALLBACK_)?LIBRARY_PATH"
+    # Git: how it reaches a server. `rag.corpus.git` says what it may do there.
+    r"|GIT_SSH|GIT_SSH_(?:COMMAND|VARIANT)|GIT_SSL_\w+|GIT_HTTP_\w+|GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)"
+    r"|SSH_AUTH_SOCK|SSH_AGENT_PID|KRB5CCNAME|KRB5_CONFIG|DBUS_SESSION_BUS_ADDRESS"
+)
+_SEARCH_PATHS = frozenset(
+    "PATH PYTHONPATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH".split()
+)
+_PATHS = re.compile(
+    r"HOME|RAG_HOME|TMPDIR|TEMP|TMP|XDG_\w+_(?:HOME|DIR)|SSL_CERT_(?:FILE|DIR)|REQUESTS_CA_BUNDLE"
+    r"|CURL_CA_BUNDLE|TIKTOKEN_CACHE_DIR|PYTHONHOME|PG(?:PASSFILE|SERVICEFILE|SYSCONFDIR)|HF_HOME"
+    r"|GIT_SSL_(?:CAINFO|CAPATH|CERT|KEY)|GIT_CONFIG_(?:GLOBAL|SYSTEM)|SSH_AUTH_SOCK"
+)
+"""Variables that hold a path; a relative one means a folder below that of this process."""
+
+_LEAST_MEMORY_BYTES = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a child may use. None is no limit of ours; limits that are set already stay.
+
+    `memory_bytes` counts private writable memory, `cpu_s` the CPU time of the whole life of the process;
+    `niceness` is how much less urgent it is than this process.
+    """
+
+    memory_bytes: int | None = None
+    cpu_s: int | None = None
+    niceness: int = 0
+
+
+def share_of_memory(share: float = 0.75) -> int:
+    """A part of the machine's memory in bytes, at least 2 GiB: the limit of a child that does honest work."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        whole = 0
+    return max(_LEAST_MEMORY_BYTES, int(whole * share))
+
+
+def python_command(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module with Python, without the current folder among its imports."""
+    user_site = ["-s"] if sys.flags.no_user_site else []
+    return [sys.executable, "-P", *user_site, "-m", module, *arguments]
+
+
+def start(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | str = NEUTRAL_FOLDER,
+    limits: Limits | None = None,
+    stdin: int | IO[Any] | None = NO_INPUT,
+    stdout: int | IO[Any] | None = None,
+    stderr: int | IO[Any] | None = None,
+    buffered: bool = True,
+    as_user: Mapping[str, Any] | None = None,
+) -> Process[bytes]:
+    """Start a process.
+
+    Args:
+        command: the program and its arguments; paths must be absolute, as `folder` is not the user's.
+        environment: all of its variables; None is `closed_environment()`.
+        folder: where it runs. Only a program that the user named runs where the user is.
+        limits: what it may use; None is no limit.
+        stdin: as `subprocess.Popen` takes it; nothing to read when left out.
+        stdout: likewise; ours when left out.
+        stderr: likewise.
+        buffered: whether the pipes are.
+        as_user: `user`, `group` and `extra_groups` of `subprocess.Popen`.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    process = subprocess.Popen(
+        list(command),
+        env=closed_environment() if environment is None else dict(environment),
+        cwd=folder,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        bufsize=-1 if buffered else 0,
+        **(as_user or {}),
+    )
+    if limits is not None:
+        _limit(process.pid, limits)
+    return process
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    timeout_s: float,
+    folder: Path | str = NEUTRAL_FOLDER,
+    as_user: Mapping[str, Any] | None = None,
+) -> tuple[int, str, str]:
+    """Run a program to its end; return its exit code and what it wrote to stdout and stderr.
+
+    Raises:
+        OSError: it cannot be started.
+        TimeoutExpired: it took too long, and was killed.
+    """
+    with start(command, folder=folder, stdout=PIPE, stderr=PIPE, as_user=as_user) as process:
+        try:
+            said, complained = process.communicate(timeout=timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, said.decode("utf-8", "replace"), complained.decode("utf-8", "replace")
+
+
+def closed_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of a child that runs our code: those of the list, our import path, and `more`."""
+    kept = {name: value for name, value in os.environ.items() if _ALLOWED.fullmatch(name)}
+    imports = {"PYTHONPATH": os.pathsep.join(import_path())}
+    return _settled({**kept, **imports, **(more or {})})
+
+
+def users_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of a program that the user named: all there are, as in the user's shell, and `more`.
+
+    Search paths lose the entries that would stand for the current folder.
+    """
+    return _settled({**os.environ, **(more or {})})
+
+
+def _settled(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables with absolute paths. A search path that has nothing left is left out."""
+    settled: dict[str, str] = {}
+    for name, value in variables.items():
+        if name in _SEARCH_PATHS:
+            value = search_path(value)
+            if not value:
+                continue
+        elif value and _PATHS.fullmatch(name):
+            value = _absolute(value)
+        settled[name] = value
+    return settled
+
+
+def search_path(value: str) -> str:
+    """A list of folders without its empty and relative entries, which depend on the current folder."""
+    return os.pathsep.join(entry for entry in value.split(os.pathsep) if Path(entry).is_absolute())
+
+
+def _absolute(path: str) -> str:
+    with suppress(OSError, RuntimeError):  # the current folder is gone, or there is no such user
+        return str(Path(path).expanduser().absolute())
+    return path
+
+
+def import_path() -> list[str]:
+    """Where a child imports from: our `sys.path`, absolute, without the current folder.
+
+    What the interpreter adds by itself (its library, site-packages, the folders that `.pth` files name) a
+    child has anyway. The folder of this package is always among them, at the end unless it is there already.
+    """
+    entries = [entry for entry in sys.path if isinstance(entry, str) and not is_current_folder(entry)]
+    kept = list(dict.fromkeys(map(os.path.abspath, entries)))
+    if str(_ROOT) not in kept:
+        kept.append(str(_ROOT))
+    return [entry for entry in kept if os.pathsep not in entry]
+
+
+def is_current_folder(entry: str) -> bool:
+    """Whether an entry of `sys.path` stands for the current folder."""
+    if not entry:
+        return True
+    try:
+        return os.path.realpath(entry) == os.path.realpath(Path.cwd())
+    except OSError:  # it is gone
+        return False
+
+
+_dropped: list[str] = []
+
+
+def drop_current_folder() -> None:
+    """Stop importing from the current folder in this process, as far as that can still be done.
+
+    `python -m rag`, and an empty entry in PYTHONPATH, put it among the imports before any of our code runs.
+    The folder that holds this package stays.
+    """
+    here = [entry for entry in sys.path if isinstance(entry, str) and is_current_folder(entry)]
+    if here and not is_current_folder(str(_ROOT)):
+        sys.path[:] = [entry for entry in sys.path if entry not in here]
+        _dropped.extend(here)
+
+
+def began_with_current_folder() -> bool:
+    """Whether modules of the current folder could have been imported before `drop_current_folder`."""
+    return bool(_dropped)
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    """Bound a process that was just started, as far as the system does that for a running one."""
+    if limits.niceness:
+        with suppress(OSError):  # it has ended
+            ours = os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, pid, ours + limits.niceness)
+    if sys.platform == "linux":
+        for kind, value in ((resource.RLIMIT_DATA, limits.memory_bytes), (resource.RLIMIT_CPU, limits.cpu_s)):
+            if value is not None:
+                with suppress(OSError, ValueError):  # it has ended, or may use less already
+                    _, hard = resource.prlimit(pid, kind)
+                    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+                    resource.prlimit(pid, kind, (most, most))

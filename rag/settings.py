@@ -66,10 +66,11 @@ class Settings:
     "minilm", or "openai:MODEL". `memory` is "" for the SQLite file in `home`, "memory:", or
     a URL such as "sqlite:///PATH" or "redis://HOST". `template` is a file, or the name of one in
     `home/templates`.
-    `gate` answers "not found", and asks no model, where the repository seems to hold no answer. `cache` gives
-    answers again while what they rest on is unchanged; None does so where a model writes them. `reword` has
-    the model say, before a first question is searched, in which words code may put it. `set_by` says
-    for each setting that was loaded what set it, and to what.
+    `gate` warns where the repository probably does not hold the answer, and answers "not found", without
+    asking a model, where no word of the question occurs in it. `cache` gives answers again while what they
+    rest on is unchanged; None does so where a model writes them. `reword` has the model say, before a first
+    question is searched, in which words code may put it. `set_by` says for each setting that was loaded what
+    set it, and to what.
     """
 
     home: Path = field(default_factory=default_home)

@@ -196,12 +196,17 @@ class Hit:
         return f"{self.path}:{self.start}-{self.end}"
 
 
+SURE = 0.5
+"""An answer of at least this confidence needs no warning."""
+
+
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Whether the repository holds an answer: `value` from 0 to 1, `found` from one half.
+    """How sure it is that the repository holds an answer: `value` from 0 to 1.
 
-    `sought` are the words that were looked for, as typed. Of those that name something, `unmet` are those
-    that the best hits lack, `absent` those that stand nowhere at all, both the most telling first.
+    `found` is False where no word of the question occurs in the repository. `sought` are the words that were
+    looked for, as typed. Of those that name something, `unmet` are those that the best hits lack, `absent`
+    those that occur nowhere at all, both the most telling first.
     """
 
     value: float
@@ -210,6 +215,16 @@ class Confidence:
     unmet: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     foreign: bool = False
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether an answer needs no warning."""
+        return self.found and self.value >= SURE
+
+    @property
+    def missing_words(self) -> tuple[str, ...]:
+        """The words that the best hits lack, those that occur nowhere first; none where it is sure."""
+        return () if self.is_sure else (*self.absent, *self.unmet)
 
 
 # ---------------------------------------------------------------- turns
@@ -507,8 +522,10 @@ class Answer:
 
     `citations` are the sources the text refers to, `sources` all that were shown; `invented` counts
     references to sources that were never shown (they are removed from the text). `found` is False when
-    the repository holds nothing on the question. `cached` is the turn that it was first given in, "" for an
-    answer that was written now. `cut` is True when the model had to stop at its limit of tokens. Unpacks as
+    the repository holds nothing on the question. `warning` says that it probably does not, "" for none, and
+    stands before the text; `missing_words` are the words of the question that were missing. `cached` is the
+    turn that it was first given in, "" for an answer that was written now. `cut` is True when the model had
+    to stop at its limit of tokens. Unpacks as
     DeepWiki's `(answer, documents)`.
     """
 
@@ -533,6 +550,8 @@ class Answer:
     confidence: Confidence | None = None
     cached: str = ""
     cut: bool = False
+    warning: str = ""
+    missing_words: tuple[str, ...] = ()
     documents: list[Any] = field(default_factory=list)
 
     @property

@@ -342,7 +342,7 @@ def test_a_model_is_asked_for_words_only_where_they_are_wanted_and_can_help(open
     for question, flags, answered in (
         (VAGUE, {}, True),
         ("How are sessions signed?", {"reword": True}, True),
-        ("How is Kafka connected?", {"reword": True}, False),
+        ("How is Kafka brokered?", {"reword": True}, False),
     ):
         dialog = begun(opened(base_url=server.base_url, **flags), sample_repo)
         assert ask(dialog, question).found is answered

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rag.answer.citations import Resolved
 from rag.answer.cost import cost
+from rag.answer.not_found import warning
 from rag.ports import TokenCounter
 from rag.types import Answer, Prepared, Usage
 
@@ -35,7 +36,8 @@ def finish(
         complete: False when the answer broke off.
 
     Returns:
-        The answer; `found` is False when the repository held nothing on the question. `seconds` are those
+        The answer, behind its warning if it has one; `found` is False when the repository held nothing on
+        the question. `seconds` are those
         of `prepared`; conversation and turn are filled in when it is stored.
 
     Raises:
@@ -45,8 +47,9 @@ def finish(
         usage = Usage(prompt_tokens=prepared.prompt.tokens, answer_tokens=counter.count(text))
     if usage.cost_usd is None:
         usage = replace(usage, cost_usd=cost(model, usage, home=home))
+    warned = warning(prepared.confidence, prepared.hits)
     return Answer(
-        text=resolved.text,
+        text=before_answer(warned) + resolved.text,
         question=prepared.question,
         standalone_question=prepared.standalone_question,
         citations=resolved.used,
@@ -60,8 +63,15 @@ def finish(
         notes=_notes(resolved),
         prompt_hash=prepared.prompt.hash,
         confidence=prepared.confidence,
+        warning=warned,
+        missing_words=prepared.confidence.missing_words if warned and prepared.confidence else (),
         seconds=prepared.seconds,
     )
+
+
+def before_answer(warned: str) -> str:
+    """A warning as it stands before the text of an answer."""
+    return f"{warned}\n\n" if warned else ""
 
 
 def _notes(resolved: Resolved) -> tuple[str, ...]:

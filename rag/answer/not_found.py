@@ -1,4 +1,8 @@
-"""The answer to a question that the repository holds nothing on. No model is asked for it."""
+"""What is said where the repository holds nothing on a question, or probably nothing.
+
+"Not found" is an answer of its own: no word of the question occurs, and no model is asked. A warning stands
+before an answer, whoever wrote it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,19 @@ from rag.types import Answer, Confidence, Hit, Prepared, Usage
 
 _NEAREST = 3
 _MOST_WORDS = 8
+_FOREIGN = (
+    "The question seems not to be in English, as code mostly is. Ask in English, or with a language model: "
+    "it puts the question into English before it is searched."
+)
+
+
+def warning(confidence: Confidence | None, hits: Sequence[Hit]) -> str:
+    """What is said before an answer that the repository probably does not hold; "" where it needs nothing."""
+    if confidence is None or confidence.is_sure or not confidence.found:
+        return ""
+    where = "these repositories" if len({hit.repo for hit in hits}) > 1 else "this repository"
+    missing = _missing(confidence) or "The nearest places have little in common with the question."
+    return f"Probably not in {where}. {missing}{f' {_FOREIGN}' if confidence.foreign else ''}"
 
 
 def not_found(prepared: Prepared) -> Answer:
@@ -25,6 +42,7 @@ def not_found(prepared: Prepared) -> Answer:
         found=False,
         seconds=prepared.seconds,
         confidence=prepared.confidence,
+        missing_words=prepared.confidence.missing_words if prepared.confidence else (),
     )
 
 
@@ -35,10 +53,7 @@ def _text(prepared: Prepared, confidence: Confidence) -> str:
     if prepared.hits:
         parts.append("Nearest, though probably not what was meant:\n\n" + _nearest(prepared.hits))
     if confidence.foreign:
-        parts.append(
-            "The question seems not to be in English, as code mostly is. Ask in English, or with a language "
-            "model: it puts the question into English before it is searched."
-        )
+        parts.append(_FOREIGN)
     elif prepared.hits:
         parts.append("If it is there under another name, ask with the words that the code uses.")
     elif not parts[-1]:
@@ -49,18 +64,23 @@ def _text(prepared: Prepared, confidence: Confidence) -> str:
 def _looked_for(confidence: Confidence) -> str:
     if not confidence.sought:
         return ""
-    said = [f"Looked for {_words(confidence.sought)}."]
+    return f"Looked for {_words(confidence.sought)}. {_missing(confidence)}".strip()
+
+
+def _missing(confidence: Confidence) -> str:
+    """Which words are missing, in sentences."""
+    said = []
     if confidence.absent:
-        verb = "stands" if len(confidence.absent) == 1 else "stand"
-        said.append(f"{_words(confidence.absent)} {verb} nowhere in it.")
+        verb = "occurs" if len(confidence.absent) == 1 else "occur"
+        said.append(f"{_words(confidence.absent)} {verb} nowhere.")
     if confidence.unmet:
         verb = "is" if len(confidence.unmet) == 1 else "are"
-        said.append(f"{_words(confidence.unmet)} {verb} not in the places that match best.")
+        said.append(f"{_words(confidence.unmet)} {verb} not in the nearest places.")
     return " ".join(said)
 
 
 def _words(words: Sequence[str]) -> str:
-    shown = [f"*{one_line(word)}*" for word in words[:_MOST_WORDS]]
+    shown = [f"`{one_line(word)}`" for word in words[:_MOST_WORDS]]
     if len(words) > _MOST_WORDS:
         return ", ".join(shown) + " …"
     return " and ".join([", ".join(shown[:-1])] * (len(shown) > 1) + shown[-1:])

@@ -244,6 +244,8 @@ def _print_figures(engine: Engine, answer: Answer) -> None:
         say(f"rag: {note}")
     if not answer.found and answer.hits:
         say("rag: with --no-gate (RAG_GATE=off) the nearest places are answered from all the same")
+    if answer.warning:
+        say("rag: with --no-gate (RAG_GATE=off) answers come without this warning")
     if answer.found and answer.sources and not answer.citations:
         say(f"rag: the answer refers to none of the {counted(len(answer.sources), 'source')} it was shown")
     usage = answer.usage
@@ -266,6 +268,8 @@ def answer_json(answer: Answer, dialog: Dialog) -> dict[str, Any]:
         "standalone_question": answer.standalone_question,
         "answer": answer.text,
         "found": answer.found,
+        "warning": answer.warning,
+        "missing_words": list(answer.missing_words),
         "confidence": None if answer.confidence is None else asdict(answer.confidence),
         "citations": [citation_json(c) for c in answer.citations],
         "sources": [citation_json(c) for c in answer.sources],

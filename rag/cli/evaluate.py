@@ -241,27 +241,34 @@ def _unanswerable(questions: list[Path] | None, kinds: set[str]) -> list[Questio
 def _measure_answers(trees: list[Tree], *, json: bool) -> None:
     from dataclasses import asdict
 
-    from rag.evaluation.answers import UNANSWERABLE, answer_all, shares
+    from rag.evaluation.answers import answer_all, shares
 
     answered = answer_all(trees, _progress())
     found = shares(answered)
     if json:
         questions = [
-            {"id": a.question.id, "kind": a.question.kind, "refused": a.refused, "on_target": a.on_target}
+            {
+                "id": a.question.id,
+                "kind": a.question.kind,
+                "refused": a.refused,
+                "warned": a.warned,
+                "on_target": a.on_target,
+            }
             for a in answered
         ]
         out_json({"answers": [asdict(share) for share in found], "questions": questions})
         return
     table(
         "Answers without a model",
-        ["kind", "n", "quotes the target", '"not found"', "which is wrong for"],
+        ["kind", "n", "quotes the target", '"not found"', "warned", "wrongly refused or not warned"],
         [
             (
                 share.kind,
                 share.count,
                 "–" if share.on_target is None else f"{share.on_target:.3f}",
                 f"{share.refused:.3f}",
-                f"{1 - share.refused if share.kind == UNANSWERABLE else share.refused:.1%}",
+                f"{share.warned:.3f}",
+                f"{share.wrong:.1%}",
             )
             for share in found
         ],

@@ -53,7 +53,7 @@ Gate = Annotated[
     bool | None,
     typer.Option(
         "--gate/--no-gate",
-        help='Say "not found" where the repository seems to hold no answer; on by default.',
+        help="Warn where the repository probably does not hold the answer; on by default.",
         show_default=False,
     ),
 ]

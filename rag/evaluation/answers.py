@@ -1,8 +1,9 @@
 """How good answers without a model are: do the quoted lines hold the target, is "not found" said rightly.
 
 The questions are asked as a person asks them, follow-ups in their conversation, of an index made anew. The
-gate is measured where nothing has to be judged by reading: a *false refusal* is "not found" on a question
-that has an answer, a *false answer* anything else on one that has none.
+gate is measured where nothing has to be judged by reading: an answer is *refused* ("not found"), *warned*
+("probably not in this repository") or neither. A *false refusal* is a refusal, a *false warning* a warning on
+a question that has an answer; a *false answer* is neither of both on a question that has none.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Answered:
     question: Question
     refused: bool
     quoted: tuple[Span, ...]
+    warned: bool = False
 
     @property
     def on_target(self) -> bool:
@@ -51,7 +53,13 @@ class Shares:
     kind: str
     count: int
     refused: float
+    warned: float
     on_target: float | None
+
+    @property
+    def wrong(self) -> float:
+        """The share refused, of questions with an answer; neither refused nor warned, of those without."""
+        return 1 - self.refused - self.warned if self.kind == UNANSWERABLE else self.refused
 
 
 def read_unanswerable(paths: Sequence[Path]) -> list[Question]:
@@ -115,7 +123,7 @@ def _answer(engine: Engine, root: Path, questions: Sequence[Question]) -> Iterat
         *_, answer = converse(dialog, question.text, generator)
         assert isinstance(answer, Answer)
         quoted = tuple(Span(*place) for place in generator.quoted) if answer.found else ()
-        yield Answered(question, not answer.found, quoted)
+        yield Answered(question, not answer.found, quoted, warned=bool(answer.warning))
 
 
 def shares(answered: Sequence[Answered]) -> list[Shares]:
@@ -134,5 +142,6 @@ def _shares(kind: str, group: Sequence[Answered]) -> Shares:
         kind=kind,
         count=len(group),
         refused=sum(a.refused for a in group) / len(group),
+        warned=sum(a.warned for a in group) / len(group),
         on_target=sum(a.on_target for a in with_lines) / len(with_lines) if with_lines else None,
     )

@@ -50,6 +50,8 @@ def compose(
     repositories: Sequence[str] = (),
     parts: Sequence[Hit] = (),
     known: Known | None = None,
+    warning: str = "",
+    missing_words: Sequence[str] = (),
 ) -> Prompt:
     """Render the prompt for a question: as many sources and turns as fit, never more.
 
@@ -68,6 +70,8 @@ def compose(
         repositories: names of what is asked; with several, each source says which it is from.
         parts: other parts of what the hits are parts of; each is shown only where it joins one that is.
         known: what is told beside sources and turns; nothing of it where it takes a third of their room.
+        warning: that the repository probably does not hold the answer; "" for none.
+        missing_words: words of the question that the sources lack, where there is a warning.
 
     Returns:
         The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each
@@ -91,6 +95,8 @@ def compose(
             "standalone_question": plain(standalone_question or question),
             "language": plain(language),
             "repositories": [plain(name) for name in repositories],
+            "warning": plain(warning),
+            "missing_words": [plain(word) for word in missing_words],
             **(known or Known()).variables(),
         },
         context_tokens=context_tokens,

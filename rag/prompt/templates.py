@@ -17,6 +17,8 @@ variable that does not exist is an error even where the branch is never taken. V
     repositories          names of the repositories asked
     summary               what was said in the conversation, in short; "" for none
     preferences           {key: text}, the user's
+    warning               that the repository probably does not hold the answer, and why; "" for none
+    missing_words         words of the question that the sources lack, where there is a warning
     facts                 what is known of the repositories, oldest first: .text, .state ("fresh", "moved",
                           "changed", "gone", "unknown", or "" for a fact that cites nothing), .reason
 
@@ -55,6 +57,8 @@ _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "summary",
     "preferences",
     "facts",
+    "warning",
+    "missing_words",
 }
 
 
@@ -169,6 +173,8 @@ def _rendered(
         standalone_question=plain(text),
         language=language,
         repositories=[plain(name) for name in repositories],
+        warning="",
+        missing_words=[],
         **Known().variables(),
     )
 

@@ -1,4 +1,7 @@
-"""Whether the repository holds an answer at all: what was found, against what was asked for.
+"""How sure it is that the repository holds an answer: what was found, against what was asked for.
+
+Where it is not sure, the answer comes with a warning. "Not found" is left for a question of which no word
+occurs anywhere.
 
 A question names things ("Kafka", "encrypt", `parse_range`) or paraphrases them in everyday words ("Why do I
 get a notice instead of gibberish?"). What it names and the best hits do not hold speaks against an answer,
@@ -6,6 +9,9 @@ the rarer here the more; an everyday word that is missing says little, since cod
 own. How much a word names something was counted over the documentation of thousands of packages
 (data/specificity.txt). Seven signals between 0 and 1 are weighed by a logistic model that was fitted on the
 dev questions; `python -m tests.benchmarks --only gate` fits it anew.
+
+What is said around a question (greetings, the form of the answer) is left aside, and what occurs in the
+repository word for word (a pasted error message) is never doubted.
 """
 
 from __future__ import annotations
@@ -20,11 +26,13 @@ from rag.analysis import is_stop_word, terms
 from rag.ports import takes_bags
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.foreign import is_foreign
+from rag.retrieval.instructions import without_instructions
 from rag.retrieval.lexical import K1, Rarity, bm25
+from rag.retrieval.literal import is_quoted
 from rag.retrieval.question import without_places
 from rag.retrieval.search import Found, Searcher
 from rag.retrieval.specificity import specificity
-from rag.types import Confidence, Hit
+from rag.types import SURE, Confidence, Hit
 
 BEST = 3
 """How many hits must hold, together, what is asked for."""
@@ -78,20 +86,27 @@ FITTED = Weights(-6.20, -0.68, 6.99, 2.22, 2.74, 4.48, 3.62, -2.96)
 def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED) -> Confidence:
     """How sure it is that the repositories hold an answer to what was searched.
 
-    Without hits there is none. What the question itself points at is an answer. A question in another
-    language than English says nothing here when the embedder may understand it: it is taken as answered.
+    Without hits there is none, nor where no word of the question occurs, unless it leans on earlier ones.
+    What the question itself points at or quotes is an answer. A question in another language than English
+    says nothing here when the embedder may understand it: it is taken as answered.
     """
     asked = _asked(searchers, found)
     named = [word for word in asked if word.specific >= 0.5 and word.lack > 0]
     lacking = sorted(named, key=lambda word: -word.lack)
-    value = _probability(_signals(searchers, found, asked), weights) if found.hits else 0.0
     by_words = any(takes_bags(searcher.embedder) for searcher in searchers)
     foreign = any(is_foreign(found.sought.question.text, searcher.embedder) for searcher in searchers)
+    leans = bool(found.sought.carried) and found.sought.question.dependent
+    occurs = not asked or leans or any(word.occurs for word in asked)
+    value = 0.0
     if found.hits and (found.hits[0].legs.get("pointed") or (foreign and not by_words)):
         value = 1.0
+    elif found.hits and occurs:
+        value = _probability(_signals(searchers, found, asked), weights)
+        if value < SURE and is_quoted([searcher.index for searcher in searchers], _judged_text(found)):
+            value = SURE
     return Confidence(
         value=value,
-        found=value >= 0.5,
+        found=value >= SURE or (bool(found.hits) and occurs),
         sought=tuple(word.text for word in asked),
         unmet=tuple(word.text for word in lacking if not word.absent),
         absent=tuple(word.text for word in lacking if word.absent),
@@ -113,7 +128,8 @@ def titled(found: Found) -> float:
 class _Word:
     """A word of the question: how rare it is here, and how much of it the best hits hold, from 0 to 1.
 
-    `specific` is how much it names something, from 0 to 1; `named` ones are written as names.
+    `specific` is how much it names something, from 0 to 1; `named` ones are written as names. One that is
+    `absent` stands nowhere as a whole; a part of it may still occur.
     """
 
     text: str
@@ -122,6 +138,7 @@ class _Word:
     specific: float
     named: bool
     absent: bool
+    occurs: bool
 
     @property
     def lack(self) -> float:
@@ -132,7 +149,8 @@ def _signals(searchers: Sequence[Searcher], found: Found, asked: Sequence[_Word]
     unmet = sum(word.lack * word.specific for word in asked)
     paraphrased = sum(word.lack * (1 - word.specific) for word in asked)
     rarity = sum(word.rarity for word in asked)
-    near = found.near
+    question = found.sought.question.text
+    near = found.near if without_instructions(question) == question else None
     if near is None:
         near = max((_near(searcher, found) for searcher in searchers), default=0.0)
     return Signals(
@@ -154,29 +172,44 @@ def _probability(given: Signals, weights: Weights) -> float:
 
 def _lexical(searchers: Sequence[Searcher], found: Found) -> float:
     """The best chunk's BM25 for the question's own words, as a share of the most that BM25 can give."""
-    own = found.sought.question.terms
+    own = _own_terms(found)
     rarity = Rarity([searcher.index for searcher in searchers])
     most = sum(weight * rarity(term) for term, weight in own.items())
-    best = found.lexical
+    best = found.lexical if own is found.sought.question.terms else None
     if best is None:
         scores = [bm25(searcher.index, own, rarity) for searcher in searchers]
         best = max((float(each.max(initial=0.0)) for each in scores), default=0.0)
     return min(best / (most * (K1 + 1)), 1.0) if most else 0.0
 
 
+def _own_terms(found: Found) -> dict[str, float]:
+    """The terms of the question, without those that are only said around it."""
+    question = found.sought.question
+    judged = without_instructions(question.text)
+    if judged == question.text:
+        return question.terms
+    around = set(terms(question.text)) - set(terms(judged))
+    return {term: weight for term, weight in question.terms.items() if term not in around}
+
+
 def _near(searcher: Searcher, found: Found) -> float:
     """The best chunk's cosine with the question's own words; a usual one where its scale is not known."""
-    own, index = found.sought.question, searcher.index
+    text, index = without_instructions(found.sought.question.text), searcher.index
     if not takes_bags(searcher.embedder) or not len(index):
         return USUAL_NEAR
-    query = embed_question(searcher.embedder, index, own.text, own.terms)
+    query = embed_question(searcher.embedder, index, text, _own_terms(found))
     best = nearest(searcher.vectors, index, query, 1)
     return max(float(cosines(index, best, query).max(initial=0.0)), 0.0)
 
 
+def _judged_text(found: Found) -> str:
+    """The question without what does not have to occur: places, greetings, the form of the answer."""
+    return without_instructions(without_places(found.sought.question.text))
+
+
 def _asked(searchers: Sequence[Searcher], found: Found) -> list[_Word]:
     """The words of the question that say something, each once, in their order."""
-    text = without_places(found.sought.question.text)
+    text = _judged_text(found)
     held = {term for hit in found.hits[:BEST] for term in _terms_of(hit)}
     held |= {term for repo in {hit.repo for hit in found.hits} for term in terms(repo)}
     chunks = sum(searcher.index.live_count for searcher in searchers)
@@ -195,6 +228,7 @@ def _asked(searchers: Sequence[Searcher], found: Found) -> list[_Word]:
             specific=1.0 if named else max(specificity(part) for part in parts),
             named=named,
             absent=not count[parts[-1]] and parts[-1] not in held,
+            occurs=any(count[part] or part in held for part in parts),
         )
     return list(words.values())
 

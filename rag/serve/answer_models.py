@@ -97,6 +97,9 @@ class Ranked(BaseModel):
 class AnswerBody(BaseModel):
     """An answer, and the turn it is stored as. `found` is false when the repository holds nothing on it.
 
+    `warning` says that the repository probably does not hold the answer, "" for none; it stands before the
+    text. `missing_words` are the words of the question that were missing.
+
     `hits` is what retrieval found, best first; `confidence`, from 0 to 1, that an answer is among it, null
     where that is not judged.
     """
@@ -105,6 +108,8 @@ class AnswerBody(BaseModel):
     standalone_question: str
     answer: str
     found: bool
+    warning: str
+    missing_words: list[str]
     citations: list[Cited]
     sources: list[Cited]
     hits: list[Ranked]
@@ -177,6 +182,8 @@ def answer_body(answer: Answer, urls: dict[Citation, str]) -> AnswerBody:
         standalone_question=answer.standalone_question,
         answer=shown(answer.text),
         found=answer.found,
+        warning=answer.warning,
+        missing_words=list(answer.missing_words),
         citations=[cited(c, urls[c]) for c in answer.citations],
         sources=[cited(c, urls[c]) for c in answer.sources],
         hits=[ranked(hit) for hit in answer.hits],

@@ -317,6 +317,8 @@ def _more(answer: Answer) -> dict[str, Any]:
         "conversation": answer.conversation_id,
         "turn": answer.turn_id,
         "found": answer.found,
+        "warning": answer.warning,
+        "missing_words": list(answer.missing_words),
         "model": answer.model,
         "notes": list(answer.notes),
     }

@@ -65,6 +65,8 @@ class Asked(Reply):
 
     sources: list[Place] = Field(default_factory=list)
     found: bool = True
+    warning: str = ""
+    missing_words: list[str] = Field(default_factory=list)
     model: str = ""
     conversationId: str = ""  # noqa: N815
     turnId: str = ""  # noqa: N815
@@ -171,6 +173,8 @@ class Toolbox:
             result=_with_sources(answer, places),
             sources=places,
             found=answer.found,
+            warning=answer.warning,
+            missing_words=list(answer.missing_words),
             model=answer.model,
             conversationId=answer.conversation_id,
             turnId=answer.turn_id,

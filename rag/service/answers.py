@@ -15,7 +15,7 @@ setting that is not known to change nothing.
 
 A follow-up is looked up by its standalone question, if a model wrote one that stands on its own; else by its
 words and all that was said before, so that nobody else is given its answer. An answer is kept when it is
-whole and refers to a source; it goes with the turn that it was given in.
+whole, refers to a source and came without a warning; it goes with the turn that it was given in.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class LookUp:
         shown = {(c.location, c.path, c.blob) for c in self._found.citations}
         rests_on = {(c.location, c.path, c.blob) for c in self._found.citations if c.used}
         now = [(s.hit.location, s.hit.path, s.hit.blob) for s in prepared.prompt.sources]
-        missing = prepared.confidence is not None and not prepared.confidence.found
-        if missing or not rests_on <= set(now):
+        doubtful = prepared.confidence is not None and not prepared.confidence.is_sure
+        if doubtful or not rests_on <= set(now):
             return self._told("stale")
         depth = max(_FIRST, 1 + max(map(now.index, rests_on)))
         return self._told("hit" if shown.issuperset(now[:depth]) else "stale")
@@ -161,7 +161,12 @@ class LookUp:
         in_context = bool(asked) and prepared.standalone_question.strip() != asked
         sources = answer.sources
         known = all(citation.blob and citation.location for citation in sources)
-        if in_context or answer.cut or not (answer.complete and answer.found and answer.citations and known):
+        if (
+            in_context
+            or answer.cut
+            or answer.warning
+            or not (answer.complete and answer.found and answer.citations and known)
+        ):
             return
         try:
             self._cache.put(

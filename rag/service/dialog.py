@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 
+from rag.answer.not_found import warning
 from rag.corpus.acquire import committed
 from rag.errors import ConfigError, ProviderError
 from rag.memory.freshness import State, check_turns
@@ -155,6 +156,8 @@ class Dialog:
             repositories=[r.source.name for r in self.repositories],
             parts=other_parts([r.searcher for r in self.repositories], found.hits),
             known=known,
+            warning=warning(confidence, found.hits),
+            missing_words=confidence.missing_words if confidence else (),
         )
         return Prepared(
             question=question,
@@ -195,11 +198,11 @@ class Dialog:
         if standalone:
             alone = search(searchers, standalone, k=k)
             confidence = judge(searchers, alone)
-            if confidence.found:
+            if confidence.is_sure:
                 return self.search(standalone, k=k, turns=turns), confidence
         found = self.search(question, k=k, turns=turns)
         judged = judge(searchers, found)
-        if standalone and not judged.found:
+        if standalone and not judged.is_sure:
             return alone, confidence
         return found, judged
 

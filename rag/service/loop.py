@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 
 from rag.answer.citations import CitationFilter, resolve
-from rag.answer.finish import finish
-from rag.answer.not_found import not_found
+from rag.answer.finish import before_answer, finish
+from rag.answer.not_found import not_found, warning
 from rag.errors import ProviderError
 from rag.ports import CompletingGenerator, TextGenerator, is_async
 from rag.service.answers import is_wanted, look_up
@@ -38,7 +38,8 @@ def converse(
 ) -> Generator[str | Answer, None, None]:
     """Ask: pieces of text as they come, then the Answer, which is stored as a turn.
 
-    Where the repository seems to hold no answer the generator is not asked, and the Answer says so.
+    Where no word of the question occurs in the repository the generator is not asked, and the Answer says so.
+    Where the repository probably holds no answer a warning comes first.
 
     An answer that fails or is given up (the iterator is closed) stores no turn, unless `keep_broken`. With
     `cache` one that was given before is given again, as one piece, while what it rests on is unchanged; None
@@ -62,6 +63,8 @@ def converse(
         return
     writing = _Writing(dialog, prepared, generator)
     try:
+        if warned := writing.warning:
+            yield warned
         with _closed_in_the_end(generator.stream(writing.prepared)) as pieces:
             for piece in pieces:
                 if shown := writing.take(piece):
@@ -107,6 +110,8 @@ async def aconverse(
         return
     writing = _Writing(dialog, prepared, generator)
     try:
+        if warned := writing.warning:
+            yield warned
         async with _aclosed_in_the_end(_astream(generator, prepared)) as pieces:
             async for piece in pieces:
                 if shown := writing.take(piece):
@@ -233,6 +238,7 @@ class _Writing:
 
     def __init__(self, dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> None:
         self.prepared = prepared
+        self.warning = before_answer(warning(prepared.confidence, prepared.hits))
         self._dialog, self._generator = dialog, generator
         self._filter = CitationFilter(prepared.prompt.sources)
         self._raw: list[str] = []

@@ -29,6 +29,7 @@ RECORDS = [
     },
     {"id": "u1", "question": "Where are Kafka messages consumed?"},
     {"id": "u2", "question": "How are sessions signed?"},
+    {"id": "u3", "question": "Where is the zebra?"},
 ]
 
 
@@ -42,19 +43,24 @@ def file(tmp_path: Path) -> Path:
 def test_answers_are_judged_by_what_they_quote_and_refuse(sample_repo, file):
     done = rag("eval", sample_repo, "--questions", file, "--answers", "--json").json
     found = {
-        share["kind"]: (share["count"], share["refused"], share["on_target"]) for share in done["answers"]
+        share["kind"]: (share["count"], share["refused"], share["warned"], share["on_target"])
+        for share in done["answers"]
     }
     assert found == {
-        "answerable": (3, 1 / 3, 1.0),
-        "first": (1, 0.0, None),
-        "follow-up": (1, 1.0, None),
-        "newcomer": (1, 0.0, 1.0),
-        "unanswerable": (2, 0.5, None),
+        "answerable": (3, 0.0, 1 / 3, 1.0),
+        "first": (1, 0.0, 0.0, None),
+        "follow-up": (1, 0.0, 1.0, None),
+        "newcomer": (1, 0.0, 0.0, 1.0),
+        "unanswerable": (3, 1 / 3, 1 / 3, None),
     }
-    assert [q["refused"] for q in done["questions"]] == [False, False, True, True, False]
+    assert [q["refused"] for q in done["questions"]] == [False, False, False, False, False, True]
+    assert [q["warned"] for q in done["questions"]] == [False, False, True, True, False, False]
     plain = rag("eval", sample_repo, "--questions", file, "--answers").out
-    assert [line.split() for line in plain.splitlines() if line.startswith("unanswerable")] == [
-        ["unanswerable", "2", "–", "0.500", "50.0%"]
+    assert [
+        line.split() for line in plain.splitlines() if line.startswith(("unanswerable", "follow-up"))
+    ] == [
+        ["follow-up", "1", "–", "0.000", "1.000", "0.0%"],
+        ["unanswerable", "3", "–", "0.333", "0.333", "33.3%"],
     ]
 
 

@@ -173,6 +173,11 @@ SCREENS = {
         turns=TURNS,
         output_format_str="Answer in Markdown.",
     ),
+    "warned": lambda: made(
+        question="How are sessions revoked over LDAP?",
+        warning="Probably not in this repository. `LDAP` occurs nowhere.",
+        missing_words=("LDAP", "<END_OF_USER_PROMPT>"),
+    ),
     "several_repositories": lambda: made(
         hits=[SIGN, Hit(**{**as_dict(EXPIRE), "repo": "handbook", "location": "/src/handbook"})],
         repositories=["shop", "handbook"],

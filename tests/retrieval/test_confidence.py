@@ -1,4 +1,4 @@
-"""The gate: what is there is answered, what is not is refused, in repositories of any size."""
+"""The gate: what is there is answered, what is not is warned of, in repositories of any size."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def judged(searcher: Searcher) -> Callable[..., Confidence]:
         "How does snip count clicks?",
     ],
 )
-def test_what_a_small_repository_holds_is_found(judged, question):
-    assert judged(question).found
+def test_what_a_small_repository_holds_needs_no_warning(judged, question):
+    confidence = judged(question)
+    assert confidence.is_sure
+    assert confidence.missing_words == ()
 
 
 @pytest.mark.parametrize(
@@ -55,17 +57,76 @@ def test_what_a_small_repository_holds_is_found(judged, question):
         ("Which class trains the neural network?", "network"),
     ],
 )
-def test_what_it_does_not_hold_is_not_found_and_the_missing_word_is_named(judged, question, absent):
+def test_what_it_does_not_hold_is_not_sure_and_the_missing_word_is_named(judged, question, absent):
     confidence = judged(question)
-    assert not confidence.found
+    assert not confidence.is_sure
     assert absent in confidence.absent
     assert absent in confidence.sought
+    assert confidence.missing_words == (*confidence.absent, *confidence.unmet)
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("Where are Kafka messages consumed?", True),  # "messages" occurs
+        ("How does parse_zookeeper_url work?", True),  # a part of the name occurs
+        ("Where is the zebra?", False),
+        ("Kafka zookeeper brokers?", False),
+        ("What is FrobnicatorQuux? Thanks in advance, answer in German.", False),
+        ("会话如何签名?", False),
+    ],
+)
+def test_it_is_found_unless_no_word_occurs_anywhere(judged, question, found):
+    assert judged(question).found is found
+
+
+WRAPPINGS = [
+    "{} TLDR please",
+    "ELI5: {}",
+    "{} lol",
+    "{} thx",
+    "{} Thanks in advance, John",
+    "{} I need this ASAP",
+    "FYI I am on a Mac. {}",
+    "{} Answer in German.",
+    "{} Format it as a markdown table.",
+    "{} Answer in bullet points.",
+    "{} Use at most three sentences.",
+    "Hello! {} Thanks!",
+    "I'm new to this codebase. {}",
+    "My boss asked me: {}",
+    "{} Explain it for a junior developer.",
+    "{} Please answer in one sentence.",
+    "hey {}",
+]
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_what_is_said_around_a_question_changes_nothing(judged, wrapping):
+    for question in ("How are sessions signed?", "What happens when a link has expired?"):
+        assert judged(wrapping.format(question)).is_sure
+    confidence = judged(wrapping.format("How is the LDAP directory queried?"))
+    assert not confidence.is_sure
+    assert confidence.missing_words[0] == "LDAP"
+    assert {*confidence.missing_words} <= {"LDAP", "directory", "queried"}
+    assert not judged(wrapping.format("Where is the zebra?")).found
+
+
+@pytest.mark.parametrize(
+    "follow_up",
+    ["Summarize that in one sentence.", "Translate your answer to German.", "Write a unit test for it."],
+)
+def test_a_follow_up_that_only_says_how_to_answer_is_found(judged, follow_up):
+    confidence = judged(follow_up, "How are sessions signed?")
+    assert confidence.found
+    assert confidence.missing_words == ()
 
 
 def test_a_follow_up_that_names_nothing_rests_on_what_was_asked_before(judged):
-    assert judged("And when do they expire?", "How are sessions signed?").found
-    assert judged("who calls it?", "What does sign_session do?").found
-    assert not judged("And how does Kafka get them?", "How are sessions signed?").found
+    assert judged("And when do they expire?", "How are sessions signed?").is_sure
+    assert judged("who calls it?", "What does sign_session do?").is_sure
+    warned = judged("And how does Kafka get them?", "How are sessions signed?")
+    assert (warned.found, warned.is_sure, warned.missing_words) == (True, False, ("Kafka",))
 
 
 def test_a_repository_of_one_file_knows_what_it_has(tmp_path):
@@ -76,7 +137,7 @@ def test_a_repository_of_one_file_knows_what_it_has(tmp_path):
     with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
         searcher = engine.repository(str(tmp_path / "pottery")).searcher
         found = {
-            q: judge([searcher], search([searcher], q)).found
+            q: judge([searcher], search([searcher], q)).is_sure
             for q in ("How is the glaze fired?", "kiln", "How are invoices sent?", "Where is the database?")
         }
     assert list(found.values()) == [True, True, False, False]
@@ -85,14 +146,14 @@ def test_a_repository_of_one_file_knows_what_it_has(tmp_path):
 def test_another_language_is_left_to_an_embedder_that_may_understand_it(searcher):
     foreign = "Wo werden sessions signiert?"
     hashing = Searcher(searcher.index, HashingEmbedder(searcher.embedder.dim), searcher.vectors)
-    assert not judge([searcher], search([searcher], foreign)).found
-    assert judge([hashing], search([hashing], foreign)).found
-    assert not judge([hashing], search([hashing], "Where are the Kafka messages consumed?")).found
+    assert not judge([searcher], search([searcher], foreign)).is_sure
+    assert judge([hashing], search([hashing], foreign)).is_sure
+    assert not judge([hashing], search([hashing], "Where are the Kafka messages consumed?")).is_sure
 
 
 def test_a_title_or_a_shout_names_nothing(judged):
-    assert judged("HOW ARE SESSIONS SIGNED?").found
-    assert judged("How Is The Rate Limited?").found
+    assert judged("HOW ARE SESSIONS SIGNED?").is_sure
+    assert judged("How Is The Rate Limited?").is_sure
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -108,8 +169,9 @@ def test_confidence_is_a_share_and_without_hits_there_is_none(searcher, question
     found = search([searcher], question)
     confidence = judge([searcher], found)
     assert 0 <= confidence.value <= 1
-    assert confidence.found == (confidence.value >= 0.5)
-    assert found.hits or confidence.value == 0
+    assert confidence.is_sure == (confidence.value >= 0.5)
+    assert confidence.found >= confidence.is_sure
+    assert found.hits or (confidence.value == 0 and not confidence.found)
     assert {*confidence.absent, *confidence.unmet} <= {*confidence.sought}
     assert not {*confidence.absent} & {*confidence.unmet}
     assert all(0 <= signal <= 1 for signal in signals([searcher], found))

@@ -83,6 +83,7 @@ function finish(turn, answer) {
     hits: answer.hits,
     confidence: answer.confidence,
     found: answer.found,
+    warning: answer.warning,
     notes: answer.notes,
     model: answer.model,
     usage: answer.usage,

@@ -1,0 +1,61 @@
+"""What is said around a question is taken away; what is asked stays, whatever it is about."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag.retrieval.instructions import without_instructions
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Summarize that in one sentence.",
+        "Translate your answer to German.",
+        "Write a unit test for it.",
+        "Use at most three sentences.",
+        "Don't use technical jargon.",
+        "thx!",
+        "Please answer in French: ",
+    ],
+)
+def test_what_only_says_how_to_answer_leaves_no_word(text):
+    assert not any(character.isalnum() for character in without_instructions(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How does it render Markdown to HTML?",
+        "How are lines listed as JSON?",
+        "Where is the table of languages?",
+        "Who writes the German translation?",
+        "What does `please` do?",
+        "Where is the Thanks() method?",
+        "Explain how the list is written.",
+        "Give the list to Kafka.",
+        "how are answers formatted for users",
+        "Format it?",
+    ],
+)
+def test_a_question_about_such_words_stays_whole(text):
+    assert without_instructions(text) == text
+
+
+@given(st.text(max_size=200))
+def test_nothing_is_added(text):
+    left = iter(text)
+    assert all(character == " " or character in left for character in without_instructions(text))
+
+
+@pytest.mark.parametrize(
+    "part", ["thanks ", "in ", "i am on a mac ", "`", "use one ", "as a ", "a.b, ", ". "]
+)
+def test_a_long_text_takes_no_time_to_speak_of(part):
+    began = time.process_time()
+    without_instructions(part * 20_000)
+    assert time.process_time() - began < 2

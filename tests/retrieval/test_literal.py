@@ -1,0 +1,80 @@
+"""Lines that are pasted into a question are recognised where they occur; ordinary phrases are not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rag.retrieval.confidence import judge
+from rag.retrieval.literal import is_quoted
+from rag.retrieval.search import Searcher, search
+from rag.service import Engine
+from rag.settings import Settings
+
+SOURCE = '''
+def charge(card, amount):
+    """Charge a card."""
+    if amount <= 0:
+        raise ValueError(f"cannot charge {amount} cents, the balance would become negative")
+    log.error("gateway %s refused card ending in %s with code %d", gateway, card.tail, code)
+'''
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "charge.py").write_text(SOURCE)
+    for number in range(30):
+        (folder / f"other{number}.py").write_text(
+            f"def job{number}(queue):\n    return queue.take({number})\n"
+        )
+    with closing(Engine(Settings(home=tmp_path_factory.mktemp("home"), memory="memory:"))) as engine:
+        yield engine.repository(str(folder)).searcher
+
+
+PASTED = [
+    "ValueError: cannot charge -3 cents, the balance would become negative",
+    "2026-11-03 14:22:09,881 ERROR [worker-7] kombu.pool: the balance would become negative (retry 3/5)",
+    'Traceback (most recent call last):\n  File "/srv/app/x.py", line 8, in run\n    f()\n'
+    "ValueError: cannot charge 0 cents, THE BALANCE WOULD  become\nnegative",
+    "Zookeeper says 'gateway acme-7 refused card ending in 4242 with code 51'. What now?",
+]
+
+
+@pytest.mark.parametrize("message", PASTED)
+def test_a_pasted_message_is_never_doubted(shop: Searcher, message):
+    assert is_quoted([shop.index], message)
+    assert judge([shop], search([shop], message)).is_sure
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where does the balance become negative over Kafka?",  # no four words in a row
+        "would become negative the balance",
+        "cannot charge cents, the balance",
+        "the balance would",
+        "",
+        "the the the the",
+    ],
+)
+def test_words_in_another_order_are_no_quotation(shop: Searcher, question):
+    assert not is_quoted([shop.index], question)
+
+
+def test_a_phrase_of_grammar_alone_is_no_quotation(tmp_path: Path):
+    (tmp_path / "a.md").write_text("This is how it is done in all of them, with each of these.\n")
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        index = engine.repository(str(tmp_path)).searcher.index
+    assert not is_quoted([index], "Kafka, this is how it is in all of them?")
+
+
+def test_a_long_text_is_looked_up_within_bounds(shop: Searcher):
+    text = " ".join(f"queue job{n % 40} return take" for n in range(20_000))
+    began = time.process_time()
+    assert not is_quoted([shop.index], text)
+    assert time.process_time() - began < 2

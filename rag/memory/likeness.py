@@ -9,23 +9,31 @@ negations, each in its place.
     can you show me where we set the session cookie   where | set session cookie
     Where is the session cookie not set?              where | not | set session cookie
 
-Put aside are: frames of politeness, articles, number and tense, the voice ("is set by the server", "the
-server sets"), who stands for the program ("we", "it", its own name), a few words that always mean the same.
-What the rules do not understand stays as it is written, and then equals only itself.
+Put aside are: frames of politeness, articles, the voice ("is set by the server", "the server sets"), the
+form of the verb that goes with it, who stands for the program ("we", "it", its own name), a few words that
+always mean the same. What the rules do not understand stays as it is written, and then equals only itself.
+
+Tense and aspect are part of what is asked (is, was, will, has been, is being), and so is number, but that
+"a value" is "values". Names are never folded: words that the repository defines, that are quoted, or that
+stand where a name does ("Where is items defined?", "What does args do?", "the keys function").
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from rag.memory.wording import (
     ALIKE,
+    ASKED_NOUNS,
     AUXILIARY,
     BE,
+    BOUND_BY_NOT,
     CHINESE,
+    CODE_NOUNS,
     DETERMINERS,
     DO,
     FRAMES,
@@ -34,16 +42,24 @@ from rag.memory.wording import (
     HAVE,
     IRREGULAR,
     JOINTS,
+    MADE_OF_NAMES,
     MANNER,
     MODAL,
+    NAME_VERBS,
     NEUTRAL,
     NOT_ADVERBS,
+    NOT_PLURAL,
     NUMBERS,
     PARTICIPLES,
     PARTICLES,
+    POLITE_END,
+    POLITE_START,
     RELATIONS,
     SAID,
+    SILENT_E,
+    SINGULAR,
     SIZES,
+    TENSES,
     WH,
 )
 
@@ -64,6 +80,8 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d_]+(?:'[a-z]+)?)"
     r"|(?P<sign>[-!<>=:*&|.+/]{2,}|[^\s\w,;:.?!()'\"\[\]-])"
 )
+_FORM = "\v"
+"""Stands before a word that is a form of a verb; no word begins with it."""
 _SHORT = re.compile("[^aeiou]*[aeiouy][^aeiouwxy]")
 _LETTERS = re.compile(r"(?<!^)(?<![\w'])[A-HJ-Z](?![\w'])|(?<![\w'])[A-Z]{2,}(?![\w'])")
 _CAPITAL = re.compile(r"(?<=[^\s,.:;!?] )[A-Z][a-z]+(?![\w'])")
@@ -71,14 +89,24 @@ _GRAMMAR = frozenset(BE | GET | DO | HAVE | MODAL.keys() | DETERMINERS | JOINTS 
 _SENTENCES = re.compile(r"[.?!]\s+\w|\n\s*\w")
 
 
-def meaning(question: str, subjects: Collection[str] = ()) -> str:
+IsSymbol = Callable[[str], bool]
+"""Whether a word is the name of something that the repository defines."""
+
+
+def _no_symbol(word: str) -> bool:
+    return False
+
+
+def meaning(question: str, subjects: Collection[str] = (), is_symbol: IsSymbol = _no_symbol) -> str:
     """What a question means, as text: equal only for questions that one answer serves.
 
     Args:
         question: any text; where it is more than one sentence, or long, only the same words mean the same.
         subjects: what the program asked about is called: "how does fastify parse" is "how do we parse".
+        is_symbol: tells the words that are names in the repository: those are compared as they are written.
     """
     text = unicodedata.normalize("NFKC", question).replace("\u2019", "'").replace("\u2018", "'").strip()
+    text = POLITE_END.sub("", POLITE_START.sub("", text))
     plain = " ".join(text.split()).rstrip("?.! ")
     is_long = len(plain.split()) > _MOST_WORDS or len(text) > _MOST_CHARACTERS
     if is_long or _SENTENCES.search(text):
@@ -91,8 +119,13 @@ def meaning(question: str, subjects: Collection[str] = ()) -> str:
         if named
         else plain
     )
-    words = _without_frame(_words(said))
-    return _read(words) if words else f'"{plain.casefold()}"'
+    every = _words(said)
+    words = _without_frame([word for word in every if word not in DETERMINERS])
+    if not words:
+        return f'"{plain.casefold()}"'
+    determined = frozenset(word for n, word in enumerate(every[1:]) if every[n] in DETERMINERS)
+    names = _names(said, is_symbol)
+    return _Reading(names, _written(said) | names, determined, _indefinite(every)).read(words)
 
 
 # ---------------------------------------------------------------- words
@@ -119,7 +152,32 @@ def _words(text: str) -> list[str]:
             found.append('"' + said.replace(" ", "\u00a0"))
         else:
             found.append(SAID.get(said.lower(), said.lower()))
-    return [word for word in found if word not in DETERMINERS]
+    return found
+
+
+def _names(text: str, is_symbol: IsSymbol) -> dict[str, str]:
+    """The words that the repository defines, by how they are compared otherwise. Grammar names nothing."""
+    said = {match["word"] for match in _TOKEN.finditer(text) if match["word"]}
+    return {word.lower(): word for word in sorted(said) if word.lower() not in _GRAMMAR and is_symbol(word)}
+
+
+def _written(text: str) -> dict[str, str]:
+    """Words as they are written, by how they are compared otherwise; none where case says nothing."""
+    said = [match["word"] for match in _TOKEN.finditer(text) if match["word"]]
+    if text.isupper() or len(_CAPITAL.findall(text)) > len(text.split()) / 2:
+        return {}
+    return {word.lower(): word for word in said[1:]}
+
+
+def _indefinite(words: Sequence[str]) -> frozenset[str]:
+    """The nouns after "a" or "an" that stand alone there: "a value" asks for what "values" asks for."""
+    after = [*words[2:], "", ""]
+    return frozenset(
+        word
+        for n, word in enumerate(words[1:])
+        if words[n] in ("a", "an")
+        and (not after[n] or after[n] in JOINTS | AUXILIARY or _is_participle(after[n]))
+    )
 
 
 def _is_name(text: str, word: re.Match[str]) -> bool:
@@ -160,27 +218,60 @@ def _chinese(text: str) -> str:
 # ---------------------------------------------------------------- clauses
 
 
-def _read(words: Sequence[str]) -> str:
-    """What is asked, the main clause as agent, verb, object, and the other parts as they stand."""
-    by_whom = len(words) > 1 and words[0] == "by" and words[1] in ("which", "what")
-    asks, rest = _asked(words[1:] if by_whom else words)
-    if asks == "what" and len(rest) > 1 and rest[-1] in BE | DO and rest[0] not in AUXILIARY:
-        rest = [rest[-1], *rest[:-1], *["do"] * (rest[-1] in DO)]  # "what the limits are", "what it does"
-    main, others = _parts(rest)
-    negated = main.count("not")
-    main = [word for word in main if word != "not"]
-    asks, main, head = _subject_asked(asks, main)
-    if asks == "how" and main[1:2] == ["i"] and main[0] in DO | MODAL.keys():
-        asks, main = "how to", main[2:]
-    clause, others, by_nobody = _clause(asks, main, others)
-    if by_whom:
-        asks, clause, head = "who", [*head, *clause], []
-    if asks == "who" and by_nobody and clause and _stem(clause[0]) in _relations():
-        asks = "where"
-    clause, adverbs = _without_adverbs(clause, by_nobody=by_nobody)
-    told = [asks, *[_stems(head)] * bool(head), *["not"] * negated, _stems(clause)]
-    told += [f"{joint} {_stems(_subordinate(part))}" for joint, part in others if part or joint != "from"]
-    return " | ".join([*told, *sorted(adverbs)])
+@dataclass(frozen=True)
+class _Reading:
+    """One question, read: `names` are its words that the repository defines, `written` how words are written
+    in it, `determined` those after an article, `indefinite` the nouns after "a"."""
+
+    names: dict[str, str]
+    written: dict[str, str]
+    determined: frozenset[str]
+    indefinite: frozenset[str]
+
+    def read(self, words: Sequence[str]) -> str:
+        """What is asked, the main clause as agent, verb, object, and the other parts as they stand."""
+        by_whom = len(words) > 1 and words[0] == "by" and words[1] in ("which", "what")
+        asks, rest = _asked(words[1:] if by_whom else words)
+        if asks == "what" and len(rest) > 1 and rest[-1] in BE | DO and rest[0] not in AUXILIARY:
+            rest = [rest[-1], *rest[:-1], *["do"] * (rest[-1] in DO)]  # "what the limits are", "what it does"
+        main, others = _parts(_with_names(rest, self.determined))
+        main, negated = _without_not(main)
+        asks, main, head = _subject_asked(asks, main)
+        if asks == "how" and main[1:2] == ["i"] and main[0] in ("do", "can", "could"):
+            asks, main = "how to", main[2:]
+        tenses = _tenses(main)
+        if asks == "who" and words[0] in ("who", "what") and main and IRREGULAR.get(main[0]) == main[0]:
+            tenses = ["past"]  # "who set it", not "who sets it"
+        has_noun = words[0] == "which" or (bool(main) and _singular(main[0]) in ASKED_NOUNS)
+        clause, others, by_nobody = _clause(asks, main, others, has_noun=has_noun)
+        if by_whom:
+            asks, clause, head = "who", [*head, *clause], []
+        if asks == "who" and by_nobody and clause and _verb(clause[0].removeprefix(_FORM)) in _relations():
+            asks = "where"
+        clause, adverbs = _without_adverbs(clause, by_nobody=by_nobody)
+        told = [asks, *[self._stems(head)] * bool(head), *["not"] * negated, *tenses, self._stems(clause)]
+        for joint, part in others:
+            if part or joint != "from":
+                told.append(f"{joint} {self._stems(_subordinate(part))}")
+        return " | ".join([*told, *sorted(adverbs)])
+
+    def _stems(self, words: Sequence[str]) -> str:
+        return " ".join(map(self._stem, words))
+
+    def _stem(self, word: str) -> str:
+        """A word as it is compared: a verb without voice and person, a noun with its number."""
+        said = word.removeprefix(_FORM)
+        if said == "has":
+            return "have"
+        if said in self.names:
+            return "`" + self.names[said]
+        if said[0] == "`":
+            return "`" + self.written.get(said[1:], said[1:])
+        if said != word:
+            return _alike().get(_verb(said), _verb(said))
+        is_many = _is_plural(word)
+        stem = _normal(_singular(word) if is_many else word)
+        return _alike().get(stem, stem) + "*" * (is_many or word in self.indefinite)
 
 
 def _asked(words: Sequence[str]) -> tuple[str, list[str]]:
@@ -217,8 +308,55 @@ def _subject_asked(asks: str, main: list[str]) -> tuple[str, list[str], list[str
     return asks if asks == "what" and not at else asks.replace("what", "which"), main[at:], main[:at]
 
 
+def _without_not(main: Sequence[str]) -> tuple[list[str], int]:
+    """The main clause without what negates it, and how often that is. "Not all" stays as it stands."""
+    after = [*main[1:], ""]
+    negating = [n for n, word in enumerate(main) if word == "not" and after[n] not in BOUND_BY_NOT]
+    return [word for n, word in enumerate(main) if n not in negating], len(negating)
+
+
+def _tenses(main: Sequence[str]) -> list[str]:
+    """What the auxiliaries say beside who acts: past, future, condition, aspect."""
+    return sorted({TENSES[word] for word in main if word in TENSES})
+
+
+def _with_names(words: Sequence[str], determined: Collection[str]) -> list[str]:
+    """The words, those marked as names that stand where a name does, without an article."""
+    marked = list(words)
+
+    def mark(n: int) -> None:
+        if n < len(words) and words[n].isalpha() and words[n] not in _GRAMMAR and words[n] not in determined:
+            marked[n] = "`" + words[n]
+
+    after = [*words[1:], ""]
+    for n, word in enumerate(words):
+        if after[n] in CODE_NOUNS and (_is_plural(word) or word.endswith(("ed", "ing"))):
+            mark(n)
+        if word in ("called", "named", "name"):
+            mark(n + 1)
+        if word in MADE_OF_NAMES and after[n] == "of" and (n + 3 == len(words) or words[n + 3] in JOINTS):
+            mark(n + 2)
+        if word == "between" and words[n + 2 : n + 3] == ["and"] and n + 4 == len(words):
+            mark(n + 1)
+            mark(n + 3)
+    if len(words) == 2 and _verb(words[0]) in _relations():
+        mark(1)
+    if len(words) < 2 or words[0] not in AUXILIARY:
+        return marked
+    if words[0] in BE | DO and words[2:3] and _verb(words[2]) in _name_verbs():
+        mark(1)
+    if words[0] in SINGULAR:
+        ends = (
+            n for n, word in enumerate(words) if n > 1 and (word in JOINTS | {"of"} or _is_participle(word))
+        )
+        for n in (1, next(ends, len(words)) - 1) if words[0] in BE else (1,):
+            if _is_plural(words[n]):
+                mark(n)  # "is items": a plural would have "are"
+    return marked
+
+
 def _clause(
-    asks: str, main: list[str], others: list[tuple[str, list[str]]]
+    asks: str, main: list[str], others: list[tuple[str, list[str]]], *, has_noun: bool
 ) -> tuple[list[str], list[tuple[str, list[str]]], bool]:
     """The main clause in one order, what is left of the other parts, and whether nobody acts in it."""
     at = next((n for n, word in enumerate(main) if word in AUXILIARY), None)
@@ -234,12 +372,24 @@ def _clause(
         if not patient and auxiliary in BE and words[: end - 1] == ["get"]:
             patient = ["get"]  # "how is get implemented"
         agent, others = _agent(others)
-        return [*agent, *modal, *words[end - 1 :], *patient], others, not agent
+        return [*agent, *modal, f"{_FORM}{words[end - 1]}", *words[end:], *patient], others, not agent
     if auxiliary in BE:
         return ["be", *words], others, False
     nobody = bool(words) and words[0] in NEUTRAL and asks != "who" and len(words) > 1
     acting = words[1:] if nobody else words
-    return [*modal, *_without_have(acting)], others, nobody or (asks == "who" and at is None)
+    if at is None:
+        acting = _with_verb(acting, first=0 if nobody or (asks == "who" and not has_noun) else 1)
+    return [*modal, *acting], others, nobody or (asks == "who" and at is None)
+
+
+def _with_verb(words: Sequence[str], *, first: int) -> list[str]:
+    """The words of a clause without auxiliary, its verb marked: "who signs it", "how viper merges maps".
+
+    `first` is where the verb may stand at the earliest; where it is 0 it stands there.
+    """
+    ends = 1 if not first else len(words)
+    at = next((n for n, word in enumerate(words[:ends]) if n >= first and _is_plural(word)), None)
+    return list(words) if at is None else [*words[:at], f"{_FORM}{words[at]}", *words[at + 1 :]]
 
 
 def _agent(others: list[tuple[str, list[str]]]) -> tuple[list[str], list[tuple[str, list[str]]]]:
@@ -251,19 +401,10 @@ def _agent(others: list[tuple[str, list[str]]]) -> tuple[list[str], list[tuple[s
 
 
 def _subordinate(words: Sequence[str]) -> list[str]:
-    """The words of another part, its verbs without what only asks or dates."""
-    kept = [word for word in words if word not in DO and MODAL.get(word, word)]
-    return _without_have(["be" if word in BE else word for word in kept])
-
-
-def _without_have(words: Sequence[str]) -> list[str]:
-    """ "has failed" is "failed"; "has a limit" stays."""
-    after = [*words[1:], ""]
-    return [
-        word
-        for n, word in enumerate(words)
-        if not (word in HAVE and (_is_participle(after[n]) or after[n] in BE))
-    ]
+    """The words of another part, its verbs without what only asks."""
+    present = BE - TENSES.keys()
+    kept = [word for word in words if word not in ("do", "does")]
+    return ["be" if word in present else word if word in TENSES else MODAL.get(word) or word for word in kept]
 
 
 def _without_adverbs(clause: list[str], *, by_nobody: bool) -> tuple[list[str], list[str]]:
@@ -275,7 +416,7 @@ def _without_adverbs(clause: list[str], *, by_nobody: bool) -> tuple[list[str], 
     loose = [
         n
         for n, word in enumerate(clause)
-        if _is_adverb(word) and (not _is_participle(after[n]) or (n == 0 and by_nobody))
+        if _is_adverb(word) and (not _is_participle(after[n].removeprefix(_FORM)) or (n == 0 and by_nobody))
     ]
     return [word for n, word in enumerate(clause) if n not in loose], [clause[n] for n in loose]
 
@@ -291,32 +432,44 @@ def _is_participle(word: str) -> bool:
 # ---------------------------------------------------------------- stems
 
 
-def _stems(words: Sequence[str]) -> str:
-    return " ".join(map(_stem, words))
+def _is_plural(word: str) -> bool:
+    """Whether a word may be a plural, or a verb of the third person."""
+    return (
+        len(word) > 3
+        and word.isalpha()
+        and word.isascii()
+        and word.endswith("s")
+        and not word.endswith(("ss", "us", "is"))
+        and word not in NOT_PLURAL
+    )
 
 
-def _stem(word: str) -> str:
-    """A word without number and tense: less than a search takes away, for a parser is not parsing."""
-    stem = _bare(word)
-    return _alike().get(stem, stem)
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    return word[:-2] if word.endswith(("sses", "xes", "zes", "ches", "shes")) else word[:-1]
 
 
-def _bare(word: str) -> str:
-    word = IRREGULAR.get(word, word)
-    if len(word) < 4 or not (word.isalpha() and word.isascii()):
+def _verb(word: str) -> str:
+    """A finite or passive form of a verb as its root: "writes", "written" and "write" are one."""
+    if word in IRREGULAR:
+        return _normal(IRREGULAR[word])
+    if _is_plural(word):
+        return _normal(_singular(word))
+    if word.endswith("ied") and len(word) > 4:
+        return _normal(word[:-3] + "y")
+    root = word.removesuffix("ed")
+    if root != word and len(root) > 2 and re.search("[aeiouy]", root):
+        # A short verb doubles its last letter; where it is single, the verb ends in "e".
+        return _normal(root + "e" if _SHORT.fullmatch(root) else root)
+    return _normal(word)
+
+
+def _normal(word: str) -> str:
+    """A word in one spelling, without the "e" and the doubled letter that its forms may have or lack."""
+    if len(word) < 4 or word in SILENT_E or not (word.isalpha() and word.isascii()):
         return word
     word = word.replace("isation", "ization").replace("ence", "ense")
-    if word.endswith(("ies", "ied")):
-        return word[:-3] + "y"
-    if word.endswith(("sses", "xes", "zes", "ches", "shes")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    else:
-        root = word.removesuffix("ing" if word.endswith("ing") else "ed")
-        if root != word and len(root) > 2 and re.search("[aeiouy]", root):
-            # A short verb doubles its last letter; where it is single, the verb ends in "e".
-            word = root + "e" if _SHORT.fullmatch(root) else root
     if word.endswith("ie"):
         return word[:-2] + "y"
     if word.endswith("e") and word[-2] != "e" and not _SHORT.fullmatch(word[:-1]):
@@ -326,9 +479,14 @@ def _bare(word: str) -> str:
 
 @cache
 def _alike() -> dict[str, str]:
-    return {_bare(word): _bare(group[0]) for group in ALIKE for word in group}
+    return {_verb(word): _verb(group[0]) for group in ALIKE for word in group}
 
 
 @cache
 def _relations() -> frozenset[str]:
-    return frozenset(map(_stem, RELATIONS))
+    return frozenset(map(_verb, RELATIONS))
+
+
+@cache
+def _name_verbs() -> frozenset[str]:
+    return frozenset(map(_verb, NAME_VERBS))

@@ -19,7 +19,17 @@ MODAL = {
     **dict.fromkeys(("will", "would", "shall"), ""),
     "must": "must",
 }
-"""Each with what it is compared as; the future says nothing."""
+"""Each with what it is compared as; what tells a tense stands in TENSES."""
+TENSES = {
+    **dict.fromkeys(("was", "were", "did"), "past"),
+    **dict.fromkeys(("will", "shall"), "will"),
+    "would": "would",
+    "might": "might",
+    "being": "being",
+    "been": "been",
+    "had": "had",
+}
+SINGULAR = frozenset("is was does has".split())
 AUXILIARY = BE | DO | MODAL.keys()
 
 DETERMINERS = frozenset(("a", "an", "the"))
@@ -43,6 +53,41 @@ MANNER = frozenset("default hand name itself themselves accident design contract
 """What stands after "by" without doing anything."""
 RELATIONS = frozenset("call use reference invoke import".split())
 """Who does this to a name is asked in the same breath as where it is done."""
+NAME_VERBS = frozenset(
+    """define declare implement call invoke import export override instantiate subclass inherit return raise
+    throw yield do mean""".split()
+)
+"""What is done to, or by, what has a name: "Where is items defined?", "What does args do?"."""
+CODE_NOUNS = frozenset(
+    """function functions method class module file variable option flag argument parameter field attribute
+    property constant decorator hook macro struct enum interface type command endpoint fixture table column
+    package script setting key""".split()
+)
+"""The word before them may be a name: "the keys function"."""
+ASKED_NOUNS = CODE_NOUNS | frozenset(
+    "test benchmark error exception file rule event value format request user part line".split()
+)
+"""Nouns that are asked for: "what tests cover it" asks for tests, "what closes it" for whatever does."""
+MADE_OF_NAMES = frozenset(
+    """argument arguments parameter parameters args params signature type tests callers definition usages uses
+    implementation docstring subclasses""".split()
+)
+"""What a name has: "the arguments of items"."""
+BOUND_BY_NOT = frozenset(
+    """all every any only always both each just necessarily yet even everything everyone many much more less
+    most until before after""".split()
+)
+"""Words that "not" negates alone: "not all are" is another thing than "all are not"."""
+NOT_PLURAL = frozenset(
+    """alias canvas https redis tls dns css js os aws series lens kubernetes atlas always news perhaps towards
+    besides across upwards downwards afterwards means this has does was""".split()
+)
+"""Words that end in "s" and are no plural."""
+SILENT_E = frozenset(
+    """locale suite envelope morale humane corpse tense dense lapse route envelope moderate separate
+    article alternate duplicate universe""".split()
+)
+"""Words whose last "e" tells them from others, or may stay."""
 SIZES = frozenset("many much long often far big large deep old fast high small soon late".split())
 
 _ROOTS = """
@@ -111,9 +156,10 @@ application app|initialize init|maximum max|minimum min|continue resume|message 
 ALIKE = [part.split() for line in _GROUPS.strip().split("|") for part in line.split("\n") if part]
 """Words that always mean the same of a program."""
 
-_PLACE = r"(?:file|place|spot|module|class|function|method|part of code|part of codebase|line)s?"
+_PLACE = r"(?:file|place|spot|module|part of code|part of codebase)s?"
 _CODE = r"(?:function|method|code|routine)s?"
 _WHERE_CODE = r"(?:file|code|module)s?"
+_RELATE = r"(?:call|use|import|invoke|reference)s?"
 _ASKED = r"(?:where|when|why|how|who|what|which|(?:in|at|by) (?:which|what)|place where|way|reason)\b"
 _TELL = r"(?:tell|show|explain|describe|point|help)"
 _AUXILIARY = r"(?:is|are|was|were|do|does|did|can|could|may|should|must|will|has|have)\b"
@@ -139,8 +185,8 @@ FRAMES = [
         (rf"^(?:in|at) (?:which|what) (?:exact )?{_PLACE} ", "where "),
         (r"^where in (?:code|codebase|source|source code|repository|project) ", "where "),
         (r"^place where ", "where "),
-        (rf"^(?:which|what) {_WHERE_CODE} (?!{_AUXILIARY})", "where it "),
-        (rf"^(?:by )?(?:which|what) {_CODE} ", "who "),
+        (rf"^(?:which|what) {_WHERE_CODE} (?!{_AUXILIARY}|{_RELATE}\b)", "where it "),
+        (rf"^(?:by )?(?:which|what) {_CODE} (?!{_AUXILIARY})", "who "),
         (r"^code (?:that|which) ", "where it "),
         (rf"^{_CODE} (?:that|which) ", "who "),
         (r"^by (?:whom|what|who) ", "who "),
@@ -161,6 +207,13 @@ FRAMES = [
     )
 ]
 """What is said around a question, in the order in which it is taken away, and what is put in its place."""
+
+POLITE_START = re.compile(r"^(?:hi|hello|hey)(?: there| all| everyone)?[,!.]\s+(?=\w)", re.IGNORECASE)
+POLITE_END = re.compile(
+    r"(?<=[?.!])\s+(?:many )?(?:thanks|thank you|thx|cheers|please)(?: a lot| so much| in advance)*[.!\s]*$",
+    re.IGNORECASE,
+)
+"""Sentences that ask nothing, before and after the question."""
 
 HAN = re.compile("[\u3400-\u9fff]")
 CHINESE = [

@@ -121,7 +121,7 @@ class LookUp:
         self._cache = AnswerCache(
             dialog.engine.turns,
             namespace=dialog.engine.settings.namespace,
-            alike=partial(meaning, subjects=names),
+            alike=partial(meaning, subjects=names, is_symbol=self._is_symbol),
         )
         said_before = "" if self._standalone else _said_before(dialog.past())
         self._leans = bool(said_before)
@@ -184,6 +184,9 @@ class LookUp:
             )
         except StoreError as error:
             self._dialog.engine.notice(f"this answer could not be cached ({error})")
+
+    def _is_symbol(self, word: str) -> bool:
+        return any(repository.store.defining(word) for repository in self._dialog.repositories)
 
     @property
     def _asked(self) -> str:

@@ -67,8 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cache", type=Path, default=home / "repositories", help="downloaded repositories")
     parser.add_argument("--peers", type=Path, default=home / "peers", help="where the peers are installed")
     parser.add_argument("--results", type=Path, default=home / "results", help="where reports are written")
+    parser.add_argument("--pairs", type=Path, metavar="FILE", help="answer_cache: measure these pairs alone")
     options = parser.parse_args(arguments)
-    bench = Bench(options.cache.absolute(), options.peers.absolute(), options.results.absolute())
+    if options.pairs is not None and options.only != "answer_cache":
+        parser.error("--pairs is read by one benchmark: add --only answer_cache")
+    bench = Bench(
+        options.cache.absolute(), options.peers.absolute(), options.results.absolute(), options.pairs
+    )
     chosen = [options.only] if options.only else list(BENCHMARKS)
     code = max([_run(name, every[name], bench) for name in chosen])
     out(f"\nreport: {write_report(bench, {name: _about(run) for name, run in every.items()})}")

@@ -5,6 +5,10 @@ answer serves (`same`) and others that are alike and that it does not serve (`di
 negation, number, name, role, direction, question word, or repository. Most are written by hand; the others
 are templates over names of real repositories ("how" tells). Repositories, names and templates of dev and
 final are apart; the rules of `rag.memory.likeness` were written with dev alone.
+
+`cache_pairs.jsonl` holds single pairs, most of them negatives that differ in one word or its form, as
+`{"question": …, "other": …, "same": …, "kind": …, "symbols": […]}`: the symbols are identifiers that exist in
+the repository. `--pairs FILE` measures another file of this form instead.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ from rag.backends.memory_turns import MemoryTurnStore
 from rag.backends.sqlite_turns import SqliteTurnStore
 from rag.corpus.git import run_git
 from rag.corpus.read import file_blob
-from rag.errors import BackendMissing
+from rag.errors import BackendMissing, SettingsError
+from rag.evaluation.checks import read_records
 from rag.memory.answers import AnswerCache
 from rag.memory.likeness import meaning
 from rag.ports import RecordStore
@@ -69,6 +74,11 @@ class Pair:
     kind: str
     how: str
     same: bool
+    symbols: frozenset[str] = frozenset()
+
+    def is_symbol(self, word: str) -> bool:
+        """Whether the repository defines something of this name, whatever its case."""
+        return word.lower() in self.symbols
 
 
 Likeness = Callable[[list[Pair]], npt.NDArray[np.float64]]
@@ -96,13 +106,33 @@ def _pairs(path: Path) -> Iterator[Pair]:
                 )
 
 
+def read_single_pairs(path: Path) -> list[Pair]:
+    """The pairs of a file with one pair on each line.
+
+    Raises:
+        SettingsError: the file cannot be read, or a line is not such a pair.
+    """
+    pairs = []
+    for number, row in enumerate(read_records(path), 1):
+        try:
+            symbols = frozenset(str(symbol).lower() for symbol in row.get("symbols", ()))
+            texts = str(row["question"]), str(row["other"])
+            pairs.append(Pair("", texts[0], "", texts[1], str(row["kind"]), "", bool(row["same"]), symbols))
+        except (KeyError, TypeError) as error:
+            raise SettingsError(
+                f"{path}, record {number} is no pair of questions ({error}); fix it"
+            ) from error
+    return pairs
+
+
 def by_meaning(pairs: list[Pair]) -> npt.NDArray[np.float64]:
     """1 where both questions mean the same to the cache as it is shipped."""
     return np.array(
         [
             float(
                 pair.repo == pair.other_repo
-                and meaning(pair.first, (pair.repo,)) == meaning(pair.second, (pair.repo,))
+                and meaning(pair.first, (pair.repo,), pair.is_symbol)
+                == meaning(pair.second, (pair.repo,), pair.is_symbol)
             )
             for pair in pairs
         ]
@@ -131,6 +161,9 @@ def by_vectors(embedder: str, pairs: list[Pair]) -> npt.NDArray[np.float64]:
 
 def answer_cache(bench: Bench) -> None:
     """Which answers given before may be given again: precision, hit rate, and how long it takes to look."""
+    if bench.pairs is not None:
+        _show_pairs(bench.pairs)
+        return
     dev, final = read_pairs("dev"), read_pairs("final")
     likenesses: dict[str, Likeness] = {
         "the same words": by_words,
@@ -151,6 +184,7 @@ def answer_cache(bench: Bench) -> None:
     columns = ["likeness", "from", "pairs", "hit rate", "wrongly served", "precision"]
     show(f"Served from the cache, at precision ≥ {PRECISION} on dev", columns, rows)
     _show_kinds(dev, final)
+    _show_pairs(QUESTIONS / "cache_pairs.jsonl")
     _show_times()
     _show_history()
 
@@ -188,6 +222,30 @@ def _show_kinds(dev: list[Pair], final: list[Pair]) -> None:
             row.append(f"{np.count_nonzero(served[mine])} of {len(mine)}")
         rows.append(row)
     show("Served by meaning, by kind", ["pairs", "kind", "dev", "final"], rows)
+
+
+def _show_pairs(path: Path) -> None:
+    """What is served of a file of single pairs, by kind, and which pairs are served wrongly."""
+    pairs = read_single_pairs(path)
+    served = by_meaning(pairs) > 0
+    rows = []
+    for same, kind in sorted({(pair.same, pair.kind) for pair in pairs}, reverse=True):
+        mine = [n for n, pair in enumerate(pairs) if (pair.same, pair.kind) == (same, kind)]
+        row = ["same" if same else "different", kind, f"{np.count_nonzero(served[mine])} of {len(mine)}"]
+        rows.append(row)
+    show(f"Served by meaning: {path.name}, by kind", ["pairs", "kind", "served"], rows)
+    figures = []
+    for same in (True, False):
+        mine = [n for n, pair in enumerate(pairs) if pair.same == same]
+        figures.append(f"{np.count_nonzero(served[mine])} of {len(mine)}")
+    show(f"Served by meaning: {path.name}", ["paraphrases", "wrongly served"], [figures])
+    wrong = [
+        [pair.kind, pair.first, pair.second]
+        for pair, found in zip(pairs, served, strict=True)
+        if found and not pair.same
+    ]
+    if wrong:
+        show("Wrongly served", ["kind", "question", "other"], wrong)
 
 
 def _show_times() -> None:

@@ -10,14 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.memory.likeness import meaning
-from tests.benchmarks.answer_cache import PRECISION, by_meaning, read_pairs
+from tests.benchmarks.answer_cache import PRECISION, by_meaning, read_pairs, read_single_pairs
+from tests.benchmarks.bench import QUESTIONS
 
 ONE_MEANING = [
     [
         "Where is the session cookie set?",
         "where is the session cookie set",
         "Where’s the session cookie set ?",
-        "Where do we set session cookies?",
+        "Where do we set the session cookie?",
+        "Hello! Where is the session cookie set? Thanks a lot!",
         "Where does snip set the session cookie?",
         "Where does the session cookie get set?",
         "In which file is the session cookie set?",
@@ -121,3 +123,38 @@ def test_what_is_served_is_right(name):
     assert sum(pair.same for pair in served) >= PRECISION * len(served)
     assert sum(not pair.same for pair in served) <= (1 - PRECISION) * sum(not pair.same for pair in pairs)
     assert min(sum(pair.same for pair in pairs), sum(not pair.same for pair in pairs)) >= 200
+
+
+def test_pairs_that_differ_in_one_word_or_its_form_are_told_apart():
+    pairs = read_single_pairs(QUESTIONS / "cache_pairs.jsonl")
+    served = by_meaning(pairs) > 0
+    wrong = [(p.first, p.second) for p, found in zip(pairs, served, strict=True) if found and not p.same]
+    assert wrong == []
+    assert sum(not pair.same for pair in pairs) >= 200
+    right = sum(bool(found) for p, found in zip(pairs, served, strict=True) if p.same)
+    assert right >= 0.8 * sum(pair.same for pair in pairs)
+
+
+INFLECTED = [
+    ("item", "items"),
+    ("query", "queries"),
+    ("match", "matches"),
+    ("parse", "parsed"),
+    ("set", "setting"),
+    ("write", "written"),
+    ("delete", "remove"),
+    ("dir", "directory"),
+    ("Store", "store"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), INFLECTED)
+@pytest.mark.parametrize(
+    "question", ["Where is the {} kept?", "How do we test the {} before a start?", "Which {} comes first?"]
+)
+def test_a_symbol_of_the_repository_is_only_itself(question, one, other):
+    texts = [question.format(word) for word in (one, other)]
+    for symbol in (one, other):
+        names = {symbol}
+        assert meaning(texts[0], (), names.__contains__) != meaning(texts[1], (), names.__contains__)
+        assert meaning(f"Hi, {texts[0]}", (), names.__contains__) == meaning(texts[0], (), names.__contains__)

@@ -169,15 +169,22 @@ def _written(text: str) -> dict[str, str]:
     return {word.lower(): word for word in said[1:]}
 
 
+_MOST_NOUNS = 3
+
+
 def _indefinite(words: Sequence[str]) -> frozenset[str]:
-    """The nouns after "a" or "an" that stand alone there: "a value" asks for what "values" asks for."""
-    after = [*words[2:], "", ""]
-    return frozenset(
-        word
-        for n, word in enumerate(words[1:])
-        if words[n] in ("a", "an")
-        and (not after[n] or after[n] in JOINTS | AUXILIARY or _is_participle(after[n]))
-    )
+    """The nouns that "a" or "an" belongs to: "a session token" asks for what "session tokens" asks for."""
+    found = set()
+    for start in (n + 1 for n, word in enumerate(words) if word in ("a", "an")):
+        ends = (
+            n
+            for n in range(start + 1, min(start + _MOST_NOUNS, len(words)) + 1)
+            if n == len(words) or words[n] in JOINTS | AUXILIARY | DETERMINERS or _is_participle(words[n])
+        )
+        end = next(ends, None)
+        if end is not None and (end == len(words) or words[end] not in DETERMINERS):
+            found.add(words[end - 1])
+    return frozenset(found)
 
 
 def _is_name(text: str, word: re.Match[str]) -> bool:
@@ -242,7 +249,8 @@ class _Reading:
         tenses = _tenses(main)
         if asks == "who" and words[0] in ("who", "what") and main and IRREGULAR.get(main[0]) == main[0]:
             tenses = ["past"]  # "who set it", not "who sets it"
-        has_noun = words[0] == "which" or (bool(main) and _singular(main[0]) in ASKED_NOUNS)
+        asked_noun = words[0] == "what" and bool(main) and _singular(main[0]) in ASKED_NOUNS
+        has_noun = words[0] == "which" or asked_noun
         clause, others, by_nobody = _clause(asks, main, others, has_noun=has_noun)
         if by_whom:
             asks, clause, head = "who", [*head, *clause], []
@@ -330,7 +338,11 @@ def _with_names(words: Sequence[str], determined: Collection[str]) -> list[str]:
 
     after = [*words[1:], ""]
     for n, word in enumerate(words):
-        if after[n] in CODE_NOUNS and (_is_plural(word) or word.endswith(("ed", "ing"))):
+        if (
+            after[n] in CODE_NOUNS
+            and after[n] not in determined
+            and (_is_plural(word) or word.endswith(("ed", "ing")))
+        ):
             mark(n)
         if word in ("called", "named", "name"):
             mark(n + 1)

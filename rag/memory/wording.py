@@ -151,7 +151,8 @@ SAID = {
 _GROUPS = """
 delete remove erase|directory folder dir|argument parameter arg param|configuration config conf cfg
 repository repo|database db|environment env|execute run|choose select pick|throw raise|start begin
-application app|initialize init|maximum max|minimum min|continue resume|message msg|function func fn
+application app|initialize init|call invoke|maximum max|minimum min|continue resume
+message msg|function func fn
 """
 ALIKE = [part.split() for line in _GROUPS.strip().split("|") for part in line.split("\n") if part]
 """Words that always mean the same of a program."""
@@ -198,6 +199,17 @@ FRAMES = [
         (r"^in (?:what|which) order ", "order "),
         (r"^what is order in which ", "order "),
         (rf"^(where|when|why|how|who|what) {_EXACTLY} ", r"\1 "),
+        (r"^where (?:can|do) (?:i|we) find (?=where )", ""),
+        (r"^where (?:can|do) (?:i|we) find ", "where is "),
+        (r"^show (?:me|us) (?=(?:definition|implementation) of )", "where is "),
+        (r"^where is (?:definition|declaration) of (\S+)$", r"where is \1 defined"),
+        (r"^where is implementation of (\S+)$", r"where is \1 implemented"),
+        (r"^what is purpose of (.+)$", r"what is \1 for"),
+        (r"^what (is|are) (.+) used for$", r"what \1 \2 for"),
+        (r"^how to ", "how do i "),
+        (r"^what if ", "what happens if "),
+        (r"\benv (var)", r"environment \1"),
+        (r"\benvironment var(s?)\b", r"environment variable\1"),
         (r"^is it possible for (.+?) to ", r"can \1 "),
         (r"^is it possible to ", "can we "),
         (r"^what is return value of (`\S+)$", r"what does \1 return"),

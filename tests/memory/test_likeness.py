@@ -130,9 +130,9 @@ def test_pairs_that_differ_in_one_word_or_its_form_are_told_apart():
     served = by_meaning(pairs) > 0
     wrong = [(p.first, p.second) for p, found in zip(pairs, served, strict=True) if found and not p.same]
     assert wrong == []
-    assert sum(not pair.same for pair in pairs) >= 200
+    assert sum(not pair.same for pair in pairs) >= 300
     right = sum(bool(found) for p, found in zip(pairs, served, strict=True) if p.same)
-    assert right >= 0.8 * sum(pair.same for pair in pairs)
+    assert right >= 0.75 * sum(pair.same for pair in pairs)
 
 
 INFLECTED = [

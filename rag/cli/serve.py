@@ -45,6 +45,16 @@ def serve(
             rich_help_panel=_SERVED,
         ),
     ] = None,
+    refs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--refs",
+            metavar="PATTERN",
+            help="What NAME@REF may name: refs/heads, refs/tags/v*, … and the commits these reach; * is all. "
+            "Repeatable; branches and tags when left out.",
+            rich_help_panel=_SERVED,
+        ),
+    ] = None,
     deepwiki: Annotated[
         bool,
         typer.Option(
@@ -134,6 +144,7 @@ def serve(
         flags = {
             "repositories": tuple(named_source(text) for text in repo or ()),
             "allow_urls": tuple(allow_urls or ()),
+            "refs": tuple(refs or ()),
             "public_hosts": tuple(public_host or ()),
             "origins": tuple(origin or ()),
             "host": host,

@@ -14,12 +14,14 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rag.corpus.address import remembered_token, resolve, without_credentials
 from rag.corpus.git import GitError, run_git
+from rag.corpus.history import named_commit
+from rag.corpus.refs import HEX, allowed_commit, full_name, is_allowed
 from rag.corpus.worktree import is_bare, work_tree
 from rag.errors import RefNotFound, SourceError, SourceNotFound, SourceUnreachable
 from rag.resources import make_private
@@ -27,7 +29,6 @@ from rag.types import Checkout, Source
 
 __all__ = ["acquire", "committed", "resolve"]
 
-_HEX = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 _NO_SUCH_REF = re.compile(
     r"couldn't find remote ref|not our ref|unadvertised object|no such remote ref", re.IGNORECASE
 )
@@ -43,6 +44,10 @@ _UNREACHABLE = re.compile(
     re.IGNORECASE,
 )
 _MOVED = re.compile(r"error: 30\d|redirect", re.IGNORECASE)
+_ALLOWED = "rag.allowed"
+"""In the settings of a clone of ours: the policy of refs that its commit was checked against."""
+_REACHING = "refs/rag/allowed"
+"""Where a clone of ours keeps the refs that a commit may be reached from."""
 _STATUS = (
     *("status", "--porcelain=v2", "--branch", "-z", "--no-renames"),
     *("--untracked-files=normal", "--ignore-submodules=all", "--", "."),
@@ -58,6 +63,7 @@ def acquire(
     token: str | None = None,
     timeout_s: float = 600,
     refresh: bool = True,
+    refs: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Checkout:
     """Make the source readable on disk.
@@ -68,6 +74,8 @@ def acquire(
         token: for an http(s) URL: a token, or `user:password`; None takes what stood in the URL.
         timeout_s: for each call of git that fetches.
         refresh: fetch again; False takes a clone as it is, and fetches only where there is none.
+        refs: patterns of the refs that the source's ref may name or be reached from, see `rag.corpus.refs`;
+            None is all that git can name.
         progress: told in a few words what takes time.
 
     Returns:
@@ -77,7 +85,7 @@ def acquire(
     Raises:
         SourceNotFound: no such folder or repository (or none to be seen without a token).
         SourceUnreachable: nobody answers at its URL, or the server there failed.
-        RefNotFound: it has no such branch, tag or commit.
+        RefNotFound: it has no such branch, tag or commit, or `refs` does not allow it.
         SourceError: it cannot be read or fetched.
     """
     tell = progress or (lambda text: None)
@@ -88,9 +96,10 @@ def acquire(
             return (
                 _in_place(source, folder, tell)
                 if source.ref is None
-                else _at_ref(source, folder, home, timeout_s)
+                else _at_ref(source, folder, home, timeout_s, refs)
             )
-    clone = _Clone(source, home, token or remembered_token(source.location), timeout_s, tell)
+    token = token or remembered_token(source.location)
+    clone = _Clone(source, home, token, timeout_s, tell, allowed=None if refs is None else tuple(refs))
     root, commit = clone.ready(refresh=refresh)
     return Checkout(source, root, commit, remote=source.location if source.is_url else None)
 
@@ -144,13 +153,15 @@ def _in_place(source: Source, folder: Path, tell: Callable[[str], None]) -> Chec
     return Checkout(
         source,
         folder,
-        commit=oid if _HEX.fullmatch(oid) else None,
+        commit=oid if HEX.fullmatch(oid) else None,
         dirty=any(not record.startswith("# ") for record in records),
         remote=without_credentials(remote.decode("utf-8", "replace")) or None,
     )
 
 
-def _at_ref(source: Source, folder: Path, home: Path, timeout_s: float) -> Checkout:
+def _at_ref(
+    source: Source, folder: Path, home: Path, timeout_s: float, refs: Sequence[str] | None
+) -> Checkout:
     """A local repository at a ref: a clone of ours, in it the same folder."""
     ref = source.ref or ""
     if work_tree(folder) is None:
@@ -158,15 +169,11 @@ def _at_ref(source: Source, folder: Path, home: Path, timeout_s: float) -> Check
     try:
         places = run_git(["rev-parse", "--show-toplevel", "--show-prefix"], cwd=folder)
         top, _, prefix = places.decode().partition("\n")
+        commit = named_commit(folder, ref) if refs is None else allowed_commit(folder, ref, refs)
     except GitError as failure:
         raise SourceError(f"git cannot read {folder}: {failure.line}") from failure
-    try:
-        named = run_git(
-            ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"], cwd=folder
-        )
-    except GitError as failure:
-        raise RefNotFound(source=str(folder), ref=ref) from failure
-    commit = named.decode().strip()
+    if commit is None:
+        raise RefNotFound(source=str(folder), ref=ref)
     clone = _Clone(Source(top, ref), home, None, timeout_s, lambda text: None, fetch_ref=commit)
     root, commit = clone.ready(refresh=True)
     inside = root / prefix.strip("\n")
@@ -187,9 +194,11 @@ class _Clone:
         tell: Callable[[str], None],
         *,
         fetch_ref: str | None = None,
+        allowed: tuple[str, ...] | None = None,
     ) -> None:
         self.source, self.token, self.timeout_s, self.tell = source, token, timeout_s, tell
         self.url, self.ref = source.location, fetch_ref or source.ref
+        self.allowed = allowed if self.ref is not None else None
         self.folder = clone_folder(source, home)
 
     def ready(self, *, refresh: bool) -> tuple[Path, str]:
@@ -200,7 +209,7 @@ class _Clone:
                 self._sweep()
                 if not (self.folder / ".git" / "HEAD").is_file():
                     self._make()
-                elif refresh and not self._is_pinned():
+                elif not self._is_checked() or (refresh and not self._is_pinned()):
                     self._update(self.folder)
                 return self.folder.resolve(), self._commit(self.folder)
         except OSError as error:
@@ -219,6 +228,13 @@ class _Clone:
         """Whether the clone stands on the full commit that is asked for: nothing can have changed."""
         return self.ref is not None and len(self.ref) >= 40 and self.ref.lower() == self._commit(self.folder)
 
+    def _is_checked(self) -> bool:
+        """Whether the clone was fetched under the same policy: another process may have had none."""
+        if self.allowed is None:
+            return True
+        noted = run_git(["config", "--get", _ALLOWED], cwd=self.folder, answer=(0, 1))
+        return noted.decode("utf-8", "replace").strip() == " ".join(self.allowed)
+
     def _make(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
         place = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.", suffix=".tmp"))
@@ -235,10 +251,12 @@ class _Clone:
 
     def _update(self, place: Path) -> None:
         self.tell(f"fetching {self.source}")
-        commit = self._fetch(place)
+        commit = self._fetch(place) if self.allowed is None else self._fetch_allowed(place, self.allowed)
         self._git("update-ref", "--no-deref", "HEAD", commit, cwd=place)
         self._git("reset", "--hard", "--quiet", cwd=place)
         self._git("clean", "-ffdxq", cwd=place)
+        if self.allowed is not None:
+            self._git("config", _ALLOWED, " ".join(self.allowed), cwd=place)
 
     def _fetch(self, place: Path) -> str:
         """Fetch exactly the ref, or more where the server does not give it alone; return the commit."""
@@ -250,7 +268,7 @@ class _Clone:
                 raise self._translated(failure) from failure
             if self.ref is None:
                 raise SourceError(f"{self.source.location} has no commits yet") from failure
-            if not _HEX.fullmatch(self.ref):
+            if not HEX.fullmatch(self.ref):
                 raise RefNotFound(source=self.source.location, ref=self.ref) from failure
         deeper = ["--unshallow"] if (place / ".git" / "shallow").exists() else []
         try:
@@ -261,18 +279,65 @@ class _Clone:
             raise self._translated(failure) from failure
         return self._named(place, self.ref)
 
-    def _fetch_from_url(self, place: Path, options: list[str], refspecs: list[str]) -> None:
-        options = ["fetch", "--quiet", "--force", "--no-tags", "--no-recurse-submodules", *options, "--"]
+    def _fetch_allowed(self, place: Path, allowed: tuple[str, ...]) -> str:
+        """Fetch the ref if the policy allows it; return the commit."""
+        ref = self.ref or ""
         try:
-            self._git(*options, self.url, *refspecs, cwd=place)
+            there = self._advertised(place)
+            names = {name: oid for name, oid in there.items() if is_allowed(name, allowed)}
+            name = full_name(ref, names, allowed)
+            if tip := name or _tip(ref, there, names):
+                self._fetch_from_url(place, ["--depth", "1"], [tip])
+                commit = self._named(place, "FETCH_HEAD")
+                if name or ref == "HEAD" or commit.startswith(ref.lower()):  # else it has moved meanwhile
+                    return commit
+            if not names or not HEX.fullmatch(ref):
+                raise RefNotFound(source=self.source.location, ref=ref)
+            deeper = ["--unshallow"] if (place / ".git" / "shallow").exists() else []
+            refspecs = [f"+{name}:{_REACHING}{name.removeprefix('refs')}" for name in names]
+            self._fetch_from_url(place, [*deeper, "--stdin"], [], given="\n".join(refspecs).encode())
+            reached = allowed_commit(place, ref, (_REACHING,))
+        except GitError as failure:
+            raise self._translated(failure) from failure
+        if reached is None:
+            raise RefNotFound(source=self.source.location, ref=ref)
+        return reached
+
+    def _advertised(self, place: Path) -> dict[str, str]:
+        """The refs at the URL and the objects they name; an annotated tag names its commit."""
+        listing = self._from_url(["ls-remote", "--quiet"], place).decode("utf-8", "surrogateescape")
+        pairs = (line.partition("\t") for line in listing.splitlines())
+        return {name.removesuffix("^{}"): oid for oid, _, name in pairs}
+
+    def _fetch_from_url(
+        self, place: Path, options: list[str], refspecs: list[str], given: bytes | None = None
+    ) -> None:
+        always = ["--quiet", "--force", "--no-tags", "--no-recurse-submodules"]
+        self._from_url(["fetch", *always, *options], place, refspecs, given)
+
+    def _from_url(
+        self, command: list[str], place: Path, refspecs: Sequence[str] = (), given: bytes | None = None
+    ) -> bytes:
+        def run() -> bytes:
+            return run_git(
+                [*command, "--", self.url, *refspecs],
+                cwd=place,
+                token=self.token,
+                url=self.url,
+                timeout_s=self.timeout_s,
+                given=given,
+            )
+
+        try:
+            return run()
         except GitError as failure:
             # Some servers know a repository only with the ending that the canonical name leaves out.
             bare = self.url.startswith(("http://", "https://")) and not self.url.endswith(".git")
             answers_otherwise = _NO_SUCH_REPOSITORY.search(failure.output) or _MOVED.search(failure.output)
             if not (bare and answers_otherwise):
                 raise
-            self._git(*options, f"{self.url}.git", *refspecs, cwd=place)
             self.url += ".git"
+            return run()
 
     def _named(self, place: Path, ref: str) -> str:
         try:
@@ -312,6 +377,14 @@ class _Clone:
                 f"cannot fetch {where}: {failure.line}; try again later, or check the address"
             )
         return SourceError(f"cannot fetch {where}: {failure.line}")
+
+
+def _tip(ref: str, there: Mapping[str, str], names: Mapping[str, str]) -> str | None:
+    """The one of `names` that stands on the commit that HEAD or the beginning of an id means."""
+    wanted = there.get("HEAD", "-") if ref == "HEAD" else ref.lower() if HEX.fullmatch(ref) else "-"
+    if len({oid for oid in there.values() if oid.startswith(wanted)}) != 1:
+        return None
+    return next((name for name, oid in names.items() if oid.startswith(wanted)), None)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -61,7 +61,15 @@ class Indexers:
         self._turn = asyncio.Semaphore(most)
         self._idle: list[Child] = []
 
-    async def index(self, source: Source, *, rebuild: bool, place: str | None, tell: Tell) -> Indexed:
+    async def index(
+        self,
+        source: Source,
+        *,
+        rebuild: bool,
+        place: str | None,
+        tell: Tell,
+        refs: Sequence[str] | None = None,
+    ) -> Indexed:
         """Index a source, or bring its store up to date. Cancelling ends the child.
 
         Args:
@@ -69,6 +77,7 @@ class Indexers:
             rebuild: make it anew, whatever there is.
             place: where git may connect to and nowhere else, see `public_place`; None is wherever it is led.
             tell: told stage, done and total, in the event loop.
+            refs: patterns of the refs that may be read, see `rag.corpus.refs`; None is all.
 
         Raises:
             IndexingFailed: with the error's message, or because the child died.
@@ -78,6 +87,7 @@ class Indexers:
             "source": asdict(source),
             "rebuild": rebuild,
             "place": place,
+            "refs": refs,
         }
         async with self._turn:
             child = await self._child()
@@ -203,6 +213,7 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
         progress=lambda stage, done, total: _say({"progress": [stage, done, total]}),
         notice=lambda text: _say({"notice": text}),
         place=job["place"],
+        refs=job["refs"],
     )
     try:
         repository = engine.repository(source, rebuild=job["rebuild"])

@@ -191,8 +191,19 @@ class Library:
         return (f"{base}@{named_ref}" if named_ref else base), source
 
     def of_source(self, source: Source) -> Shelf | None:
-        """The shelf of a source, as a conversation remembers it; None when it is not served."""
-        return next((s for s in self._shelves.values() if s.source == source), None)
+        """The shelf of a source, as a conversation remembers it; None when it is not served.
+
+        Raises:
+            TooMany: as `shelf`.
+        """
+        found = next((shelf for shelf in self._shelves.values() if shelf.source == source), None)
+        if found is not None:
+            return found
+        try:  # a ref or URL that nobody has asked for since the server started, or for long
+            name, known = self._named(self.base_name(source), source.ref)
+        except RagError:
+            return None
+        return self.shelf(name) if known == source else None
 
     async def repository(self, name: str, *, caller: Caller | None = None) -> Repository:
         """The repository a request names, open; begins to index it, and to look for changes.
@@ -275,7 +286,10 @@ class Library:
 
         try:
             place = None if self._is_trusted(shelf.source) else await public_place(shelf.source.location)
-            indexed = await self._indexers.index(shelf.source, rebuild=rebuild, place=place, tell=tell)
+            refs = None if shelf.is_listed else self._settings.allowed_refs
+            indexed = await self._indexers.index(
+                shelf.source, rebuild=rebuild, place=place, tell=tell, refs=refs
+            )
             await self._put_up(shelf, indexed)
         except RagError as error:
             shelf.error = error if isinstance(error, ServeError) else _failed(error)

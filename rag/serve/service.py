@@ -58,7 +58,7 @@ class Service:
         self.settings = settings
         # Children work in another folder.
         own = with_absolute_paths(settings.engine)
-        self.engine = Engine(own, notice=lambda text: log.warning("%s", text))
+        self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
         self.keyring = Keyring(keys, anyone=Caller(namespace=settings.engine.namespace))
         self.library = Library(settings, self.engine, notice=lambda text: log.warning("%s", text))
         self.limiter = Limiter(settings)

@@ -14,6 +14,7 @@ from rag.types import Source
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
+_REF = re.compile(r"refs/[^\s~^:\\]+")
 _MAX_NAME = 120
 
 
@@ -32,6 +33,9 @@ class ServerSettings:
     engine: Settings = field(default_factory=Settings)
     repositories: tuple[tuple[str, Source], ...] = ()
     allow_urls: tuple[str, ...] = ()
+    refs: tuple[str, ...] = ("refs/heads", "refs/tags")
+    """What `NAME@REF` may name: full ref names, folders of refs or globs, and the commits that such a ref
+    reaches. "*" is all that git can name, also the stash and commits that no branch has."""
     host: str = "127.0.0.1"
     port: int = 8000
     keys_file: Path | None = None
@@ -66,6 +70,11 @@ class ServerSettings:
     """How long streams may go on when the server is told to stop."""
 
     @property
+    def allowed_refs(self) -> tuple[str, ...] | None:
+        """The policy for refs that requests name; None allows all that git can name."""
+        return None if "*" in self.refs else self.refs
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only programs on this machine can connect."""
         return is_loopback(self.host)
@@ -87,6 +96,12 @@ def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
     for host in (*settings.allow_urls, *settings.public_hosts):
         if not _HOST.fullmatch(host):
             raise SettingsError(f"{host!r} is no host; write it as example.org or example.org:8443")
+    for pattern in settings.refs:
+        if pattern != "*" and not _REF.fullmatch(pattern):
+            raise SettingsError(
+                f"{pattern!r} is not a pattern of refs; write it as refs/heads, refs/tags/v* or "
+                "refs/heads/main, or as * for all that git can name"
+            )
     for origin in settings.origins:
         if not re.fullmatch(rf"https?://{_HOST.pattern}", origin):
             raise SettingsError(f"{origin!r} is no web origin; write it as https://example.org")

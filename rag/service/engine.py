@@ -55,6 +55,7 @@ class Engine:
         notice: told in a sentence what the user ought to know and need not act on.
         confirm: asked before texts are sent to an embedding service; raising stops the indexing.
         place: all that git may connect to, as `HOST:PORT:ADDRESS,…`; None is wherever it is led.
+        refs: patterns of the refs that may be read, see `rag.corpus.refs`; None is all that git can name.
     """
 
     def __init__(
@@ -65,8 +66,9 @@ class Engine:
         notice: Notice = lambda text: None,
         confirm: Confirm = lambda texts, embedder: None,
         place: str | None = None,
+        refs: Sequence[str] | None = None,
     ) -> None:
-        self.settings, self.place = settings, place
+        self.settings, self.place, self.refs = settings, place, refs
         self.progress, self.notice, self.confirm = progress, notice, confirm
         self._open: dict[Source, Repository] = {}
 
@@ -126,7 +128,12 @@ class Engine:
         if settings == self.settings:
             return self
         other = Engine(
-            settings, progress=self.progress, notice=self.notice, confirm=self.confirm, place=self.place
+            settings,
+            progress=self.progress,
+            notice=self.notice,
+            confirm=self.confirm,
+            place=self.place,
+            refs=self.refs,
         )
         if settings.memory == self.settings.memory and settings.home == self.settings.home:
             other.__dict__["turns"] = self.turns
@@ -207,6 +214,7 @@ class Engine:
                 token=self.settings.git_token,
                 timeout_s=self.settings.git_timeout_s,
                 refresh=again,
+                refs=self.refs,
                 progress=lambda text: self.progress(text, 0, 0),
             )
 

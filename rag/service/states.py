@@ -10,6 +10,7 @@ from pathlib import Path
 from rag.corpus.acquire import acquire, clone_folder
 from rag.corpus.history import Listing, files_at, named_commit, present, read_blobs, what_stands
 from rag.corpus.read import file_bytes
+from rag.corpus.refs import allowed_commit
 from rag.corpus.worktree import is_bare
 from rag.database.store import Store
 from rag.errors import RefNotFound, SourceError
@@ -54,7 +55,12 @@ def _state(engine: Engine, source: Source, kept: KeptFiles, as_of: str | None, *
     checkout = _checkout(engine, source, refresh=refresh)
     if as_of is None:
         return FolderState(checkout, kept)
-    commit = named_commit(checkout.root, as_of) if checkout.commit else None
+    commit = None
+    if checkout.commit:
+        root = checkout.root
+        commit = (
+            named_commit(root, as_of) if engine.refs is None else allowed_commit(root, as_of, engine.refs)
+        )
     if commit is None:
         if not source.is_url:
             raise RefNotFound(source=source.location, ref=as_of)
@@ -76,6 +82,7 @@ def _checkout(engine: Engine, source: Source, *, refresh: bool) -> Checkout:
             token=settings.git_token,
             timeout_s=settings.git_timeout_s,
             refresh=again,
+            refs=engine.refs,
         )
 
     try:

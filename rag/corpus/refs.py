@@ -1,0 +1,103 @@
+"""Which commits of a repository others may read by name: a policy of full ref names.
+
+Git itself resolves far more names than branches and tags: the stash, notes, pull requests, the reflog, and
+the id of any object that is still on the disk. A policy is a list of ref patterns. A name is allowed if it is
+a ref that matches one of them; the id of a commit is allowed if such a ref reaches it. A pattern is a full
+ref name ("refs/heads/main"), a folder of refs ("refs/heads"), or a glob ("refs/heads/release-*", where `*`
+stands for slashes too).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rag.corpus.git import GitError, run_git
+
+HEX = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
+_GLOB = re.compile(r"[*?\[]")
+
+
+def is_allowed(name: str, allowed: Sequence[str]) -> bool:
+    """Return whether a full ref name matches one of the patterns."""
+    return any(_matches(name, pattern) for pattern in allowed)
+
+
+def full_name(ref: str, names: Collection[str], allowed: Sequence[str]) -> str | None:
+    """Return the full name of the allowed ref that a short or full name means, in git's own order.
+
+    Args:
+        ref: as a user writes it, such as "main", "tags/v1" or "refs/heads/main".
+        names: the full names of the refs that exist.
+        allowed: the policy.
+    """
+    candidates = (
+        (ref,)
+        if ref.startswith("refs/")
+        else [f"refs/{kind}{ref}" for kind in ("", "tags/", "heads/", "remotes/")]
+    )
+    return next((name for name in candidates if name in names and is_allowed(name, allowed)), None)
+
+
+def allowed_commit(folder: Path, ref: str, allowed: Sequence[str]) -> str | None:
+    """Return the full id of the commit that a branch, tag or commit id means; None where none is allowed.
+
+    Raises:
+        GitError: git cannot read the repository.
+    """
+    names = {line for line in _refs(folder) if is_allowed(line, allowed)}
+    if name := full_name(ref, names, allowed):
+        return _peeled(folder, name)
+    commit = _peeled(folder, "HEAD") if ref == "HEAD" else _by_id(folder, ref)
+    return commit if commit and _is_reached(folder, commit, allowed) else None
+
+
+def _matches(name: str, pattern: str) -> bool:
+    if _GLOB.search(pattern):
+        return fnmatchcase(name, pattern)
+    return name == pattern or name.startswith(f"{pattern.rstrip('/')}/")
+
+
+def _refs(folder: Path, *options: str) -> list[str]:
+    listing = run_git(["for-each-ref", "--format=%(refname)", *options], cwd=folder)
+    return listing.decode("utf-8", "surrogateescape").splitlines()
+
+
+def _peeled(folder: Path, name: str) -> str | None:
+    """The commit of a full ref name, of HEAD, or of a full object id: names that git does not guess about."""
+    arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
+    return run_git(arguments, cwd=folder, answer=(0, 1, 128)).decode("ascii", "replace").strip() or None
+
+
+def _by_id(folder: Path, ref: str) -> str | None:
+    """The one commit whose id begins like this. No ref of that name is considered."""
+    if not HEX.fullmatch(ref):
+        return None
+    listing = run_git(["rev-parse", f"--disambiguate={ref.lower()}"], cwd=folder, answer=(0, 128))
+    found = {_peeled(folder, oid) for oid in _commits(folder, listing)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _commits(folder: Path, objects: bytes) -> list[str]:
+    """Those of the object ids, one a line, that are commits or annotated tags."""
+    if not objects.strip():
+        return []
+    kinds = run_git(["cat-file", "--batch-check=%(objectname) %(objecttype)"], cwd=folder, given=objects)
+    pairs = (line.split(" ") for line in kinds.decode("ascii", "replace").splitlines())
+    return [oid for oid, kind in pairs if kind in ("commit", "tag")]
+
+
+def _is_reached(folder: Path, commit: str, allowed: Sequence[str]) -> bool:
+    try:
+        names = _refs(folder, f"--contains={commit}", "--", *map(_folder_of, allowed))
+    except GitError:
+        return False  # not a commit of this repository
+    return any(is_allowed(name, allowed) for name in names)
+
+
+def _folder_of(pattern: str) -> str:
+    """What git is asked to list so that a pattern's refs are among it."""
+    plain = _GLOB.split(pattern)[0]
+    return plain.rpartition("/")[0] if plain != pattern else pattern.rstrip("/")

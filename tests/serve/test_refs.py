@@ -1,0 +1,166 @@
+"""`NAME@REF` gives branches, tags and the commits they reach, at every interface; the rest is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from conftest import SAMPLE_REPO, git
+from live_server import Served, serving
+
+from rag.errors import SettingsError
+from rag.serve.app import create_app
+from rag.serve.settings import ServerSettings
+from rag.settings import Settings
+from rag.types import Source
+
+SECRET = "embargoed_fix"
+QUESTION = "Where is the embargoed fix?"
+
+
+@dataclass
+class Home:
+    served: Served
+    refs: dict[str, str]
+    """Unpublished refs, by what they are."""
+    conversation: str
+    turn: str
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    folder = tmp_path_factory.mktemp("refs")
+    root = folder / "links"
+    root.mkdir()
+    (root / "sessions.py").write_bytes((SAMPLE_REPO / "snip" / "sessions.py").read_bytes())
+    git(root, "init", "--quiet", "--template=")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Begin")
+    (root / "sessions.py").write_text(f"def {SECRET}():\n    return 'not published'\n")
+    git(root, "stash", "--quiet")
+    git(root, "update-ref", "refs/pull/7/head", "refs/stash")
+    oid = git(root, "rev-parse", "refs/stash")
+    refs = {"the stash": "refs/stash", "its short name": "stash", "its id": oid, "part of it": oid[:9]}
+    refs["a pull request"] = "refs/pull/7/head"
+    with serving(folder, repositories=(("links", Source(str(root.resolve()))),), deepwiki=True) as served:
+        asked = served.ready().post(
+            "/api/ask", {"question": "How is a code made?", "repositories": ["links"]}
+        )
+        yield Home(served, refs, asked.json["conversation"], asked.json["turn"])
+
+
+def _mcp(tool: str, arguments: Callable[[str], dict[str, str]]) -> Callable[[Home, str], str]:
+    def call(home: Home, ref: str) -> str:
+        from test_mcp import called, connected
+
+        async def run() -> str:
+            async with connected(f"{home.served.url}/mcp") as session:
+                text, values, failed = await called(session, tool, **arguments(ref))
+                assert failed, text
+                return f"{text} {values}"
+
+        return asyncio.run(run())
+
+    return call
+
+
+def _http(method: str, path: str, body: Callable[[str], object] | None = None) -> Callable[[Home, str], str]:
+    def call(home: Home, ref: str) -> str:
+        where = path.format(ref=ref, conversation=home.conversation, turn=home.turn)
+        reply = home.served.request(method, where, body(ref) if body else None)
+        assert reply.status in (403, 404), reply.body
+        return reply.body.decode()
+
+    return call
+
+
+def _imported(home: Home, ref: str) -> str:
+    """A conversation that is brought in says that it is about the ref."""
+    sent = home.served.get(f"/api/conversations/{home.conversation}/export").body.decode()
+    for known in (home.conversation, home.turn):
+        sent = sent.replace(known, str(uuid.uuid4()))
+    lines = [json.loads(line) for line in sent.splitlines()]
+    for line in lines:
+        for source in line.get("conversation", {}).get("sources", ()):
+            source["ref"] = ref
+    body = "\n".join(map(json.dumps, lines)).encode()
+    reply = home.served.post("/api/conversations/import", body)
+    assert (reply.status, reply.json) == (200, {"conversations": 1})
+    one = home.served.get("/api/conversations").json[0]["id"]
+    assert one != home.conversation
+    reply = home.served.post("/api/ask", {"question": QUESTION, "conversation": one})
+    assert reply.status in (403, 404), reply.body
+    freshness = home.served.get(f"/api/conversations/{one}/freshness")
+    return (reply.body + freshness.body).decode()
+
+
+_INTERFACES = {
+    "ask": _http("POST", "/api/ask", lambda ref: {"question": QUESTION, "repositories": [f"links@{ref}"]}),
+    "search": _http(
+        "POST", "/api/search", lambda ref: {"question": QUESTION, "repositories": [f"links@{ref}"]}
+    ),
+    "source": _http("GET", "/api/repositories/links@{ref}/source?path=sessions.py"),
+    "map": _http("GET", "/api/repositories/links@{ref}/map"),
+    "turns": _http("GET", "/api/repositories/links@{ref}/turns?path=sessions.py"),
+    "chat": _http(
+        "POST",
+        "/v1/chat/completions",
+        lambda ref: {"model": f"rag:links@{ref}", "messages": [{"role": "user", "content": QUESTION}]},
+    ),
+    "freshness": _http("GET", "/api/conversations/{conversation}/freshness?ref={ref}"),
+    "replay": _http("POST", "/api/turns/{turn}/replay", lambda ref: {"ref": ref}),
+    "import": _imported,
+    "deepwiki": _http(
+        "POST",
+        "/chat/completions/stream",
+        lambda ref: {"repo_url": f"links@{ref}", "messages": [{"role": "user", "content": QUESTION}]},
+    ),
+    "mcp search": _mcp("search_code", lambda ref: {"query": SECRET, "repoName": "links", "ref": ref}),
+    "mcp name": _mcp("search_code", lambda ref: {"query": SECRET, "repoName": f"links@{ref}"}),
+    "mcp span": _mcp("read_span", lambda ref: {"path": "sessions.py", "repoName": "links", "ref": ref}),
+    "mcp ask": _mcp("ask_question", lambda ref: {"question": QUESTION, "repoName": "links", "ref": ref}),
+    "mcp wiki": _mcp("read_wiki_contents", lambda ref: {"repoName": "links", "ref": ref}),
+}
+
+
+@pytest.mark.parametrize("interface", _INTERFACES)
+def test_what_is_not_published_is_not_there(home: Home, interface: str) -> None:
+    for what, ref in home.refs.items():
+        assert SECRET not in _INTERFACES[interface](home, ref), what
+    held = [
+        file for file in (home.served.home / "rag-home").rglob("*.py*") if SECRET in file.read_text("latin-1")
+    ]
+    assert held == []
+
+
+def test_the_operator_may_serve_more(home: Home, tmp_path) -> None:
+    root = home.served.settings.repositories[0][1]
+    more = ("refs/heads", "refs/pull")
+    with serving(tmp_path, repositories=(("links", root),), refs=more) as served:
+        asked = {"question": SECRET, "repositories": ["links@refs/pull/7/head"]}
+        served.wait_until(lambda: served.post("/api/search", asked).status == 200)
+        assert SECRET in served.post("/api/search", asked).body.decode()
+        assert served.post("/api/search", {**asked, "repositories": ["links@refs/stash"]}).status == 404
+
+
+@pytest.mark.parametrize("pattern", ["heads", "refs/", "refs/heads main", "refs/heads~1", ""])
+def test_what_is_no_pattern_of_refs_stops_the_server(tmp_path, pattern) -> None:
+    with pytest.raises(SettingsError, match="pattern of refs"):
+        create_app(ServerSettings(engine=Settings(home=tmp_path), refs=(pattern,)))
+
+
+def test_a_conversation_about_a_ref_goes_on_after_a_restart(tmp_path, sample_repo) -> None:
+    settings = {"repositories": (("sample", Source(str(sample_repo.resolve()))),)}
+    asked = {"question": "How are sessions signed?", "repositories": ["sample@main"]}
+    with serving(tmp_path, **settings) as served:
+        served.wait_until(lambda: served.post("/api/search", asked).status == 200)
+        told = served.post("/api/ask", asked).json
+    with serving(tmp_path, **settings) as served:
+        after = {"question": "And when do they expire?", "conversation": told["conversation"]}
+        served.wait_until(lambda: served.post("/api/ask", after).status == 200)
+        (first, _) = served.get(f"/api/conversations/{told['conversation']}/freshness").json
+        assert first["state"] == "fresh"

@@ -12,6 +12,7 @@ from typing import Any, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _TOO_LARGE = b"431 Request Header Fields Too Large"
+_AROUND_A_HEADER = len(b": \r\n")
 _TOO_SLOW = b"408 Request Timeout"
 
 
@@ -27,6 +28,8 @@ class _Bounded(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._head_bytes = 0
+        self._parsed_bytes = 0
+        self._is_too_large = False
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -50,6 +53,31 @@ class _Bounded(HttpToolsProtocol):
             self._refuse(_TOO_LARGE)
         elif self._patience is None:
             self._wait()
+
+    def on_message_begin(self) -> None:
+        self._parsed_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + _AROUND_A_HEADER)
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        """Count what was parsed: a head that comes at once is parsed before anyone sees how long it is."""
+        self._parsed_bytes += size
+        if self._parsed_bytes > self.most_bytes:
+            self._is_too_large = True
+            raise ValueError("the head is too large")  # ends the parsing; the parser makes it its own error
+
+    def send_400_response(self, msg: str) -> None:
+        if self._is_too_large:
+            self._refuse(_TOO_LARGE)
+        else:
+            super().send_400_response(msg)
 
     def _wait(self) -> None:
         self._patience = asyncio.get_running_loop().call_later(self.within_s, self._refuse, _TOO_SLOW)

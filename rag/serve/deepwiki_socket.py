@@ -21,8 +21,10 @@ from rag.errors import RagError
 from rag.serve.deepwiki_chat import Chat
 from rag.serve.deepwiki_shapes import ChatRequest
 from rag.serve.errors import BadRequest, ShuttingDown, TooSlow
+from rag.serve.json_limits import check_json
 from rag.serve.keys import Caller
 from rag.serve.service import Service
+from rag.serve.settings import ServerSettings
 
 _COOKIE = "rag_ask"
 _REMEMBERED_S = 1_800
@@ -37,7 +39,7 @@ async def answer_socket(socket: WebSocket, service: Service, chat: Chat) -> None
     cookie += "; Secure" if socket.url.scheme == "wss" else ""
     await socket.accept(headers=[(b"set-cookie", cookie.encode())])
     try:
-        asked = await _request(socket, service.settings.body_timeout_s)
+        asked = await _request(socket, service.settings)
         sending = asyncio.create_task(_send(socket, service, chat, asked, browser))
         with service.streams.holding(sending):
             await _unless_gone(socket, sending)
@@ -49,23 +51,27 @@ async def answer_socket(socket: WebSocket, service: Service, chat: Chat) -> None
         await socket.close()
 
 
-async def _request(socket: WebSocket, within_s: float) -> ChatRequest:
+async def _request(socket: WebSocket, settings: ServerSettings) -> ChatRequest:
     """The request.
 
     Raises:
         BadRequest: it is none.
+        TooLarge: its JSON has too many values.
         TooSlow: it does not come.
         WebSocketDisconnect: the client has gone.
     """
     try:
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(settings.body_timeout_s):
             message = await socket.receive()
     except TimeoutError:
-        raise TooSlow(f"no request came within {within_s:g} seconds") from None
+        raise TooSlow(f"no request came within {settings.body_timeout_s:g} seconds") from None
     if message["type"] != "websocket.receive":
         raise WebSocketDisconnect()
+    sent = message.get("text") or message.get("bytes") or b""
+    text = sent.encode("utf-8", "surrogatepass") if isinstance(sent, str) else sent
+    check_json(text, max_values=settings.max_json_values)
     try:
-        return ChatRequest.model_validate_json(message.get("text") or message.get("bytes") or "")
+        return ChatRequest.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "JSON"

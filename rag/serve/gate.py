@@ -2,8 +2,9 @@
 
     Host        on loopback only the names of this machine: a page elsewhere cannot rebind its name to us
     Origin      a browser's page may call only from the server's own origin or an allowed one
-    body        read whole, up to a size, within a time
-    key         the caller, in `request.state.caller`
+    page        where there are no keys, no page of another site may have the browser load anything here
+    key         the caller, in `request.state.caller`; an address that has none is not asked for ever
+    body        read whole, up to a size, within a time; JSON of a bounded width and depth
     rate        of this caller
 
 In plain ASGI, so that mounted apps and WebSockets are held too. Refusals have the shape of all errors.
@@ -19,7 +20,18 @@ from contextlib import suppress
 from typing import Any
 
 from rag.errors import RagError
-from rag.serve.errors import BadRequest, Forbidden, TooLarge, TooSlow, body_of, headers_of, status_of
+from rag.serve.errors import (
+    BadRequest,
+    Forbidden,
+    TooLarge,
+    TooSlow,
+    Unauthorized,
+    body_of,
+    headers_of,
+    status_of,
+)
+from rag.serve.json_limits import check_json
+from rag.serve.keys import Caller
 from rag.serve.service import Service
 
 Scope = MutableMapping[str, Any]
@@ -34,6 +46,8 @@ _ALWAYS = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 )
+_OWN_PAGES = frozenset({"", "same-origin", "none"})
+"""What browsers call requests of our own pages and of the user; "" is another program."""
 _POLICY_CLOSED = 1008
 _LINGER_S = 1.0
 
@@ -128,17 +142,31 @@ class Gate:
         if not self._any_host and _without_port(host) not in self._hosts and host not in self._hosts:
             raise Forbidden("this server is not called by that name; it may be added with --public-host")
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
+        is_public = self._is_public(scope["path"])
         # A frame without an origin, such as the page's own for diagrams, loads files that are everybody's.
-        harmless = origin == "null" and scope.get("method") == "GET" and self._is_public(scope["path"])
-        if origin and origin.partition("://")[2] != host and origin not in self._origins and not harmless:
+        harmless = origin == "null" and scope.get("method") == "GET" and is_public
+        if origin and not harmless and origin not in self._origins and not _is_own(origin, host, scope):
             raise Forbidden("a page of another origin may not call this server; allow it with --origin")
         state = scope.setdefault("state", {})
         preflight = scope["type"] == "http" and scope["method"] == "OPTIONS" and bool(origin)
-        if self._is_public(scope["path"]) or preflight:
+        if is_public or preflight:
             state["caller"] = self._service.keyring.nobody
             return
-        state["caller"] = self._service.keyring.caller(headers.get(b"authorization", b"").decode("latin-1"))
+        site = headers.get(b"sec-fetch-site", b"").decode("latin-1").lower()
+        if site not in _OWN_PAGES and origin not in self._origins and not len(self._service.keyring):
+            raise Forbidden("a page of another site may not load this; open it by its address")
+        state["caller"] = self._known(scope, headers.get(b"authorization", b"").decode("latin-1"))
         self._service.limiter.check_rate(state["caller"])
+
+    def _known(self, scope: Scope, authorization: str) -> Caller:
+        """Who sends a key. Raises TooMany for an address that sent too many that are unknown, or none."""
+        address = (scope.get("client") or ("",))[0]
+        self._service.limiter.check_attempts(address)
+        try:
+            return self._service.keyring.caller(authorization)
+        except Unauthorized:
+            self._service.limiter.count_attempt(address)
+            raise
 
     def _is_public(self, path: str) -> bool:
         return path in self._public or any(
@@ -168,6 +196,8 @@ class Gate:
                         break
         except TimeoutError:
             raise TooSlow(f"the body did not arrive within {settings.body_timeout_s:g} seconds") from None
+        if _is_json(scope):
+            check_json(bytes(body), max_values=settings.max_json_values)
         told = False
 
         async def again() -> Message:
@@ -193,6 +223,22 @@ async def _taken(receive: Receive, most: int) -> None:
                 if not message.get("more_body", False):
                     return
                 most -= len(message.get("body", b""))
+
+
+def _is_own(origin: str, host: str, scope: Scope) -> bool:
+    """Whether an origin is the server's own: scheme, host and port.
+
+    Under another name than this machine's a proxy may be what speaks TLS, and not say so.
+    """
+    scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
+    schemes = {scheme} if _without_port(host) in _LOCAL_NAMES else {scheme, "https"}
+    return origin in {f"{each}://{host}" for each in schemes}
+
+
+def _is_json(scope: Scope) -> bool:
+    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    essence = kind.partition(b";")[0].strip().lower()
+    return essence == b"application/json" or essence.endswith(b"+json")
 
 
 def _route(scope: Scope) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
-from collections.abc import AsyncIterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import limits
@@ -29,6 +31,7 @@ class Limiter:
         self.asking = 0
         self.stopping = False
         self._rate = _parsed(settings.rate) if settings.rate else None
+        self._attempts = Attempts(_parsed(settings.attempts)) if settings.attempts else None
         self._window = limits.strategies.MovingWindowRateLimiter(limits.storage.MemoryStorage())
 
     def check_rate(self, caller: Caller) -> None:
@@ -37,6 +40,19 @@ class Limiter:
             return
         free_at = self._window.get_window_stats(self._rate, caller.name).reset_time
         raise TooMany(f"more than {self._rate} requests; wait a little", retry_after_s=free_at - time.time())
+
+    def check_attempts(self, address: str) -> None:
+        """Refuse an address that sent too many requests without a known key. Raises TooMany."""
+        if self._attempts is not None and (wait_s := self._attempts.blocked_s(address)) > 0:
+            raise TooMany(
+                "too many requests without a known key came from this address; wait a little",
+                retry_after_s=wait_s,
+            )
+
+    def count_attempt(self, address: str) -> None:
+        """Count a request without a known key."""
+        if self._attempts is not None:
+            self._attempts.count(address)
 
     def check_question(self, question: str, *, param: str = "question") -> None:
         """Refuse a question that is too long. Raises TooLarge."""
@@ -106,6 +122,54 @@ class Limiter:
                 yield
         finally:
             self._long_seats.release()
+
+
+class Attempts:
+    """Counts what addresses send without a known key, in a table of bounded size.
+
+    All addresses of an IPv6 network (/64) are one: whoever has one has them all.
+
+    Args:
+        rate: how many, in what time.
+        most: addresses in the table; one more takes the place of the one counted longest ago.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self, rate: limits.RateLimitItem, *, most: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._amount, self._period_s = rate.amount, float(rate.get_expiry())
+        self._most, self._clock = most, clock
+        self._counted: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._counted)
+
+    def blocked_s(self, address: str) -> float:
+        """For how long an address is refused; 0 is not at all."""
+        began, count = self._counted.get(_network(address), (0.0, 0))
+        left_s = began + self._period_s - self._clock()
+        return left_s if count >= self._amount and left_s > 0 else 0.0
+
+    def count(self, address: str) -> None:
+        """Count one."""
+        network, now = _network(address), self._clock()
+        began, count = self._counted.pop(network, (now, 0))
+        if now >= began + self._period_s:
+            began, count = now, 0
+        self._counted[network] = (began, count + 1)
+        if len(self._counted) > self._most:
+            self._counted.popitem(last=False)
+
+
+def _network(address: str) -> str:
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:64]
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is None:
+        return str(ipaddress.ip_network((ip, 64), strict=False))
+    return str(getattr(ip, "ipv4_mapped", None) or ip)
 
 
 def _parsed(rate: str) -> limits.RateLimitItem:

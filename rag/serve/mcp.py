@@ -18,6 +18,7 @@ from pydantic import Field
 from rag.errors import BackendMissing, RagError
 from rag.records import turn_record
 from rag.serve.keys import Caller
+from rag.serve.mcp_sessions import Sessions
 from rag.serve.service import Service
 from rag.serve.tools import Asked, Contents, Places, Reply, Tell, Toolbox, as_values
 
@@ -82,6 +83,9 @@ def install(app: FastAPI, service: Service) -> None:
     else:
         server = make_mcp(service, transport_security=security)
         inner = server.streamable_http_app()
+    settings = service.settings
+    for route in inner.routes:
+        route.app = Sessions(route.app, most=settings.mcp_sessions, idle_s=settings.mcp_idle_s)
     app.router.routes.extend(inner.routes)
     service.lifespans.append(lambda: server.session_manager.run())
 

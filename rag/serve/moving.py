@@ -14,13 +14,15 @@ import json
 import uuid
 from asyncio import to_thread
 from collections.abc import Callable, Iterable, Mapping
+from io import BytesIO
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from pydantic import BaseModel
 
 from rag.serve.caller import CallerOf
-from rag.serve.errors import BadRequest
+from rag.serve.errors import BadRequest, TooLarge
+from rag.serve.json_limits import check_json
 from rag.serve.service import Service
 from rag.serve.turns import ConversationId, Desk
 
@@ -64,7 +66,8 @@ def install(app: FastAPI, service: Service) -> None:
         locations = [shelf.source.location for shelf in service.library.seen_by(caller)]
         served = {service.place(location): location for location in locations}
         async with service.limiter.long_seat():
-            return Imported(conversations=await to_thread(_restored, desk, sent, served))
+            most = service.settings.max_json_values
+            return Imported(conversations=await to_thread(_restored, desk, sent, served, most))
 
     app.include_router(router)
 
@@ -73,10 +76,22 @@ def _written(lines: Iterable[Line], place: Callable[[str], str]) -> str:
     return "".join(f"{json.dumps(_placed(line, place))}\n" for line in lines)
 
 
-def _restored(desk: Desk, sent: bytes, served: Mapping[str, str]) -> int:
-    """Store what the lines say. Raises BadRequest where they say nothing that could be stored."""
+def _restored(desk: Desk, sent: bytes, served: Mapping[str, str], most: int) -> int:
+    """Store what the lines say; there are at most so many, each with at most so many values.
+
+    Raises:
+        BadRequest: they say nothing that could be stored.
+        TooLarge: there are too many, or one has too many values.
+    """
+    written: list[bytes] = []
+    for line in BytesIO(sent):  # one after another: nobody waits for a million of them
+        if line.strip():
+            check_json(line, max_values=most)
+            written.append(line)
+            if len(written) > most:
+                raise TooLarge(f"the file has more than {most:,} lines; send its conversations in parts")
     try:
-        lines = [json.loads(line) for line in sent.decode().split("\n") if line.strip()]
+        lines = [json.loads(line.decode()) for line in written]
         if not lines:
             raise ValueError("it is empty")
         if any("record" in line for line in lines):

@@ -23,6 +23,15 @@ from rag.service.remotes import git_version
 _NOT_PUBLIC = (
     "is_private is_loopback is_link_local is_site_local is_multicast is_reserved is_unspecified".split()
 )
+_OF_CLOUDS = tuple(
+    map(
+        ipaddress.ip_network,
+        # What a cloud answers its own machines at, in networks that are public by their numbers: Oracle's and
+        # other protocol addresses, Azure's wire server, IBM's services, Google's private access, 6to4 relays.
+        "192.0.0.0/24 168.63.129.16/32 161.26.0.0/16 166.8.0.0/14 199.36.153.4/30 199.36.153.8/30 "
+        "192.88.99.0/24".split(),
+    )
+)
 _PINS_FROM = (2, 37)
 
 
@@ -48,14 +57,27 @@ async def public_place(url: str) -> str:
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the public network.
 
-    Not so are shared ones (100.64.0.0/10, where some clouds tell their secrets) and IPv6 ones that hold an
-    address which is not public.
+    Not so are shared ones (100.64.0.0/10, where some clouds tell their secrets), those at which clouds answer
+    their own machines, and IPv6 ones that hold an address which is not public.
     """
     ip = ipaddress.ip_address(address)
-    inner = (ip.ipv4_mapped or ip.sixtofour) if isinstance(ip, ipaddress.IPv6Address) else None
-    if inner is not None:
-        return is_public(str(inner))
-    return ip.is_global and not any(getattr(ip, kind, False) for kind in _NOT_PUBLIC)
+    inner = _inner(ip) if isinstance(ip, ipaddress.IPv6Address) else None
+    if inner is not None and not is_public(str(inner)):
+        return False
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+        return True
+    of_cloud = any(ip in network for network in _OF_CLOUDS)
+    return ip.is_global and not of_cloud and not any(getattr(ip, kind, False) for kind in _NOT_PUBLIC)
+
+
+def _inner(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that an IPv6 one leads to: mapped, 6to4, or ISATAP in whatever network."""
+    is_isatap = (int(ip) >> 32) & 0xFCFF_FFFF == 0x0000_5EFE
+    return (
+        ip.ipv4_mapped
+        or ip.sixtofour
+        or (ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF) if is_isatap else None)
+    )
 
 
 def git_stays_where_told() -> bool:

@@ -57,6 +57,7 @@ def make_server(settings: ServerSettings) -> Server:
         access_log=False,
         server_header=False,
         date_header=True,
+        forwarded_allow_ips=list(settings.trusted_proxies) or None,
         timeout_graceful_shutdown=int(settings.grace_s) + _CLOSING_S,
         http=bounded(most_bytes=_MOST_HEAD_BYTES, within_s=settings.body_timeout_s),
         ws="websockets-sansio" if settings.deepwiki else "none",

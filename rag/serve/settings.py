@@ -42,19 +42,30 @@ class ServerSettings:
     keys: tuple[str, ...] = field(default=(), repr=False)
     public_hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed; loopback
+    when left out."""
     deepwiki: bool = False
     deepwiki_code: str = field(default="", repr=False)
     """What deepwiki-open's frontend asks people for before wikis are made or deleted; "" is nothing."""
     metrics: bool = True
 
     max_body_bytes: int = 4_000_000
+    max_json_values: int = 20_000
+    """Values in the JSON of one request; of an import, in one line."""
     max_question_chars: int = 16_000
     max_messages: int = 2_000
     rate: str = ""
+    attempts: str = "60/minute"
+    """Requests without a known key that one address may send; more are refused, whatever their key."""
     concurrent: int = 256
     """Questions answered at once, streams included."""
     waiting: int = 256
     """Questions that may wait for their turn; one more is refused with 429."""
+    mcp_sessions: int = 1_000
+    """MCP sessions at once; one more ends the one that was used longest ago."""
+    mcp_idle_s: float = 1_800.0
+    """An MCP session that was not used for so long has ended."""
     threads: int = 4
     """Threads that search, render and store; more than a few cost more than they bring."""
     processes: int = min(os.cpu_count() or 1, 4)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import socket
 import threading
 
+import limits
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag.errors import SettingsError
 from rag.serve.app import create_app
 from rag.serve.errors import TooMany
 from rag.serve.folders import Folders
 from rag.serve.keys import add_key, read_keys
-from rag.serve.limits import Limiter
+from rag.serve.limits import Attempts, Limiter
 from rag.serve.public import is_public
 from rag.serve.settings import ServerSettings, check_name
 from rag.settings import Settings
@@ -199,6 +203,73 @@ def test_an_allowed_origin_may_call(serve):
     assert running.request("OPTIONS", "/api/ask", headers=asked).status == 200
 
 
+@pytest.mark.parametrize("scheme", ["https", "evil", "ftp", "", "file", "http://x", "javascript"])
+def test_an_origin_is_ours_with_its_scheme_only(served, scheme):
+    reply = served.get("/api/repositories", headers={"Origin": f"{scheme}://localhost:{served.port}"})
+    assert (reply.status, reply.json["error"]["code"]) == (403, "not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("origin", "forwarded", "status"),
+    [
+        ("https://rag.example.org", None, 200),  # TLS ends at a proxy that does not say so
+        ("https://rag.example.org", "https", 200),
+        ("http://rag.example.org", "http", 200),
+        ("http://rag.example.org", "https", 403),
+        ("https://localhost", "https", 200),
+        ("http://localhost", "https", 403),
+        ("evil://rag.example.org", "https", 403),
+    ],
+)
+def test_behind_a_proxy_the_scheme_is_the_one_it_tells(serve, origin, forwarded, status):
+    running = serve(repositories=(), public_hosts=("rag.example.org",), keys=("secret",))
+    headers = {"Origin": origin, "Host": origin.partition("://")[2], **bearer("secret")}
+    if forwarded:
+        headers["X-Forwarded-Proto"] = forwarded
+    assert running.get("/api/repositories", headers=headers).status == status
+
+
+def test_a_proxy_that_is_not_trusted_tells_nothing(serve):
+    running = serve(repositories=(), trusted_proxies=("192.0.2.1",))
+    headers = {"Origin": f"https://localhost:{running.port}", "X-Forwarded-Proto": "https"}
+    assert running.get("/api/repositories", headers=headers).status == 403
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site", "other"])
+def test_no_page_of_another_site_loads_anything_but_what_is_everybodys(served, site):
+    headers = {"Sec-Fetch-Site": site}
+    before = [shelf.name for shelf in served.service.library.shelves()]
+    for method, path in (
+        ("GET", "/api/repositories/sample@main/source?path=README.md"),
+        ("GET", "/api/repositories/sample@main/index/events"),
+        ("GET", "/api/repositories"),
+        ("GET", "/v1/models"),
+        ("GET", "/mcp"),
+        ("GET", "/openapi.json"),
+        ("POST", "/api/ask"),
+        ("HEAD", "/api/repositories"),
+    ):
+        assert served.request(method, path, headers=headers).status == 403, path
+    assert [shelf.name for shelf in served.service.library.shelves()] == before
+    for path in ("/", "/health", "/repos/sample/view?path=README.md"):
+        assert served.get(path, headers=headers).status == 200, path
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_our_own_page_and_the_user_load_what_they_like(served, site):
+    assert served.get("/api/repositories", headers={"Sec-Fetch-Site": site}).status == 200
+
+
+def test_a_page_of_another_site_needs_a_key_or_a_rule(serve, keyed):
+    page = {"Sec-Fetch-Site": "cross-site"}
+    assert keyed.get("/api/repositories", headers=page).status == 401
+    assert keyed.get("/api/repositories", headers={**page, **bearer(keyed.keys["ann"])}).status == 200
+    running = serve(repositories=(), origins=("https://chat.example.org",))
+    allowed = {**page, "Origin": "https://chat.example.org"}
+    assert running.get("/api/repositories", headers=allowed).status == 200
+    assert running.get("/api/repositories", headers=page).status == 403
+
+
 # ---------------------------------------------------------------- bodies
 
 
@@ -249,6 +320,55 @@ def test_a_body_that_does_not_come_ends_in_time(serve):
 def test_a_head_that_grows_too_large_is_cut_off(served, head):
     assert exchange(served, head).startswith(b"HTTP/1.1 431 ")
     assert served.get("/health").status == 200
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health HTTP/1.1\r\nHost: localhost" + b"\r\na%d: b" * 10_000 % tuple(range(10_000)),
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 40_000,
+        b"GET /health?" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: localhost",
+        b"GET /health HTTP/1.1\r\nHost: localhost" + b"\r\nX:" * 9_000,
+    ],
+)
+@pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_head_that_comes_at_once_is_bounded_too(served, before, head):
+    """As uvicorn receives it, whole in one segment, alone or behind another request."""
+    from uvicorn.server import ServerState
+
+    sent = bytearray()
+
+    class Wire(asyncio.Transport):
+        def get_extra_info(self, name, default=None):
+            return default
+
+        def write(self, data):
+            sent.extend(data)
+
+        def close(self):
+            pass
+
+        def is_closing(self):
+            return False
+
+    async def received():
+        protocol = served.server.config.http_protocol_class(
+            config=served.server.config, server_state=ServerState(), app_state={}
+        )
+        protocol.connection_made(Wire())
+        protocol.data_received(before + head + b"\r\n\r\n")
+        protocol.connection_lost(None)
+        return len(protocol.tasks)
+
+    started = asyncio.run(received())
+    assert b"HTTP/1.1 431 " in sent
+    assert started == (1 if before else 0)
+
+
+def test_a_head_below_the_limit_passes(served):
+    headers = b"".join(b"\r\na%d: b" % number for number in range(2_500))
+    said = exchange(served, b"GET /health HTTP/1.1\r\nHost: localhost" + headers + b"\r\n\r\n")
+    assert said.startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("head", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: local"])
@@ -318,6 +438,44 @@ def test_a_caller_that_asks_too_often_is_told_when_to_come_again(serve):
     assert [reply.status for reply in replies] == [200, 200, 200, 429]
     assert 1 <= int(replies[-1].headers["retry-after"]) <= 60
     assert running.get("/health").status == 200
+
+
+def test_an_address_without_a_key_is_not_answered_for_ever(serve):
+    running = serve(repositories=(), keys=("secret",), attempts="5/minute")
+    wrong = [running.get("/v1/models", headers=bearer(f"guess-{n}")).status for n in range(3)]
+    without = [running.get("/api/repositories").status for _ in range(2)]
+    assert wrong + without == [401] * 5
+    for headers in ({}, bearer("guess"), bearer("secret")):  # a guess that is right is not told from others
+        reply = running.get("/v1/models", headers=headers)
+        assert (reply.status, reply.json["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert 1 <= int(reply.headers["retry-after"]) <= 60
+    assert running.get("/health").status == 200
+    elsewhere = {"X-Forwarded-For": "198.51.100.7"}  # by a proxy on this machine
+    assert running.get("/v1/models", headers={**elsewhere, **bearer("secret")}).status == 200
+
+
+def test_known_keys_are_not_counted_as_attempts(serve):
+    running = serve(repositories=(), keys=("secret",), attempts="2/minute")
+    assert [running.get("/v1/models", headers=bearer("secret")).status for _ in range(5)] == [200] * 5
+
+
+def test_attempts_are_counted_in_a_bounded_table():
+    now = [0.0]
+    table = Attempts(limits.parse("2/minute"), most=100, clock=lambda: now[0])
+    for number in range(1_000):
+        table.count(f"10.0.{number // 250}.{number % 250}")
+    assert len(table) == 100
+    for address in ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9"):  # one network
+        table.count(address)
+    assert table.blocked_s("2001:db8:1:2:3:4:5:6") == 60.0
+    assert table.blocked_s("2001:db8:1:3::1") == 0.0
+    for address in ("::ffff:192.0.2.1", "192.0.2.1"):
+        table.count(address)
+    assert table.blocked_s("192.0.2.1") == 60.0
+    now[0] = 60.0
+    assert table.blocked_s("192.0.2.1") == 0.0
+    table.count("192.0.2.1")
+    assert table.blocked_s("192.0.2.1") == 0.0
 
 
 def test_a_rate_that_cannot_be_read_stops_the_server(tmp_path):
@@ -612,6 +770,44 @@ def test_an_allowed_host_allows_nothing_else(serve, url):
 )
 def test_which_addresses_are_public(addresses, public):
     assert {is_public(address) for address in addresses.split()} == {public}
+
+
+CLOUDS = "168.63.129.16 192.0.0.192 192.0.0.9 192.0.0.255 100.100.100.200 169.254.169.254 169.254.170.2"
+WRAPPED = (
+    "::ffff:{0}",
+    "::{0}",
+    "::ffff:0:{0}",
+    "64:ff9b::{0}",
+    "64:ff9b:1::{0}",
+    "2002:{1}::",
+    "2002:{1}:1:2:3:4:5",
+    "2001:0:{1}::1",
+    "2001:0:4136:e378:8000:63bf:{2}",
+    "2606:4700::5efe:{0}",
+    "2606:4700::200:5efe:{0}",
+    "fe80::5efe:{0}",
+)
+
+
+@pytest.mark.parametrize("address", [*CLOUDS.split(), "10.0.0.1", "127.0.0.1", "0.0.0.0"])
+def test_what_clouds_answer_their_own_machines_at_is_not_public_however_it_is_written(address):
+    number = int(ipaddress.ip_address(address))
+    halves = [f"{one >> 16:x}:{one & 0xFFFF:x}" for one in (number, number ^ 0xFFFF_FFFF)]
+    assert not is_public(address)
+    for form in WRAPPED:
+        assert not is_public(form.format(address, *halves)), form
+
+
+@pytest.mark.parametrize("address", "fd00:ec2::254 fd20:ce::254 fd00:42::42 fe80::a9fe:a9fe".split())
+def test_what_clouds_answer_at_in_ipv6_is_not_public(address):
+    assert not is_public(address)
+
+
+@given(address=st.ip_addresses())
+def test_only_what_the_registries_call_global_is_public(address):
+    if is_public(str(address)):
+        assert address.is_global or address.ipv4_mapped.is_global
+        assert not (address.is_multicast or address.is_link_local or address.is_loopback)
 
 
 def test_an_allowed_host_that_leads_inside_is_refused(serve):

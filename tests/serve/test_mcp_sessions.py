@@ -1,0 +1,131 @@
+"""A session of the Model Context Protocol is its key's alone, and there are never too many."""
+
+from __future__ import annotations
+
+import http.client
+
+import pytest
+from live_server import sample_copy, serving
+
+pytest.importorskip("mcp", reason="the mcp extra is not installed")
+
+from rag.serve.keys import add_key
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+class Client:
+    """A client of the protocol that knows its key, and says what it likes."""
+
+    def __init__(self, served, key):
+        self.served = served
+        self.headers = {
+            "Authorization": f"Bearer {key}",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2025-06-18",
+        }
+
+    def begin(self):
+        reply = self.served.post("/mcp", INITIALIZE, headers=self.headers)
+        session = reply.headers.get("mcp-session-id")
+        if session:
+            assert self.send(session, READY) == 202
+        return session or reply.status
+
+    def send(self, session, body=LIST, method="POST"):
+        headers = {**self.headers, "Mcp-Session-Id": session}
+        return self.served.request(method, "/mcp", body, headers=headers).status
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a server with two keys: `start(mcp_sessions=…)` gives it, ann and bob."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+
+        def started(**settings):
+            file = tmp_path / "keys.toml"
+            keys = [add_key(file, name) for name in ("ann", "bob")]
+            repositories = (("sample", sample_copy(tmp_path)),)
+            served = stack.enter_context(
+                serving(tmp_path, keys_file=file, repositories=repositories, **settings)
+            )
+            return served, *(Client(served, key) for key in keys)
+
+        yield started
+
+
+def sessions_of(served):
+    (route,) = [route for route in served.server.config.app.routes if getattr(route, "path", "") == "/mcp"]
+    return route.app
+
+
+def test_a_session_is_not_there_for_another_key(start):
+    served, ann, bob = start()
+    session = ann.begin()
+    for method, body in (("POST", LIST), ("GET", None), ("DELETE", None)):
+        assert bob.send(session, body, method) == 404
+        assert bob.send("0" * 32, body, method) == 404
+    assert ann.send(session) == 200
+    assert ann.send(session, None, "DELETE") == 200
+    assert ann.send(session) == 404
+    assert len(sessions_of(served)) == 0
+
+
+def test_the_session_used_longest_ago_makes_room_and_it_is_one_of_who_has_most(start):
+    served, ann, bob = start(mcp_sessions=4)
+    alone = bob.begin()
+    many = [ann.begin() for _ in range(3)]
+    assert ann.send(many[0]) == 200
+    many.append(ann.begin())
+    assert [ann.send(one) for one in many] == [200, 404, 200, 200]
+    assert bob.send(alone) == 200
+    for _ in range(20):
+        assert len(ann.begin()) == 32
+    assert bob.send(alone) == 200
+    assert len(sessions_of(served)) == 4
+
+
+def test_when_all_sessions_are_in_use_the_next_comes_again(start):
+    served, ann, bob = start(mcp_sessions=1)
+    session = ann.begin()
+    stream = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    stream.request("GET", "/mcp", headers={**ann.headers, "Mcp-Session-Id": session})
+    opened = stream.getresponse()
+    assert opened.status == 200
+    refused = served.post("/mcp", INITIALIZE, headers=bob.headers)
+    assert refused.status == 503
+    assert int(refused.headers["retry-after"]) >= 1
+    assert ann.send(session, None, "DELETE") == 200
+    opened.close()
+    stream.close()
+    served.wait_until(lambda: bob.begin() != 503)
+
+
+def test_a_session_that_is_not_used_ends(start):
+    served, ann, bob = start(mcp_idle_s=600)
+    now = [1_000.0]
+    sessions_of(served)._clock = lambda: now[0]
+    session = ann.begin()
+    now[0] += 599
+    assert ann.send(session) == 200
+    now[0] += 600
+    assert ann.send(session) == 404
+    assert len(sessions_of(served)) == 0
+    stays = bob.begin()
+    assert bob.send(stays) == 200
+
+
+def test_what_is_no_message_begins_no_session(start):
+    served, ann, _ = start(mcp_sessions=3)
+    for body in (b"{", b"[]", b"x" * 1_100_000):
+        reply = served.post("/mcp", body, headers={**ann.headers, "Content-Type": "application/json"})
+        assert 400 <= reply.status < 500
+    for _ in range(10):
+        assert served.post("/mcp", LIST, headers=ann.headers).status >= 400
+    assert len(sessions_of(served)) <= 3
+    assert len(ann.begin()) == 32

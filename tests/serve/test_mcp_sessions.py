@@ -108,12 +108,17 @@ def test_when_all_sessions_are_in_use_the_next_comes_again(start):
 
 def test_a_session_that_is_not_used_ends(start):
     served, ann, bob = start(mcp_idle_s=600)
-    now = [1_000.0]
-    sessions_of(served)._clock = lambda: now[0]
+    now, sessions = [1_000.0], sessions_of(served)
+    sessions._clock = lambda: now[0]
+
+    def later(seconds):
+        served.wait_until(lambda: not any(one.requests for one in sessions._sessions.values()))
+        now[0] += seconds
+
     session = ann.begin()
-    now[0] += 599
+    later(599)
     assert ann.send(session) == 200
-    now[0] += 600
+    later(600)
     assert ann.send(session) == 404
     assert len(sessions_of(served)) == 0
     stays = bob.begin()

@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-clients check bench clean
+.PHONY: help demo test test-clients check bench lock clean
 
 help:
 	@echo "make demo    set up, index a real repository, ask it: no key, no server"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-clients   try it with other people's programs and frameworks (test-clients-NAME for one)"
 	@echo "make check   lint and types"
 	@echo "make bench   measure (ONLY=name for one); all on one page in .bench/report.html"
+	@echo "make lock    write down the packages of the container image, with their hashes (needs uv)"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -65,6 +66,14 @@ check: $(VENV)/.installed-test $(VENV)/.installed-check
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+# The image installs exactly these. Python is the image's; the extras are all that a server can use.
+LOCK := uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --custom-compile-command "make lock"
+LOCKED_EXTRAS := server mcp redis postgres
+
+lock:
+	$(LOCK) pyproject.toml $(LOCKED_EXTRAS:%=--extra %) --no-emit-package rag-turns -o data/server/requirements.txt
+	echo "hatchling>=1.27" | $(LOCK) - -o data/server/build-requirements.txt
 
 clean:
 	rm -rf $(VENV) $(CLIENTS) .demo .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

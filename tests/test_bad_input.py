@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from command import Ran, command, rag, rag_process
 
+import rag as rag_module
 from rag import Engine, load_settings
 from rag.database import format as store_format
 from rag.testing.provider_server import ProviderServer
@@ -496,11 +497,44 @@ def test_python_refuses_an_empty_question_too(sample_repo):
 # ---------------------------------------------------------------- other users
 
 
-@pytest.mark.parametrize("words", [("index",), ("ask", SIGNED), ("chat",)])
+@pytest.mark.parametrize(
+    "words", [("index",), ("ask", SIGNED), ("chat",), ("search", SIGNED), ("wiki", "--output", "wiki-of-it")]
+)
 def test_what_is_kept_is_the_users_own_whatever_the_umask(sample_repo, rag_home, words):
     before = os.umask(0)
     try:
-        assert rag(*words[:1], sample_repo, *words[1:]).code == 0
+        assert rag(*words[:1], sample_repo, *words[1:], cwd=sample_repo.parent).code == 0
     finally:
         os.umask(before)
     assert oct(rag_home.stat().st_mode & 0o777) == "0o700"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "--add-key", "ann"),
+        ("turns", "list"),
+        ("facts", "list"),
+        ("doctor", "--quick", "--server"),
+        ("turns", "import", "no-such-file"),
+    ],
+)
+def test_the_data_folder_is_the_users_own_whatever_makes_it_first(rag_home, words):
+    before = os.umask(0)
+    try:
+        rag(*words)
+    finally:
+        os.umask(before)
+    made = [rag_home, *rag_home.rglob("*")] if rag_home.exists() else []
+    assert [str(one) for one in made if one.is_dir() and one.stat().st_mode & 0o077] == []
+
+
+def test_one_function_makes_folders_that_are_kept():
+    """What writes elsewhere than in the data folder is named: archives that are unpacked, and a wiki."""
+    elsewhere = {"evaluation/repositories.py": 1, "wiki/state.py": 1}
+    package = Path(rag_module.__file__).parent
+    found = {}
+    for file in package.rglob("*.py"):
+        if count := file.read_text(encoding="utf-8").count(".mkdir(parents=True"):
+            found[str(file.relative_to(package))] = count
+    assert found == elsewhere

@@ -36,6 +36,15 @@ def serve(
             rich_help_panel=_SERVED,
         ),
     ] = None,
+    repos: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--repos",
+            metavar="FOLDER",
+            help="Serve each git repository in this folder, by the name of its subfolder. Repeatable.",
+            rich_help_panel=_SERVED,
+        ),
+    ] = None,
     allow_urls: Annotated[
         list[str] | None,
         typer.Option(
@@ -122,6 +131,8 @@ def serve(
 
     rag serve --repo api=../api --repo web=https://example.org/team/web.git
 
+    rag serve --repos ~/repositories
+
     Keys also come from RAG_SERVER_KEYS, separated by spaces; the code that deepwiki-open's frontend asks
     for from RAG_DEEPWIKI_CODE.
     """
@@ -135,6 +146,8 @@ def serve(
             from rag.serve.run import log_json, make_server
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
+        from rag.service import repositories_in
+
         if add_key is not None:
             out(new_key(keys_file(settings), add_key, key_namespace))
             say(f"rag: only its hash is kept, in {keys_file(settings)}; send it as `Authorization: Bearer`")
@@ -142,7 +155,10 @@ def serve(
         if key_namespace is not None:
             raise ConfigError("--namespace goes with --add-key")
         flags = {
-            "repositories": tuple(named_source(text) for text in repo or ()),
+            "repositories": (
+                *(named_source(text) for text in repo or ()),
+                *(found for folder in repos or () for found in repositories_in(folder)),
+            ),
             "allow_urls": tuple(allow_urls or ()),
             "refs": tuple(refs or ()),
             "public_hosts": tuple(public_host or ()),

@@ -34,6 +34,7 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 
 from rag.errors import SettingsError, SourceError, SourceNotFound
+from rag.resources import make_private
 
 TIMEOUT_S = 120
 MAX_UNPACKED_BYTES = 2**30
@@ -142,7 +143,7 @@ def obtain(repository: Repository, cache: Path, registries: Registries | None = 
     if not archive.is_file():
         _fetch(repository, archive, registries or Registries.of_environment())
     _verify(repository, archive)
-    cache.mkdir(parents=True, exist_ok=True)
+    make_private(cache)  # it may be the first in the data folder
     with tempfile.TemporaryDirectory(dir=cache, prefix=".unpacking-") as workplace:
         whole = Path(workplace) / "whole"
         whole.mkdir()
@@ -168,7 +169,7 @@ def _verify(repository: Repository, archive: Path) -> None:
 
 def _fetch(repository: Repository, target: Path, registries: Registries) -> None:
     """Download the archive to `target`; whatever address answers first is taken."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_private(target.parent)
     failures: list[str] = []
     for address in _addresses(repository, registries, failures):
         try:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rag.service.dialog import Dialog
+    from rag.service.discovery import repositories_in
     from rag.service.engine import Engine, Repository, forget, index_texts, locate, read_sources
     from rag.service.loop import aconverse, converse
 
@@ -29,9 +30,10 @@ __all__ = [
     "index_texts",
     "locate",
     "read_sources",
+    "repositories_in",
 ]
 
-_HOMES = {"aconverse": "loop", "converse": "loop", "Dialog": "dialog"}
+_HOMES = {"aconverse": "loop", "converse": "loop", "Dialog": "dialog", "repositories_in": "discovery"}
 
 
 def __getattr__(name: str) -> Any:

@@ -205,7 +205,7 @@ class _Clone:
         """The clone's root and its commit, fetched first where needed."""
         try:
             make_private(self.folder.parent)
-            with _locked(self.folder.with_name(f".{self.folder.name}.lock"), self.timeout_s):
+            with locked(self.folder, self.timeout_s):
                 self._sweep()
                 if not (self.folder / ".git" / "HEAD").is_file():
                     self._make()
@@ -388,8 +388,14 @@ def _tip(ref: str, there: Mapping[str, str], names: Mapping[str, str]) -> str | 
 
 
 @contextmanager
-def _locked(path: Path, wait_s: float) -> Iterator[None]:
-    """Hold the lock file: one process at a time; the system lets go of it when a process dies."""
+def locked(clone: Path, wait_s: float) -> Iterator[None]:
+    """Hold the lock of a clone of ours: one process at a time; the system frees it when a process dies.
+
+    Raises:
+        SourceError: another process held it for so long.
+        OSError: the lock file cannot be written.
+    """
+    path = clone.with_name(f".{clone.name}.lock")
     deadline = time.monotonic() + wait_s
     while True:
         with path.open("a") as file:
@@ -397,9 +403,8 @@ def _locked(path: Path, wait_s: float) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
-                    name = path.name.removesuffix(".lock").lstrip(".")
                     raise SourceError(
-                        f"another process has been fetching {name} for {wait_s:g} seconds"
+                        f"another process has been fetching {clone.name} for {wait_s:g} seconds"
                     ) from error
                 time.sleep(0.05)
                 continue

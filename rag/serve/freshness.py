@@ -11,6 +11,7 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from rag.serve import turn_models
 from rag.serve.answer_models import answer_body, cited
 from rag.serve.caller import CallerOf
+from rag.serve.errors import IndexingFailed
 from rag.serve.models import shown
 from rag.serve.native import Named
 from rag.serve.service import Service
@@ -51,8 +52,13 @@ def _freshness(service: Service) -> APIRouter:
         shelves = [shelf for source in one.sources if (shelf := service.library.of_source(source))]
         if ref is not None:
             shelves = [service.at_ref(shelf, ref, caller) for shelf in shelves]
-            for shelf in shelves:
-                await service.library.opened(shelf)
+        for shelf in shelves:
+            try:  # a ref or URL beyond the list may have made room on disk
+                if ref is not None or not shelf.is_listed:
+                    await service.library.opened(shelf)
+            except IndexingFailed:
+                if ref is not None:
+                    raise
         served = [shelf.source for shelf in shelves]
 
         def compared() -> list[DialogTurn]:

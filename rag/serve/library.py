@@ -13,9 +13,10 @@ import asyncio
 import re
 import time
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -34,6 +35,7 @@ from rag.serve.public import public_place
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import log
 from rag.service import Engine, Repository, locate
+from rag.service.ref_retention import RefRetention, RetentionFull
 from rag.types import Source
 
 State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
@@ -108,6 +110,9 @@ class Library:
         self._settings, self._engine, self._notice = settings, engine, notice
         self._shelves = {name: Shelf(name, source) for name, source in settings.repositories}
         self._indexers: Indexers | None = None
+        home = settings.engine.home
+        most, most_bytes = settings.max_refs, settings.max_refs_bytes
+        self._retention = RefRetention(home, self._store_file, most=most, most_bytes=most_bytes)
 
     # ------------------------------------------------------------ what there is
 
@@ -218,6 +223,8 @@ class Library:
     async def opened(self, shelf: Shelf) -> Repository:
         """The repository of a shelf, see `repository`."""
         self._look_again(shelf)
+        if not shelf.is_listed:
+            self._retention.used(shelf.source)
         if shelf.repository is not None:
             return shelf.repository
         deadline = time.monotonic() + self._settings.wait_for_index_s
@@ -245,6 +252,7 @@ class Library:
             await self.cancel(shelf)
         if self._indexers is not None:
             await self._indexers.close()
+        self._retention.close()
 
     def index(self, shelf: Shelf, *, rebuild: bool = False) -> bool:
         """Begin to index, unless that is going on; returns whether it began."""
@@ -287,10 +295,11 @@ class Library:
         try:
             place = None if self._is_trusted(shelf.source) else await public_place(shelf.source.location)
             refs = None if shelf.is_listed else self._settings.allowed_refs
-            indexed = await self._indexers.index(
-                shelf.source, rebuild=rebuild, place=place, tell=tell, refs=refs
-            )
-            await self._put_up(shelf, indexed)
+            async with self._kept_on_disk(shelf):
+                indexed = await self._indexers.index(
+                    shelf.source, rebuild=rebuild, place=place, tell=tell, refs=refs
+                )
+                await self._put_up(shelf, indexed)
         except RagError as error:
             shelf.error = error if isinstance(error, ServeError) else _failed(error)
             shelf.state = "failed" if shelf.repository is None else "ready"
@@ -335,7 +344,7 @@ class Library:
             # What was only named, or could not be indexed, makes room: nobody is answered from it.
             self._shelves = {known: s for known, s in self._shelves.items() if s.is_listed or s.is_of_use}
         if self._unlisted() >= _MOST_UNLISTED:
-            # Then the one that nobody has asked for longest. Its store stays on the disk.
+            # Then the one that nobody has asked for longest. Its store stays on disk while there is room.
             idle = [s for s in self._shelves.values() if not (s.is_listed or s.running)]
             if not idle:
                 raise TooMany(
@@ -343,9 +352,43 @@ class Library:
                     "are done, or have the server list more with --repo",
                     retry_after_s=60,
                 )
-            del self._shelves[min(idle, key=lambda s: s.checked).name]
+            dropped = min(idle, key=lambda s: s.checked)
+            del self._shelves[dropped.name]
+            self._retention.release(dropped.source)
         shelf = self._shelves[name] = Shelf(name, source, is_listed=False)
         return shelf
+
+    @asynccontextmanager
+    async def _kept_on_disk(self, shelf: Shelf) -> AsyncIterator[None]:
+        """Count what a job leaves on disk for a ref or URL beyond the list, and evict what is too much.
+
+        Raises:
+            TooMany: there is no room, and what takes it is in use.
+        """
+        if shelf.is_listed:
+            yield
+            return
+        try:
+            self._forget(await to_thread(self._retention.begin, shelf.source))
+            try:
+                yield
+            finally:
+                self._forget(await to_thread(self._retention.end, shelf.source))
+        except RetentionFull as error:
+            shelf.repository = None
+            raise TooMany(str(error), retry_after_s=60) from error
+        except OSError as error:
+            raise IndexingFailed(f"{shelf.name} cannot be kept: {error}", kind="StoreUnwritable") from error
+
+    def _forget(self, evicted: Sequence[Source]) -> None:
+        """Drop the shelves of what is not on disk any more."""
+        for shelf in self.shelves():
+            if shelf.source in evicted and not (shelf.is_listed or shelf.running):
+                del self._shelves[shelf.name]
+                self._engine.release(shelf.source)
+
+    def _store_file(self, source: Source) -> Path:
+        return self._engine.store_file(source)
 
     def _is_trusted(self, source: Source) -> bool:
         """Whether its place is the operator's choice, at whatever ref, rather than a request's."""

@@ -36,6 +36,10 @@ class ServerSettings:
     refs: tuple[str, ...] = ("refs/heads", "refs/tags")
     """What `NAME@REF` may name: full ref names, folders of refs or globs, and the commits that such a ref
     reaches. "*" is all that git can name, also the stash and commits that no branch has."""
+    max_refs: int = 100
+    """Refs and URLs that were asked for, of which clones and indexes are kept on disk."""
+    max_refs_bytes: int = 20_000_000_000
+    """What those clones and indexes may take together."""
     host: str = "127.0.0.1"
     port: int = 8000
     keys_file: Path | None = None

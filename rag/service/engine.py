@@ -202,6 +202,10 @@ class Engine:
             raise NotFound(f"there is no index of {checkout.source} yet; make one with `rag index`")
         return self._opened(checkout.source, checkout, store.at(checkout), None)
 
+    def release(self, source: Source) -> None:
+        """Keep the store of a source open no longer than its users do."""
+        self._open.pop(source, None)
+
     def store_file(self, source: Source) -> Path:
         """Where the store of a source lies, or would lie."""
         return store_path(self.settings.home, source, embedder=self.settings.embedder)

@@ -15,6 +15,7 @@ from live_server import Served, serving
 from rag.errors import SettingsError
 from rag.serve.app import create_app
 from rag.serve.settings import ServerSettings
+from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
 
@@ -145,6 +146,54 @@ def test_the_operator_may_serve_more(home: Home, tmp_path) -> None:
         served.wait_until(lambda: served.post("/api/search", asked).status == 200)
         assert SECRET in served.post("/api/search", asked).body.decode()
         assert served.post("/api/search", {**asked, "repositories": ["links@refs/stash"]}).status == 404
+
+
+def test_what_the_command_line_indexed_is_not_served(home: Home, tmp_path) -> None:
+    (_, listed) = home.served.settings.repositories[0]
+    engine = Engine(Settings(home=tmp_path / "rag-home"))
+    for ref in home.refs.values():
+        assert engine.repository(Source(listed.location, ref)).store.file_text("sessions.py")
+    with serving(tmp_path, repositories=(("links", listed),)) as served:
+        served.ready()
+        for ref in home.refs.values():
+            for _ in range(2):
+                asked = {"question": SECRET, "repositories": [f"links@{ref}"]}
+                reply = served.post("/api/search", asked)
+                assert reply.status in (404, 503), reply.body
+                served.wait_until(lambda asked=asked: served.post("/api/search", asked).status == 404)
+            source = served.get(f"/api/repositories/links@{ref}/source?path=sessions.py")
+            assert source.status == 404
+            assert SECRET not in reply.body.decode() + source.body.decode()
+
+
+def test_what_refs_take_on_disk_is_bounded_and_what_was_cited_can_be_checked(tmp_path, sample_repo) -> None:
+    tags = [f"v{number}" for number in range(6)]
+    for tag in tags:
+        git(sample_repo, "commit", "--quiet", "--allow-empty", "--message", tag)
+        git(sample_repo, "tag", tag)
+    rag_home = tmp_path / "rag-home"
+    with serving(
+        tmp_path, repositories=(("sample", Source(str(sample_repo.resolve()))),), max_refs=2
+    ) as served:
+        served.ready()
+        retention, said = served.service.library._retention, []
+        for hours, tag in enumerate(tags):
+            retention._clock = lambda hours=hours: 3_600.0 * hours
+            asked = {"question": "How are sessions signed?", "repositories": [f"sample@{tag}"]}
+            served.wait_until(lambda asked=asked: served.post("/api/search", asked).status == 200)
+            said.append(served.post("/api/ask", asked).json["conversation"])
+            clones = [path for path in (rag_home / "repos").glob("*") if path.is_dir()]
+            stores = [path for path in (rag_home / "stores").glob("*.pkl") if ".delta." not in path.name]
+            assert (len(clones), len(stores)) == (min(hours + 1, 2), min(hours + 1, 2) + 1)
+        refused = served.post("/api/search", {**asked, "repositories": ["sample@v0"]})
+        for later, conversation in enumerate(said):
+            retention._clock = lambda later=later: 3_600.0 * (100 + later)
+            where = f"/api/conversations/{conversation}/freshness"
+            served.wait_until(lambda where=where: served.get(where).status == 200)
+            assert {turn["state"] for turn in served.get(where).json} == {"fresh"}
+            after = {"question": "And when do they expire?", "conversation": conversation}
+            served.wait_until(lambda after=after: served.post("/api/ask", after).status == 200)
+        assert refused.status in (200, 429, 503)
 
 
 @pytest.mark.parametrize("pattern", ["heads", "refs/", "refs/heads main", "refs/heads~1", ""])

@@ -10,6 +10,8 @@
     │   ├── StoreError           the store on disk
     │   │   ├── StoreCorrupt     truncated, foreign or hostile; `rag index --rebuild` mends it
     │   │   ├── StoreTooNew      written by a newer version of rag
+    │   │   ├── StoreUnreadable  no permission, or the disk failed; the store itself may be sound
+    │   │   │   └── TooManyOpenFiles the process or the system has as many files open as it may
     │   │   ├── StoreOutdated    written by an older version of rag; it is made anew by itself
     │   │   ├── StoreBusy        another process is building or writing it
     │   │   ├── StoreUnwritable  no permission or no room on the disk
@@ -96,6 +98,24 @@ class StoreCorrupt(StoreError):
     def __init__(self, *, path: str, why: str, mend: str = _REBUILD) -> None:
         super().__init__(f"the store {path} cannot be read: {why}; {mend}")
         self.path, self.why = path, why
+
+
+class StoreUnreadable(StoreError):
+    """The file cannot be opened or read, which says nothing about what it holds."""
+
+    def __init__(
+        self, *, path: str, why: str, mend: str = "check the disk, and who may read the file"
+    ) -> None:
+        super().__init__(f"the store {path} cannot be opened: {why}; {mend}")
+        self.path, self.why = path, why
+
+
+class TooManyOpenFiles(StoreUnreadable):
+    """This process, or the whole system, has as many files open as it may."""
+
+    def __init__(self, *, path: str, why: str) -> None:
+        mend = "raise the limit (`ulimit -n`, LimitNOFILE= in a systemd unit), or use fewer repositories"
+        super().__init__(path=path, why=why, mend=mend)
 
 
 class StoreTooNew(StoreError):

@@ -166,6 +166,43 @@ class IndexReport:
     recall_at_10: float | None = None
 
 
+MOST_NAMED = 20
+"""How many files that are not indexed yet are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What of a repository an answer rests on, and what of it the answer cannot know.
+
+    `skipped` counts the files that are never indexed, by reason. `not_indexed` names files that changed and
+    are not in the index yet, or are gone and still in it, in the order of their paths and at most
+    `MOST_NAMED`; `not_indexed_count` counts all of them. `checked_ago_s` is how long before the answer the
+    files were compared with the index (of a URL: fetched); None where that was not done.
+    """
+
+    repository: str = ""
+    commit: str | None = None
+    dirty: bool = False
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    not_indexed: tuple[str, ...] = ()
+    not_indexed_count: int = 0
+    checked_ago_s: float | None = None
+
+    @property
+    def note(self) -> str:
+        """What a reader must know before trusting that nothing else exists; "" where all is indexed."""
+        if not self.not_indexed_count:
+            return ""
+        more = self.not_indexed_count - len(self.not_indexed)
+        names = ", ".join(self.not_indexed) + (f" and {more:,} more" if more else "")
+        files = (
+            "1 changed file is"
+            if self.not_indexed_count == 1
+            else f"{self.not_indexed_count:,} changed files are"
+        )
+        return f"{self.repository}: {files} not in the index yet: {names}"
+
+
 # ---------------------------------------------------------------- retrieval
 
 
@@ -525,7 +562,7 @@ class Answer:
     the repository holds nothing on the question. `warning` says that it probably does not, "" for none, and
     stands before the text; `missing_words` are the words of the question that were missing. `cached` is the
     turn that it was first given in, "" for an answer that was written now. `cut` is True when the model had
-    to stop at its limit of tokens. Unpacks as
+    to stop at its limit of tokens. `coverage` says for each repository what the answer rests on. Unpacks as
     DeepWiki's `(answer, documents)`.
     """
 
@@ -552,6 +589,7 @@ class Answer:
     cut: bool = False
     warning: str = ""
     missing_words: tuple[str, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
     documents: list[Any] = field(default_factory=list)
 
     @property

@@ -17,6 +17,8 @@ SAID = {
     errors.RefNotFound: ({"source": "https://example.org/app", "ref": "v9"}, "git ls-remote"),
     errors.NothingToIndex: ({"source": "/x", "seen": 7, "reasons": {"binary": 7}}, "check the path"),
     errors.StoreCorrupt: ({"path": "/x.pkl", "why": "the file is empty"}, "rag index SOURCE --rebuild"),
+    errors.StoreUnreadable: ({"path": "/x.pkl", "why": "I/O error"}, "check the disk"),
+    errors.TooManyOpenFiles: ({"path": "/x.pkl", "why": "too many open files"}, "ulimit -n"),
     errors.StoreTooNew: ({"path": "/x.pkl", "found": 9, "supported": 1}, "upgrade rag"),
     errors.StoreOutdated: ({"path": "/x.pkl", "found": 1, "supported": 2}, "rag index SOURCE --rebuild"),
     errors.StoreBusy: ({"path": "/x.pkl", "waited_s": 30}, "wait for it to end"),

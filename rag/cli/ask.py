@@ -283,6 +283,7 @@ def answer_json(answer: Answer, dialog: Dialog) -> dict[str, Any]:
         "number": None if answer.turn_order is None else answer.turn_order + 1,
         "repositories": [str(r.source) for r in dialog.repositories],
         "seconds": dict(answer.seconds),
+        "coverage": [asdict(one) for one in answer.coverage],
     }
 
 

@@ -98,6 +98,7 @@ def search(
                     "confidence": asdict(judge(searchers, found)),
                     "results": [hit_json(h) for h in found.hits],
                     "seconds": times,
+                    "coverage": [asdict(repository.coverage) for repository in repositories],
                 }
             )
         else:

@@ -122,9 +122,7 @@ class Session:
             say(f"rag: {error}")
 
     def _refresh(self) -> None:
-        self._dialog.repositories = tuple(
-            self._engine.repository(r.source) if not r.source.is_url else r for r in self._dialog.repositories
-        )
+        self._dialog.repositories = tuple(map(self._engine.current, self._dialog.repositories))
 
     def _command(self, line: str) -> bool:
         """Do a command; False ends the session."""

@@ -209,7 +209,9 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
     def _dialog(self, language: str | None = None) -> Dialog:
         conversation = self.memory.conversation
-        if not self.repositories and conversation is not None:
+        if self.repositories:
+            self.repositories = tuple(map(self.engine.current, self.repositories))
+        elif conversation is not None:
             self.repositories = tuple(self.engine.repository(source) for source in conversation.sources)
         if not self.repositories:
             raise NotFound("no repository is prepared; call prepare_retriever(PATH_OR_URL) first")

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rag.corpus.address import remembered_token, resolve, without_credentials
@@ -104,6 +105,47 @@ def acquire(
     return Checkout(source, root, commit, remote=source.location if source.is_url else None)
 
 
+def is_in_place(source: Source) -> bool:
+    """Whether a source is a folder that is read as it stands, without a clone of ours."""
+    return not source.is_url and source.ref is None and not is_bare(Path(source.location))
+
+
+def fetched_folder(source: Source, home: Path) -> Path | None:
+    """Where our clone of a source was put; None where there is none. Nothing is fetched.
+
+    Raises:
+        SourceError: the repository that it is a clone of cannot be read.
+    """
+    cloned, inside = source, ""
+    if not source.is_url and not is_bare(Path(source.location)):
+        top, inside = _place_in_work_tree(Path(source.location))
+        cloned = replace(source, location=top)
+    folder = clone_folder(cloned, home)
+    return folder.resolve() / inside if (folder / ".git" / "HEAD").is_file() else None
+
+
+def moved_on(checkout: Checkout) -> tuple[str, ...]:
+    """The files in which the ref of a local repository differs from the commit of our clone of it, ascending.
+
+    Raises:
+        RefNotFound: the repository has no such ref any more.
+        SourceError: it cannot be read.
+    """
+    source = checkout.source
+    folder = Path(source.location)
+    commit = named_commit(folder, source.ref or "HEAD")
+    if commit is None:
+        raise RefNotFound(source=str(folder), ref=source.ref or "HEAD")
+    if commit == checkout.commit:
+        return ()
+    try:
+        options = ["--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z"]
+        changed = run_git(["diff", *options, str(checkout.commit), commit], cwd=folder)
+    except GitError:  # the commit before is not there any more
+        return (f"(everything between {str(checkout.commit)[:10]} and {commit[:10]})",)
+    return tuple(sorted(name for name in changed.decode("utf-8", "surrogateescape").split("\0") if name))
+
+
 def committed(checkout: Checkout, paths: Iterable[str]) -> dict[str, str]:
     """Git's blob ids of these files at the checkout's commit, by path; files not in it are left out."""
     wanted = list(paths)
@@ -166,9 +208,8 @@ def _at_ref(
     ref = source.ref or ""
     if work_tree(folder) is None:
         raise SourceError(f"{folder} has no git history, so there is no {ref!r} in it; leave out --ref")
+    top, prefix = _place_in_work_tree(folder)
     try:
-        places = run_git(["rev-parse", "--show-toplevel", "--show-prefix"], cwd=folder)
-        top, _, prefix = places.decode().partition("\n")
         commit = named_commit(folder, ref) if refs is None else allowed_commit(folder, ref, refs)
     except GitError as failure:
         raise SourceError(f"git cannot read {folder}: {failure.line}") from failure
@@ -176,10 +217,20 @@ def _at_ref(
         raise RefNotFound(source=str(folder), ref=ref)
     clone = _Clone(Source(top, ref), home, None, timeout_s, lambda text: None, fetch_ref=commit)
     root, commit = clone.ready(refresh=True)
-    inside = root / prefix.strip("\n")
+    inside = root / prefix
     if not inside.is_dir() or inside.resolve() != inside:
-        raise SourceError(f"{source.location} has no folder {prefix.strip()!r} at {ref!r}")
+        raise SourceError(f"{source.location} has no folder {prefix!r} at {ref!r}")
     return Checkout(source, inside, commit)
+
+
+def _place_in_work_tree(folder: Path) -> tuple[str, str]:
+    """The top of the work tree that a folder belongs to, and where below it the folder is."""
+    try:
+        places = run_git(["rev-parse", "--show-toplevel", "--show-prefix"], cwd=folder)
+    except GitError as failure:
+        raise SourceError(f"git cannot read {folder}: {failure.line}") from failure
+    top, _, prefix = places.decode().partition("\n")
+    return top, prefix.strip("\n")
 
 
 class _Clone:

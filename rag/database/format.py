@@ -33,7 +33,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
+from rag.errors import (
+    StoreCorrupt,
+    StoreTooNew,
+    StoreUnreadable,
+    StoreUnwritable,
+    TooManyOpenFiles,
+)
 from rag.resources import make_private
 
 FORMAT = 2
@@ -103,6 +109,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
     Raises:
         FileNotFoundError: there is no such file.
+        StoreUnreadable, TooManyOpenFiles: the system does not open it.
         StoreTooNew: a newer version of rag wrote it.
         StoreCorrupt: it is truncated, foreign, or not what a store may be.
     """
@@ -114,8 +121,10 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise StoreCorrupt(path=str(path), why=str(error)) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
     header, head_bytes = _read_header(path, data)
     return header, _map_columns(path, header, data, _data_start(head_bytes))
 
@@ -207,6 +216,18 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _unreadable(path: Path, error: OSError) -> StoreUnreadable:
+    """The error for a file that the system does not open or map."""
+    why = error.strerror or str(error)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return TooManyOpenFiles(path=str(path), why=why)
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return StoreUnreadable(path=str(path), why=why, mend=f"let this user read it (`ls -l {path}`)")
+    if error.errno == errno.ENOMEM:
+        return StoreUnreadable(path=str(path), why=why, mend="free some memory, or raise vm.max_map_count")
+    return StoreUnreadable(path=str(path), why=why)
 
 
 def _why(error: OSError) -> str:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -151,7 +152,9 @@ def _refreshed(
         if waited or not rebuild:
             store, reason = _usable(path, wanted)
         changes = scan(store, checkout.root, walked.files) if store else Changes(tuple(walked.files), (), {})
-        builder = _Builder(checkout, path, embedder, options, wanted, scanned_ns, progress, confirm)
+        builder = _Builder(
+            checkout, path, embedder, options, wanted, scanned_ns, progress, confirm, reasons(walked.skipped)
+        )
         if store is None:
             builder.build(changes.changed, walked)
             action: Action = "rebuilt" if reason else "built"
@@ -189,11 +192,43 @@ def scan(store: Store, root: Path, files: Sequence[FileEntry]) -> Changes:
     return Changes(tuple(changed), tuple(known), touched)
 
 
-def count_behind(store: Store, checkout: Checkout, options: Options) -> int:
-    """How many files differ from what the store holds."""
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A store compared with the files there.
+
+    `behind` are the paths of files that differ from what the store holds, ascending. `touched` says whether
+    files have other times and the same bytes. `skipped` counts the files that are not indexed, by reason.
+    """
+
+    behind: tuple[str, ...]
+    touched: bool
+    skipped: Mapping[str, int]
+
+
+def compare(store: Store, checkout: Checkout, options: Options) -> Comparison:
+    """Compare a store with the files of a checkout.
+
+    Raises:
+        SourceError: the folder cannot be read.
+    """
     walked = walk(checkout.root, checkout.source.filters, max_file_bytes=options.max_file_bytes)
     changes = scan(store, checkout.root, walked.files)
-    return len(changes.changed) + len(changes.removed)
+    behind = sorted({*(entry.path for entry in changes.changed), *changes.removed})
+    skipped = reasons((*walked.skipped, *store.content_skips()))
+    return Comparison(tuple(behind), bool(changes.touched), skipped)
+
+
+def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
+    """How many files were skipped, by reason."""
+    return dict(Counter(skip.reason for skip in skipped))
+
+
+def stored_skips(store: Store) -> dict[str, int]:
+    """How many files were skipped when the store was last written, by reason."""
+    written = store.header.get("skipped")
+    known = written if isinstance(written, dict) else {}
+    counts = {str(reason): count for reason, count in known.items() if isinstance(count, int)}
+    return dict(Counter(counts) + Counter(reasons(store.content_skips())))
 
 
 def open_usable(path: Path, source: Source, embedder: Embedder, options: Options) -> Store | None:
@@ -293,6 +328,7 @@ class _Builder:
     scanned_ns: int
     progress: Progress
     confirm: Callable[[Sequence[str]], None]
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     def build(self, files: Sequence[FileEntry], walked: Walk) -> None:
         """Write the whole store."""
@@ -300,10 +336,8 @@ class _Builder:
         digests, columns = self._segment(files, None, languages)
         skips = [skip for part in digests for skip in part.skipped]
         if not len(columns["chunk_file"]):
-            reasons: dict[str, int] = {}
-            for skip in (*walked.skipped, *skips):
-                reasons[skip.reason] = reasons.get(skip.reason, 0) + 1
-            raise NothingToIndex(source=str(self.checkout.source), seen=walked.seen, reasons=reasons)
+            why = reasons((*walked.skipped, *skips))
+            raise NothingToIndex(source=str(self.checkout.source), seen=walked.seen, reasons=why)
         columns |= _skip_columns(skips, {entry.path: entry for entry in files})
         self.write_base(columns, languages)
 
@@ -373,6 +407,7 @@ class _Builder:
             "remote": self.checkout.remote,
             "fingerprint": dict(self.wanted),
             "languages": languages,
+            "skipped": dict(self.skipped),
             "scanned_ns": self.scanned_ns,
             "built": time.time(),
         }

@@ -6,7 +6,17 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from rag.serve.models import MOST_RESULTS, WHOLE, ConversationName, Names, Question, Strict, shown
+from rag.serve.models import (
+    MOST_RESULTS,
+    WHOLE,
+    ConversationName,
+    CoverageBody,
+    Names,
+    Question,
+    Strict,
+    coverage_body,
+    shown,
+)
 from rag.types import Answer, Citation, DialogTurn, Hit
 
 
@@ -44,6 +54,7 @@ class SearchResult(BaseModel):
     question: str
     standalone_question: str
     hits: list[Found]
+    coverage: list[CoverageBody]
 
 
 class AskRequest(Strict):
@@ -122,6 +133,7 @@ class AnswerBody(BaseModel):
     turn: str
     order: int | None
     seconds: dict[str, float]
+    coverage: list[CoverageBody]
 
 
 def found(hit: Hit, url: str) -> Found:
@@ -189,13 +201,14 @@ def answer_body(answer: Answer, urls: dict[Citation, str]) -> AnswerBody:
         hits=[ranked(hit) for hit in answer.hits],
         confidence=answer.confidence.value if answer.confidence else None,
         invented=answer.invented,
-        notes=list(answer.notes),
+        notes=[shown(note) for note in answer.notes],
         model=answer.model,
         usage=usage_body(answer),
         conversation=answer.conversation_id,
         turn=answer.turn_id,
         order=answer.turn_order,
         seconds=dict(answer.seconds),
+        coverage=[coverage_body(one) for one in answer.coverage],
     )
 
 

@@ -38,6 +38,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match
 
 from rag.errors import RagError
+from rag.serve import pages
 from rag.serve.errors import headers_of, shape, shape_of, status_of
 from rag.serve.gate import Gate
 from rag.serve.models import Error
@@ -105,7 +106,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
             allow_origins=settings.origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=["X-Rag-Conversation", "X-Request-Id", "Retry-After"],
+            expose_headers=["X-Rag-Conversation", "X-Request-Id", "Retry-After", *pages.HEADERS],
         )
     app.add_middleware(Gate, service=service, public=public)
     return app

@@ -249,10 +249,9 @@ def _files(service: Service) -> APIRouter:
         if not path:
             raise BadRequest("No path provided. Please provide a 'path' query parameter.")
         shelf = await shelf_of(service.library, path, caller)
-        await _within(_WAIT_FOR_FILES_S, ready(service.library, shelf), shelf)
-        assert shelf.repository is not None
+        repository = await _within(_WAIT_FOR_FILES_S, ready(service.library, shelf), shelf)
         async with service.limiter.seat():
-            return await to_thread(_tree, shelf.repository)
+            return await to_thread(_tree, repository)
 
     return router
 
@@ -268,10 +267,10 @@ def _tree(repository: Repository) -> shapes.FileTree:
     )
 
 
-async def _within(seconds: float, work: Awaitable[None], shelf: Shelf) -> None:
+async def _within(seconds: float, work: Awaitable[Repository], shelf: Shelf) -> Repository:
     try:
         async with asyncio.timeout(seconds):
-            await work
+            return await work
     except TimeoutError:
         raise StillIndexing(
             f"{shelf.name} is being indexed; come again in a moment", retry_after_s=5

@@ -61,19 +61,19 @@ class Chat:
         wanted = read_request([(message.role, message.content) for message in asked.messages])
         if wanted.kind in ("question", "research"):
             self._service.limiter.check_question(wanted.text, param="messages")
-        await ready(self._service.library, shelf)
+        repository = await ready(self._service.library, shelf)
         rules = rules_of(asked)
         engine = self._engine(caller, asked.language)
         if wanted.kind in ("question", "research"):
-            dialog = await self._dialog(engine, shelf, wanted, rules, asked.filePath, browser)
+            dialog = await self._dialog(engine, shelf, repository, wanted, rules, asked.filePath, browser)
             async with aclosing(self._answered(dialog, wanted, shelf, base)) as pieces:
                 async for piece in pieces:
                     yield piece
             return
         if wanted.kind == "plan":
-            text = await self._wikis.plan(shelf, rules, is_concise=wanted.is_concise)
+            text = await self._wikis.plan(shelf, repository, rules, is_concise=wanted.is_concise)
         elif wanted.kind == "page":
-            text = await self._wikis.page(engine, shelf, rules, wanted.title, wanted.files, base)
+            text = await self._wikis.page(engine, shelf, repository, rules, wanted.title, wanted.files, base)
         else:
             text = await self._task(wanted.text)
         for start in range(0, len(text), _PIECE_CHARS):
@@ -106,17 +106,18 @@ class Chat:
         self,
         engine: Engine,
         shelf: Shelf,
+        repository: Repository,
         wanted: Wanted,
         rules: FileRules,
         file_path: str | None,
         browser: str,
     ) -> PrefixDialog:
-        assert shelf.repository is not None
-        own = await to_thread(_chunks_of, shelf.repository, file_path) if file_path else []
+        own = await to_thread(_chunks_of, repository, file_path) if file_path else []
         return await to_thread(
             _AskDialog,
             engine,
             shelf,
+            repository,
             wanted,
             prefixes=self._prefixes,
             named=_conversation(browser, shelf),
@@ -158,6 +159,7 @@ class _AskDialog(PrefixDialog):
         self,
         engine: Engine,
         shelf: Shelf,
+        repository: Repository,
         wanted: Wanted,
         *,
         prefixes: Prefixes,
@@ -165,10 +167,9 @@ class _AskDialog(PrefixDialog):
         rules: FileRules,
         own: Sequence[Hit],
     ) -> None:
-        assert shelf.repository is not None
         super().__init__(
             engine,
-            [shelf.repository],
+            [repository],
             names=[shelf.name],
             history=wanted.history,
             prefixes=prefixes,
@@ -227,7 +228,7 @@ def _sources(answer: Answer, shelf: Shelf, base: str) -> str:
     """The list of what an answer cites, as it stands after it."""
     lines = [
         f"- [{citation.n}] "
-        + link(code(citation.place), citation_url(citation, shelf.repository, shelf.name, base))
+        + link(code(citation.place), citation_url(citation, shelf.checkout, shelf.name, base))
         for citation in answer.citations
     ]
     return SOURCES + inert("\n".join(lines)) if lines else ""

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from rag.serve.errors import Forbidden, ServeError, StillIndexing
 from rag.serve.keys import Caller
 from rag.serve.library import Library, Shelf
+from rag.service import Repository
 from rag.wiki.forges import web_address
 
 _NO_HOST = "example"
@@ -52,16 +53,15 @@ async def name_of(library: Library, repo_url: str) -> str:
     raise Forbidden("this path is not served here; whoever runs the server lists it with --repo NAME=PATH")
 
 
-async def ready(library: Library, shelf: Shelf) -> None:
-    """Wait until the repository can be asked.
+async def ready(library: Library, shelf: Shelf) -> Repository:
+    """The repository, once it can be asked.
 
     Raises:
         IndexingFailed: it could not be indexed.
     """
     while True:
         try:
-            await library.opened(shelf)
-            return
+            return await library.opened(shelf)
         except StillIndexing:
             async for _ in library.events(shelf):
                 pass
@@ -99,8 +99,8 @@ def _by_address(library: Library, asked: str) -> str:
     page = web_address(asked)
     for shelf in shelves:
         remote = shelf.source.location if shelf.source.is_url else None
-        if remote is None and shelf.repository is not None:
-            remote = shelf.repository.checkout.remote
+        if remote is None and shelf.checkout is not None:
+            remote = shelf.checkout.remote
         if page and remote and web_address(remote) == page:
             return shelf.name
     return library.named(asked)

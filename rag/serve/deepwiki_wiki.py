@@ -13,7 +13,7 @@ from rag.serve.library import Shelf
 from rag.serve.links import viewer_link
 from rag.serve.service import Service
 from rag.service import Engine, Repository
-from rag.types import Answer
+from rag.types import Answer, Checkout
 from rag.wiki.links import Cited, ForgeLinks
 from rag.wiki.markdown import code, link, plain
 from rag.wiki.outline import structure_xml
@@ -35,10 +35,9 @@ _SOURCES_LISTED = 40
 class PageLinks:
     """Lines at the forge where they are known there, else in our viewer; other pages as anchors."""
 
-    def __init__(self, shelf: Shelf, surveyed: Survey, base: str) -> None:
-        assert shelf.repository is not None
+    def __init__(self, shelf: Shelf, checkout: Checkout, surveyed: Survey, base: str) -> None:
         blobs = {path: file.blob for path, file in surveyed.files.items()}
-        self._forge = ForgeLinks(shelf.repository.checkout, blobs)
+        self._forge = ForgeLinks(checkout, blobs)
         self._name, self._base = shelf.name, base
 
     def lines(self, path: str, start: int, end: int) -> str:
@@ -70,25 +69,34 @@ class Wikis:
         self._wikis: OrderedDict[tuple[str, FileRules], _Wiki] = OrderedDict()
         self._prose: OrderedDict[tuple[str, str, str], Prose] = OrderedDict()
 
-    async def plan(self, shelf: Shelf, rules: FileRules, *, is_concise: bool) -> str:
+    async def plan(self, shelf: Shelf, repository: Repository, rules: FileRules, *, is_concise: bool) -> str:
         """The plan as `<wiki_structure>` XML."""
-        _, structure = await self._structure(shelf, rules, _CONCISE_PAGES if is_concise else MAX_PAGES)
+        most = _CONCISE_PAGES if is_concise else MAX_PAGES
+        _, structure = await self._structure(shelf, repository, rules, most)
         return await to_thread(structure_xml, replace(structure, title=shelf.name))
 
     async def page(
-        self, engine: Engine, shelf: Shelf, rules: FileRules, title: str, files: Sequence[str], base: str
+        self,
+        engine: Engine,
+        shelf: Shelf,
+        repository: Repository,
+        rules: FileRules,
+        title: str,
+        files: Sequence[str],
+        base: str,
     ) -> str:
         """A page as Markdown: from the code, with a model's prose before that where one is configured.
 
         Args:
             engine: the caller's, in the language that is asked for.
-            shelf: the repository, open.
+            shelf: what the repository is called here.
+            repository: it, open.
             rules: which of its files are meant.
             title: the page's, as the plan has it; another title is a page about the files.
             files: those that the page is asked to be about; those that do not exist are left out.
             base: the server's own address.
         """
-        wiki, structure = await self._structure(shelf, rules, MAX_PAGES)
+        wiki, structure = await self._structure(shelf, repository, rules, MAX_PAGES)
         plans = [structure, *(plan for plan in wiki.plans.values() if plan is not structure)]
         named = [(plan, page) for plan in plans for page in plan.pages if page.title == title]
         if named:
@@ -102,12 +110,12 @@ class Wikis:
         if engine.settings.has_model and page.kind in WITH_PROSE:
             prose = await self._written(engine, wiki, structure, page, shelf)
         async with self._service.limiter.long_seat():
-            links = await to_thread(PageLinks, shelf, structure.survey, base)
+            links = await to_thread(PageLinks, shelf, wiki.repository.checkout, structure.survey, base)
             return await to_thread(_rendered, structure, page, prose, links)
 
-    async def _structure(self, shelf: Shelf, rules: FileRules, most: int) -> tuple[_Wiki, WikiStructure]:
-        repository = shelf.repository
-        assert repository is not None
+    async def _structure(
+        self, shelf: Shelf, repository: Repository, rules: FileRules, most: int
+    ) -> tuple[_Wiki, WikiStructure]:
         key = (shelf.name, rules)
         wiki = self._wikis.pop(key, None)
         if wiki is None or wiki.repository.store is not repository.store:

@@ -26,6 +26,7 @@ from rag.errors import (
     StoreBusy,
     StoreError,
     StoreUnreachable,
+    TooManyOpenFiles,
 )
 
 
@@ -138,6 +139,7 @@ _STATUS: tuple[tuple[type[RagError], int, str], ...] = (
     (ContextTooSmall, 400, "context_length_exceeded"),
     (StoreBusy, 503, "busy"),
     (StoreUnreachable, 503, "memory_unreachable"),
+    (TooManyOpenFiles, 503, "too_many_open_files"),
     (StoreError, 500, "store_error"),
     (RateLimited, 429, "provider_rate_limited"),
     (AuthenticationFailed, 502, "provider_authentication"),

@@ -6,7 +6,7 @@ from asyncio import to_thread
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from rag.serve import turn_models
 from rag.serve.answer_models import answer_body, cited
@@ -14,6 +14,7 @@ from rag.serve.caller import CallerOf
 from rag.serve.errors import IndexingFailed
 from rag.serve.models import shown
 from rag.serve.native import Named
+from rag.serve.pages import MOST, Limit, Offset, page
 from rag.serve.service import Service
 from rag.serve.streams import until_gone
 from rag.serve.turn_models import source_check
@@ -77,10 +78,13 @@ def _about(service: Service) -> APIRouter:
     @router.get("/repositories/{name:path}/turns")
     async def about(
         request: Request,
+        response: Response,
         caller: CallerOf,
         name: Named,
         path: Annotated[str, Query(min_length=1, max_length=1000, examples=["snip/auth.py"])],
         line: Annotated[int | None, Query(ge=1, le=2**31)] = None,
+        limit: Limit = MOST,
+        offset: Offset = 0,
     ) -> list[turn_models.TurnAbout]:
         """The turns whose answers rest on a file, or on a line of it, wherever its lines stood then.
 
@@ -93,7 +97,7 @@ def _about(service: Service) -> APIRouter:
             found = await to_thread(turns_about, desk.engine, shelf.source, path, line=line)
         return [
             turn_models.TurnAbout(turn=desk.turn(turn, base), citations=_checked(desk, pairs, base))
-            for turn, pairs in found
+            for turn, pairs in page(request, response, found, limit=limit, offset=offset)
         ]
 
     return router

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
+from rag.serve.library import Shelf
+from rag.serve.pages import Limit, Offset, page
 from rag.serve.service import Service
 
 PUBLIC = frozenset({"/health", "/ready"})
@@ -22,33 +24,60 @@ class Health(BaseModel):
     indexing: int
 
 
+class NotReady(BaseModel):
+    """A repository that cannot be asked yet, and why."""
+
+    name: str
+    state: str
+    error: str | None = None
+
+
+class Readiness(Health):
+    """What can be asked, and what of the list cannot: a page of it, and whether more follow."""
+
+    not_ready: list[NotReady] = []
+    more: bool = False
+
+
 def install(app: FastAPI, service: Service) -> None:
     """Add /health, /ready and /metrics."""
 
-    def health() -> Health:
+    def health() -> dict[str, Any]:
         shelves = service.library.shelves()
         listed = [shelf for shelf in shelves if shelf.is_listed]
-        return Health(
-            status="stopping" if service.limiter.stopping else "ok",
-            version=app.version,
-            repositories=len(listed),
-            ready=sum(shelf.repository is not None for shelf in listed),
-            indexing=sum(shelf.running for shelf in shelves),
-        )
+        return {
+            "status": "stopping" if service.limiter.stopping else "ok",
+            "version": app.version,
+            "repositories": len(listed),
+            "ready": sum(shelf.can_answer for shelf in listed),
+            "indexing": sum(shelf.running for shelf in shelves),
+        }
 
     # Where deepwiki-open's answer stands before ours, the specification describes that one.
     @app.get("/health", tags=["operation"], include_in_schema=not service.settings.deepwiki)
     async def alive() -> Health:
         """Whether the server is alive. Needs no key."""
-        return health()
+        return Health(**health())
 
-    @app.get("/ready", tags=["operation"], responses={503: {"model": Health}})
-    async def ready(response: Response) -> Health:
-        """Whether every repository of the list can be asked; 503 until then. Needs no key."""
+    @app.get("/ready", tags=["operation"], responses={503: {"model": Readiness}})
+    async def ready(request: Request, response: Response, limit: Limit = 50, offset: Offset = 0) -> Readiness:
+        """Whether any repository of the list can be asked; 503 until then. Needs no key.
+
+        One that is broken holds nobody back: it is among `not_ready`, with the reason. Where the server has
+        keys, names and reasons are told by `/api/repositories?ready=false` only, which needs one.
+        """
         state = health()
-        if state.ready < state.repositories or state.status != "ok":
+        if state["status"] != "ok" or (state["repositories"] and not state["ready"]):
             response.status_code = 503
-        return state
+        if service.keyring.has_keys:
+            return Readiness(**state)
+        waiting = [s for s in service.library.shelves() if s.is_listed and not s.can_answer]
+        shown = page(request, response, waiting, limit=limit, offset=offset)
+        return Readiness(
+            **state,
+            not_ready=[_not_ready(service, shelf) for shelf in shown],
+            more=offset + limit < len(waiting),
+        )
 
     if service.settings.metrics:
 
@@ -56,3 +85,8 @@ def install(app: FastAPI, service: Service) -> None:
         async def metrics() -> Response:
             """Metrics as Prometheus reads them."""
             return Response(service.telemetry.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _not_ready(service: Service, shelf: Shelf) -> NotReady:
+    error = None if shelf.error is None else service.told(str(shelf.error))
+    return NotReady(name=shelf.name, state=shelf.state, error=error)

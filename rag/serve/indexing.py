@@ -19,7 +19,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -47,6 +49,53 @@ class Indexed:
     report: dict[str, Any]
 
 
+class _Turns:
+    """So many jobs at once; the others wait in the order in which they came.
+
+    Those that somebody asks for come first, and one of them may run beside the others: no question waits for
+    the long first index of another repository.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._running = most, 0
+        self._waiting: OrderedDict[asyncio.Future[None], Source] = OrderedDict()
+        self._hurried: set[Source] = set()
+
+    @asynccontextmanager
+    async def turn(self, source: Source) -> AsyncIterator[None]:
+        """Wait for a turn, and have it while the block runs."""
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[mine] = source
+        if source in self._hurried:
+            self._waiting.move_to_end(mine, last=False)
+        self._next()
+        try:
+            await mine
+            yield
+        finally:
+            if self._waiting.pop(mine, None) is None:
+                self._running -= 1
+                self._next()
+
+    def hurry(self, source: Source) -> None:
+        """The job of a source, which waits or is about to, is next."""
+        self._hurried.add(source)
+        for mine in [mine for mine, waiting in self._waiting.items() if waiting == source]:
+            self._waiting.move_to_end(mine, last=False)
+        self._next()
+
+    def _next(self) -> None:
+        while self._waiting:
+            mine, source = next(iter(self._waiting.items()))
+            if self._running >= self._most + (source in self._hurried):
+                return
+            del self._waiting[mine]
+            self._hurried.discard(source)
+            self._running += 1
+            if not mine.done():  # else it was cancelled, and gives its turn back
+                mine.set_result(None)
+
+
 class Indexers:
     """Children that index, at most `most` at once; an idle one waits for the next job.
 
@@ -58,8 +107,12 @@ class Indexers:
 
     def __init__(self, settings: Settings, *, notice: Callable[[str], None], most: int = 2) -> None:
         self._settings, self._notice = settings, notice
-        self._turn = asyncio.Semaphore(most)
+        self._turns = _Turns(most)
         self._idle: list[Child] = []
+
+    def hurry(self, source: Source) -> None:
+        """Somebody asks for the job of this source, which waits or is about to: it is next."""
+        self._turns.hurry(source)
 
     async def index(
         self,
@@ -89,7 +142,7 @@ class Indexers:
             "place": place,
             "refs": refs,
         }
-        async with self._turn:
+        async with self._turns.turn(source):
             child = await self._child()
             try:
                 result = await self._run(child, job, tell)

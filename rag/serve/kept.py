@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Path, Query
+from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, Field, JsonValue
 
 from rag.errors import NotFound
@@ -18,6 +18,7 @@ from rag.memory.preferences import Preferences
 from rag.serve.caller import CallerOf
 from rag.serve.keys import Caller
 from rag.serve.models import Name, Strict, shown
+from rag.serve.pages import MOST, Limit, Offset, page
 from rag.serve.service import Service
 from rag.service.answers import answers_of
 from rag.service.facts import add_fact, check_facts, facts_of, forget_fact
@@ -125,16 +126,21 @@ def _facts(service: Service) -> APIRouter:
 
     @router.get("")
     async def facts(
+        request: Request,
+        response: Response,
         caller: CallerOf,
         repository: Annotated[str | None, Query(max_length=300)] = None,
         check: Annotated[bool, Query(description="Say which still hold, for the code on disk.")] = False,
+        limit: Limit = MOST,
+        offset: Offset = 0,
     ) -> list[FactBody]:
-        """The facts of a repository, else all, oldest first."""
+        """The facts of a repository, else all, oldest first; paged as all lists are."""
         engine = service.engine_for(caller)
         location = None
         if repository is not None:
             location = service.library.shelf(repository, caller=caller).source.location
         found: Sequence[Fact] = await to_thread(facts_of(engine).list, location)
+        found = page(request, response, found, limit=limit, offset=offset)
         if check:
             served = [shelf.source for shelf in service.library.seen_by(caller)]
             async with service.limiter.seat():

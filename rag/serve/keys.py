@@ -65,6 +65,11 @@ class Keyring:
     def __len__(self) -> int:
         return len(self._callers)
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether only those who have a key are served."""
+        return bool(self._callers)
+
     def caller(self, authorization: str | None) -> Caller:
         """Who sends this `Authorization` header. Without keys, anyone, whatever the header says.
 

@@ -4,7 +4,10 @@ A shelf is one repository at one ref. Its store is built or refreshed by a child
 meanwhile the state before it goes on answering. Nothing that a request says is opened unless it is the
 name of a repository of the list, such a name at a ref, or an https URL on a host that is allowed.
 
-Everything here runs in the server's event loop; only opening a store is done in a thread.
+A question is answered from the store that is on disk when it is asked, whoever wrote it: a store of another
+generation than the open one is opened instead. Before that the files are compared with it (`tree_checks`).
+
+Everything here runs in the server's event loop; only opening a store and comparing are done in threads.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import asyncio
 import re
 import time
 from asyncio import to_thread
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -20,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from rag.errors import RagError
+from rag.errors import NotFound, RagError, SourceError, StoreError, TooManyOpenFiles
 from rag.serve.errors import (
     Forbidden,
     IndexingFailed,
@@ -31,12 +35,15 @@ from rag.serve.errors import (
 )
 from rag.serve.indexing import Indexed, Indexers
 from rag.serve.keys import Caller
+from rag.serve.open_files import most_open_stores
 from rag.serve.public import public_place
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import log
+from rag.serve.tree_checks import TreeChecks
 from rag.service import Engine, Repository, locate
+from rag.service.engine import Generation, standing_at
 from rag.service.ref_retention import RefRetention, RetentionFull
-from rag.types import Source
+from rag.types import Checkout, Source
 
 State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
 
@@ -45,6 +52,10 @@ _MOST_UNLISTED = 50
 _SHOWN_NAMES = 20
 _SPARING = 20.0
 """Looking for changes takes at most one part in this many of the time."""
+_TAKES_IN_S = 0.3
+"""A question waits so long for changed files to be indexed; what takes longer is named in its answer."""
+_AFTER_FAILURE_S = 30.0
+"""A question does not begin again what has just failed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,21 +75,35 @@ class Shelf:
     total: int = 0
     error: ServeError | None = None
     repository: Repository | None = None
+    """The store, while it is open: those that were not asked for longest are closed."""
+    generation: Generation | None = None
+    """Which state of the store on disk that is."""
+    stored: bool = False
+    """Whether a store that can be used was on disk when it was last looked for."""
+    checkout: Checkout | None = None
     report: dict[str, Any] | None = None
     jobs: int = 0
     indexed: float | None = None
     """When the last job ended, seconds since 1970."""
     checked: float = 0.0
+    requested: float = 0.0
+    """When the last job was asked for, on the monotonic clock, as `checked`, when it ended."""
     asked_by: set[str] = field(default_factory=set)
     """Of one beyond the list: the namespaces of those who have asked for it."""
     took_s: float = 0.0
     _task: asyncio.Task[None] | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether questions are answered at once."""
+        return self.stored or self.repository is not None
 
     @property
     def is_of_use(self) -> bool:
         """Whether it can be asked, or may soon."""
-        return self.running or self.repository is not None
+        return self.running or self.can_answer
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """Progress of the job."""
@@ -113,6 +138,10 @@ class Library:
         home = settings.engine.home
         most, most_bytes = settings.max_refs, settings.max_refs_bytes
         self._retention = RefRetention(home, self._store_file, most=most, most_bytes=most_bytes)
+        self._checks: TreeChecks | None = None
+        self._probing: asyncio.Task[None] | None = None
+        self._open: OrderedDict[Shelf, None] = OrderedDict()
+        """The shelves whose stores are open, those asked last at the end."""
 
     # ------------------------------------------------------------ what there is
 
@@ -221,35 +250,158 @@ class Library:
         return await self.opened(self.shelf(name, caller=caller))
 
     async def opened(self, shelf: Shelf) -> Repository:
-        """The repository of a shelf, see `repository`."""
+        """The repository of a shelf as its files are now, see `repository`.
+
+        A store on disk is opened at once, also while its repository waits to be indexed. Changed files are
+        indexed first where that takes no more than 0.3 s; else `coverage` of the repository names them.
+        """
         self._look_again(shelf)
         if not shelf.is_listed:
             self._retention.used(shelf.source)
-        if shelf.repository is not None:
-            return shelf.repository
+        self._hurry(shelf)
+        repository = await self._from_disk(shelf)
+        if repository is None:
+            await self._indexed_first(shelf)
+            repository = await self._from_disk(shelf)
+        if repository is None:
+            raise shelf.error or _still_indexing(shelf)
+        return await self._as_it_is_now(shelf, repository)
+
+    async def _indexed_first(self, shelf: Shelf) -> None:
+        """Wait for the first index. Raises StillIndexing when a request should not wait any longer."""
         deadline = time.monotonic() + self._settings.wait_for_index_s
-        while shelf.repository is None and shelf.running:
-            left = deadline - time.monotonic()
+        while not shelf.can_answer and shelf.running:
             try:
-                await asyncio.wait_for(shelf.change(), left)
+                await asyncio.wait_for(shelf.change(), deadline - time.monotonic())
             except TimeoutError:
                 raise _still_indexing(shelf) from None
-        if shelf.repository is None:
-            raise shelf.error or _still_indexing(shelf)
-        return shelf.repository
+
+    async def _from_disk(self, shelf: Shelf, checkout: Checkout | None = None) -> Repository | None:
+        """The repository with the store that is on disk now, whoever wrote it; None where none can be used.
+
+        The store that was open before is closed when the last question that it is asked has been answered.
+        """
+        if shelf.repository is not None and self._engine.generation(shelf.source) == shelf.generation:
+            self._asked(shelf)
+            return shelf.repository
+        if not shelf.is_listed and shelf.report is None:
+            return None  # only a job finds out whether this ref may be asked
+        async with shelf._opening:
+            generation = self._engine.generation(shelf.source)
+            if shelf.repository is not None and shelf.generation == generation:
+                return shelf.repository
+            try:
+                opened = await self._opened_store(shelf, checkout)
+            except (NotFound, SourceError, StoreError) as error:
+                if isinstance(error, TooManyOpenFiles):
+                    raise
+                shelf.stored = False  # what is open already goes on answering
+                if not isinstance(error, NotFound):
+                    log.warning("the store of %s is not opened: %s", shelf.name, error)
+            else:
+                shelf.repository, shelf.generation, shelf.stored = opened, generation, True
+                shelf.checkout = opened.checkout
+                if shelf.state != "ready":
+                    shelf.state = "ready"
+                    shelf.changed()
+                self._asked(shelf)
+            return shelf.repository
+
+    async def _opened_store(self, shelf: Shelf, checkout: Checkout | None) -> Repository:
+        try:
+            return await to_thread(self._engine.stored, shelf.source, checkout)
+        except TooManyOpenFiles:
+            self._close_stores(len(self._open) // 2)
+            return await to_thread(self._engine.stored, shelf.source, checkout)
+
+    def _asked(self, shelf: Shelf) -> None:
+        """Keep the stores open that were asked last, no more than the system lets this process open."""
+        self._open[shelf] = None
+        self._open.move_to_end(shelf)
+        self._close_stores(most_open_stores())
+
+    def _close_stores(self, most: int) -> None:
+        """Close those that were not asked for longest, until so many are open."""
+        while len(self._open) > most:
+            self._close_store(next(iter(self._open)))
+
+    def _close_store(self, shelf: Shelf) -> None:
+        self._open.pop(shelf, None)
+        self._engine.release(shelf.source)
+        if self._checks is not None:
+            self._checks.forget(shelf.source)
+        shelf.repository = shelf.generation = None
+
+    async def _as_it_is_now(self, shelf: Shelf, repository: Repository) -> Repository:
+        """The repository, compared with its files, with those that changed where that is quickly done."""
+        if repository.source.is_url:
+            ago = time.monotonic() - shelf.checked if shelf.report else None
+            coverage = replace(repository.coverage, checked_ago_s=None if ago is None else round(ago, 3))
+            return replace(repository, coverage=coverage)
+        if self._checks is None or self._settings.refresh_s <= 0:
+            return repository
+        deadline = time.monotonic() + _TAKES_IN_S
+        while True:
+            now, is_behind = await self._checks.checked(repository)
+            self._keep(shelf, now)
+            if not is_behind or self._has_just_failed(shelf):
+                return now
+            self.index(shelf)
+            self._hurry(shelf)
+            if not now.coverage.not_indexed_count or not await self._ended(shelf, deadline):
+                return now
+            repository = await self._from_disk(shelf) or now
+
+    def _keep(self, shelf: Shelf, now: Repository) -> None:
+        """Open at the checkout that was found, so that hits of the next question say its commit at once."""
+        if shelf.repository is not None and shelf.repository.store.segments is now.store.segments:
+            shelf.repository, shelf.checkout = now, now.checkout
+
+    async def _ended(self, shelf: Shelf, deadline: float) -> bool:
+        """Whether the job of a shelf ends before a question has waited long enough for it."""
+        deadline = min(deadline, shelf.requested + _TAKES_IN_S)
+        while shelf.running:
+            try:
+                await asyncio.wait_for(shelf.change(), deadline - time.monotonic())
+            except TimeoutError:
+                return False
+        return True
+
+    def _hurry(self, shelf: Shelf) -> None:
+        if self._indexers is not None and shelf.running and shelf.stage == "waiting":
+            self._indexers.hurry(shelf.source)
+
+    def _has_just_failed(self, shelf: Shelf) -> bool:
+        return shelf.error is not None and time.monotonic() - shelf.checked < _AFTER_FAILURE_S
 
     # ------------------------------------------------------------ indexing
 
     async def start(self) -> None:
-        """Begin to index the list."""
+        """Begin to index the list. What has an index on disk can be asked before that."""
         self._indexers = Indexers(self._engine.settings, notice=self._notice)
+        self._checks = TreeChecks(self._engine, recheck_s=self._settings.refresh_s)
         for shelf in self.shelves():
             self.index(shelf)
+        self._probing = asyncio.create_task(self._find_stored())
+        self._probing.add_done_callback(_log_mistake)
+
+    async def _find_stored(self) -> None:
+        """Find out which repositories of the list can be asked at once, because their stores are on disk."""
+        for shelf in self.shelves():
+            if not shelf.can_answer and await to_thread(self._engine.usable, shelf.source):
+                shelf.stored, shelf.state = True, "ready"
+                shelf.changed()
 
     async def close(self) -> None:
         """End what is being indexed. What was indexed stays."""
-        for shelf in self.shelves():
-            await self.cancel(shelf)
+        await asyncio.sleep(0)  # a job that never began could not say that it ended
+        tasks = [shelf._task for shelf in self.shelves() if shelf._task is not None]
+        tasks += [self._probing] if self._probing is not None else []
+        for task in tasks:  # all, before the first has ended: else the next of those that wait would begin
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._checks is not None:
+            await self._checks.close()
         if self._indexers is not None:
             await self._indexers.close()
         self._retention.close()
@@ -259,7 +411,8 @@ class Library:
         if shelf.running:
             return False
         shelf.running, shelf.jobs, shelf.error = True, shelf.jobs + 1, None
-        if shelf.repository is None:
+        shelf.requested = time.monotonic()
+        if not shelf.can_answer:
             shelf.state = "waiting"
         shelf.tell("waiting", 0, 0)
         shelf._task = asyncio.create_task(self._job(shelf, rebuild=rebuild))
@@ -288,7 +441,7 @@ class Library:
         assert self._indexers is not None, "the library is started with the server"
 
         def tell(stage: str, done: int, total: int) -> None:
-            if shelf.repository is None:
+            if not shelf.can_answer:
                 shelf.state = "indexing"
             shelf.tell(stage, done, total)
 
@@ -302,14 +455,14 @@ class Library:
                 await self._put_up(shelf, indexed)
         except RagError as error:
             shelf.error = error if isinstance(error, ServeError) else _failed(error)
-            shelf.state = "failed" if shelf.repository is None else "ready"
+            shelf.state = "ready" if shelf.can_answer else "failed"
             self._notice(f"{shelf.name} could not be indexed: {error}")
         except asyncio.CancelledError:
-            shelf.state = "cancelled" if shelf.repository is None else "ready"
+            shelf.state = "ready" if shelf.can_answer else "cancelled"
             shelf.error = IndexingFailed(f"the indexing of {shelf.name} was cancelled", kind="Cancelled")
             raise
         finally:
-            if shelf.repository is None and shelf.error is None:
+            if not shelf.can_answer and shelf.error is None:
                 # A mistake of ours: whoever waits is told, else they would be told to wait for ever.
                 shelf.state = "failed"
                 shelf.error = IndexingFailed(
@@ -320,19 +473,25 @@ class Library:
             shelf.tell("", 0, 0)
 
     async def _put_up(self, shelf: Shelf, indexed: Indexed) -> None:
-        """Take the store that was written; the one before it is let go when its last question is answered."""
-        if shelf.repository is None or indexed.report["action"] != "fresh":
-            shelf.repository = await to_thread(self._engine.as_indexed, indexed.checkout)
-        elif shelf.repository.checkout != indexed.checkout:
-            shelf.repository = replace(shelf.repository, checkout=indexed.checkout)
+        """Take the store that was written, if the one before it is open: others are opened when asked."""
+        if shelf.repository is not None:
+            opened = await self._from_disk(shelf, indexed.checkout)
+            if shelf.repository is opened is not None:
+                shelf.repository = standing_at(opened, indexed.checkout)
+        shelf.checkout, shelf.stored = indexed.checkout, True
         shelf.report, shelf.state, shelf.error = indexed.report, "ready", None
         shelf.took_s = float(indexed.report["seconds"])
 
     def _look_again(self, shelf: Shelf) -> None:
-        """Look for changes in the background, when that was not done for a while."""
+        """Look for changes in the background, when that was not done for a while.
+
+        A folder that can be asked is compared with its index at each question instead.
+        """
+        if shelf.running or (shelf.jobs and shelf.can_answer and not shelf.source.is_url):
+            return
         pause = self._settings.fetch_s if shelf.source.is_url else self._settings.refresh_s
-        if shelf.state == "cancelled" or (shelf.state == "failed" and shelf.jobs):
-            pause = max(pause, 30.0)  # a question does not begin again what has just failed
+        if shelf.error is not None and shelf.jobs:
+            pause = max(pause, _AFTER_FAILURE_S)
         age = time.monotonic() - shelf.checked
         if not shelf.jobs or (pause > 0 and age > max(pause, _SPARING * shelf.took_s)):
             self.index(shelf)
@@ -375,7 +534,8 @@ class Library:
             finally:
                 self._forget(await to_thread(self._retention.end, shelf.source))
         except RetentionFull as error:
-            shelf.repository = None
+            self._close_store(shelf)
+            shelf.stored = False
             raise TooMany(str(error), retry_after_s=60) from error
         except OSError as error:
             raise IndexingFailed(f"{shelf.name} cannot be kept: {error}", kind="StoreUnwritable") from error
@@ -385,7 +545,7 @@ class Library:
         for shelf in self.shelves():
             if shelf.source in evicted and not (shelf.is_listed or shelf.running):
                 del self._shelves[shelf.name]
-                self._engine.release(shelf.source)
+                self._close_store(shelf)
 
     def _store_file(self, source: Source) -> Path:
         return self._engine.store_file(source)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from rag.service import Repository
-from rag.types import Citation
+from rag.types import Checkout, Citation
 from rag.wiki.forges import forge_of
 from rag.wiki.markdown import url_path
 
 
-def citation_url(citation: Citation, repository: Repository | None, name: str, base: str) -> str:
+def citation_url(citation: Citation, checkout: Checkout | None, name: str, base: str) -> str:
     """The address of the cited lines.
 
     Args:
         citation: what is cited.
-        repository: the one it is of; None when it is not open.
+        checkout: of the repository it is of; None when that is not known.
         name: what the repository is called here.
         base: the server's own address.
 
@@ -23,7 +22,7 @@ def citation_url(citation: Citation, repository: Repository | None, name: str, b
         The permalink at the forge when the commit is known, the lines are those of the commit, and the
         remote is one on the web; else our viewer at the lines.
     """
-    remote = repository.checkout.remote if repository else None
+    remote = checkout.remote if checkout else None
     if remote and citation.commit and not citation.dirty and (forge := forge_of(remote)):
         return forge.lines(citation.commit, citation.path, citation.start, citation.end)
     return viewer_link(base, name, citation.path, citation.start, citation.end)

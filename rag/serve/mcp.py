@@ -19,6 +19,7 @@ from rag.errors import BackendMissing, RagError
 from rag.records import turn_record
 from rag.serve.keys import Caller
 from rag.serve.mcp_sessions import Sessions
+from rag.serve.pages import MOST
 from rag.serve.service import Service
 from rag.serve.tools import Asked, Contents, Places, Reply, Tell, Toolbox, as_values
 
@@ -115,9 +116,13 @@ def _base(service: Service) -> str:
 
 def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
-    async def list_available_repos(ctx: Context) -> Annotated[CallToolResult, Reply]:
+    async def list_available_repos(
+        ctx: Context,
+        limit: Annotated[int, Field(ge=1, le=MOST, description="How many at most.")] = MOST,
+        offset: Annotated[int, Field(ge=0, description="How many are left out before them.")] = 0,
+    ) -> Annotated[CallToolResult, Reply]:
         """List the repositories that can be asked."""
-        return await _result(service, tools.list_available_repos(_caller(ctx, service)))
+        return await _result(service, tools.list_available_repos(_caller(ctx, service), limit, offset))
 
     @server.tool(annotations=_READS)
     async def read_wiki_structure(

@@ -6,6 +6,7 @@ Text from a repository may hold bytes that are no text, as names of files do: `?
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from rag.serve.library import Shelf
 from rag.serve.service import MOST_REPOSITORIES
+from rag.types import Coverage
 from rag.wiki.forges import web_address
 
 MOST_RESULTS = 100
@@ -105,9 +107,32 @@ class SourceLines(BaseModel):
     dirty: bool
 
 
+class CoverageBody(BaseModel):
+    """What of a repository an answer rests on, and what of it the answer cannot know.
+
+    `skipped` counts files that are never indexed, by reason; `not_indexed` names up to 20 files that changed
+    and are not in the index yet, `not_indexed_count` counts all. `checked_ago_s` is how long before the
+    answer the files were compared with the index (of a URL: fetched); null where that was not done.
+    """
+
+    repository: str
+    commit: str | None
+    dirty: bool
+    skipped: dict[str, int]
+    not_indexed: list[str]
+    not_indexed_count: int
+    checked_ago_s: float | None
+
+
+def coverage_body(coverage: Coverage) -> CoverageBody:
+    """Coverage as it is sent."""
+    values = asdict(coverage) | {"not_indexed": [shown(path) for path in coverage.not_indexed]}
+    return CoverageBody(**values)
+
+
 def repository_state(shelf: Shelf, told: Callable[[str], str]) -> RepositoryState:
     """A shelf as it is now, its texts as they are `told`."""
-    checkout = shelf.repository.checkout if shelf.repository else None
+    checkout = shelf.checkout
     report: dict[str, Any] = shelf.report or {}
     remote = checkout.remote if checkout else None
     return RepositoryState(

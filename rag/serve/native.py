@@ -26,11 +26,12 @@ from rag.serve.errors import shape_of
 from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url, viewer_link
+from rag.serve.pages import Limit, Offset, page
 from rag.serve.service import Service
 from rag.serve.streams import EventStream, event, until_gone
 from rag.service import Dialog, Repository
 from rag.service.lines import read_lines
-from rag.types import Answer, Citation, Hit
+from rag.types import Answer, Checkout, Citation, Hit
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
 
@@ -51,9 +52,21 @@ def _repositories(service: Service) -> APIRouter:
     library = service.library
 
     @router.get("/repositories")
-    async def repositories(caller: CallerOf) -> list[models.RepositoryState]:
-        """The repositories that are served, then the refs and URLs that the caller has asked for."""
-        return [models.repository_state(shelf, service.told) for shelf in library.seen_by(caller)]
+    async def repositories(
+        request: Request,
+        response: Response,
+        caller: CallerOf,
+        ready: Annotated[bool | None, Query(description="Only those that can be asked, or cannot.")] = None,
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> list[models.RepositoryState]:
+        """The repositories that are served, then the refs and URLs that the caller has asked for.
+
+        A `Link` header leads to the next page where more follow; `X-Total-Count` says how many there are.
+        """
+        seen = [s for s in library.seen_by(caller) if ready is None or s.can_answer == ready]
+        shown = page(request, response, seen, limit=limit, offset=offset)
+        return [models.repository_state(shelf, service.told) for shelf in shown]
 
     @router.post("/repositories/{name:path}/index", status_code=202)
     async def index(
@@ -121,7 +134,10 @@ def _asking(service: Service) -> APIRouter:
         base = str(request.base_url)
         hits = [answer_models.found(hit, _lines_url(service, caller, hit, base)) for hit in result.hits]
         return answer_models.SearchResult(
-            question=asked.question, standalone_question=result.sought.standalone, hits=hits
+            question=asked.question,
+            standalone_question=result.sought.standalone,
+            hits=hits,
+            coverage=[models.coverage_body(repository.coverage) for repository in dialog.repositories],
         )
 
     @router.post(
@@ -201,11 +217,11 @@ def urls_of(
 ) -> dict[Citation, str]:
     """Where each citation can be read."""
     seen = service.library.seen_by(caller)
-    opened = {r.source.location: r for r in dialog.repositories} if dialog else {}
+    opened = {r.source.location: r.checkout for r in dialog.repositories} if dialog else {}
     return {
         citation: citation_url(
             citation,
-            opened.get(citation.location) or _repository(seen, citation.location),
+            opened.get(citation.location) or _checkout(seen, citation.location),
             _name(seen, citation.location, citation.repo),
             base,
         )
@@ -218,8 +234,8 @@ def _lines_url(service: Service, caller: Caller, hit: Hit, base: str) -> str:
     return viewer_link(base, name, hit.path, hit.start, hit.end)
 
 
-def _repository(shelves: Sequence[Shelf], location: str) -> Repository | None:
-    return next((s.repository for s in shelves if s.source.location == location and s.repository), None)
+def _checkout(shelves: Sequence[Shelf], location: str) -> Checkout | None:
+    return next((s.checkout for s in shelves if s.source.location == location and s.checkout), None)
 
 
 def _name(shelves: Sequence[Shelf], location: str, otherwise: str) -> str:

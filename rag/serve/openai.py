@@ -28,6 +28,7 @@ from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url
 from rag.serve.messages import done_without_model, read_messages
+from rag.serve.models import coverage_body
 from rag.serve.prefix import PrefixDialog, Prefixes
 from rag.serve.service import MOST_REPOSITORIES, Service
 from rag.serve.streams import EventStream, event, until_gone
@@ -175,7 +176,7 @@ class Chat:
         found = []
         for citation in answer.citations:
             shelf = next((s for s in shelves if s.source.location == citation.location), shelves[0])
-            url = citation_url(citation, shelf.repository, shelf.name, base)
+            url = citation_url(citation, shelf.checkout, shelf.name, base)
             mark = f"[{citation.n}]"
             before, found_mark, _ = answer.text.partition(mark)
             cited = {
@@ -321,6 +322,7 @@ def _more(answer: Answer) -> dict[str, Any]:
         "missing_words": list(answer.missing_words),
         "model": answer.model,
         "notes": list(answer.notes),
+        "coverage": [coverage_body(one).model_dump() for one in answer.coverage],
     }
 
 

@@ -205,7 +205,7 @@ class PrefixDialog(Dialog):
         ends = chain(self._scope, [*self._history, (answer.question, answer.text)])[-1]
         with self._prefixes.writing(self._namespace, self.conversation):
             if (again := self._same_turn(ends)) is not None:
-                return with_turn(answer, again)
+                return self.with_coverage(with_turn(answer, again))
             self._take_place()
             stored = super().remember(prepared, answer)
             place = Place(stored.conversation_id, stored.turn_order or 0, stored.turn_id)

@@ -67,7 +67,7 @@ class Telemetry:
         gauge(
             "rag_repositories_ready",
             "Repositories that can be asked.",
-            lambda: sum(shelf.repository is not None for shelf in library.shelves()),
+            lambda: sum(shelf.can_answer for shelf in library.shelves()),
         )
         gauge(
             "rag_index_jobs_running",

@@ -21,10 +21,12 @@ from rag.serve.errors import BadRequest, StillIndexing
 from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url
+from rag.serve.models import CoverageBody, coverage_body
 from rag.serve.service import MOST_REPOSITORIES, Service
+from rag.service import Dialog, Repository
 from rag.service.lines import read_lines
 from rag.service.recall import recall
-from rag.types import Answer, Citation, Hit
+from rag.types import Answer, Citation, Coverage, Hit
 from rag.wiki.outline import structure_outline
 from rag.wiki.pages import page_markdown, wiki_contents
 from rag.wiki.structure import wiki_structure
@@ -55,9 +57,10 @@ class Place(BaseModel):
 
 
 class Reply(BaseModel):
-    """What a tool says, as text."""
+    """What a tool says, as text; and what of the repositories it rests on, where it is about some."""
 
     result: str
+    coverage: list[CoverageBody] = Field(default_factory=list)
 
 
 class Asked(Reply):
@@ -108,29 +111,35 @@ class Toolbox:
 
     # ------------------------------------------------------------ DeepWiki's
 
-    async def list_available_repos(self, caller: Caller) -> Reply:
-        """The repositories of the list, with how far each is indexed."""
+    async def list_available_repos(self, caller: Caller, limit: int, offset: int) -> Reply:
+        """The repositories of the list, with how far each is indexed; says how many follow."""
+        seen = self._service.library.seen_by(caller)
         lines = []
-        for shelf in self._service.library.seen_by(caller):
-            commit = shelf.repository.checkout.commit if shelf.repository else None
+        for shelf in seen[offset : offset + limit]:
+            commit = shelf.checkout.commit if shelf.checkout else None
             where = f" at {commit[:10]}" if commit else ""
             lines.append(f"- {shelf.name} ({shelf.state}{where})")
+        if (more := len(seen) - offset - limit) > 0:
+            lines += ["", f"{more:,} more follow: pass offset={offset + limit}"]
         return Reply(result="\n".join(["Available repositories:", "", *lines]))
 
     async def read_wiki_structure(self, caller: Caller, repo: str, ref: str | None, tell: Tell) -> Reply:
         """The pages of a repository's wiki, as an outline."""
-        structure = await self._wiki(caller, repo, ref, tell)
-        return Reply(result=structure_outline(structure, repo))
+        structure, repository = await self._wiki(caller, repo, ref, tell)
+        coverage = [coverage_body(repository.coverage)]
+        return Reply(result=structure_outline(structure, repo), coverage=coverage)
 
     async def read_wiki_contents(
         self, caller: Caller, repo: str, ref: str | None, page: int | None, max_chars: int | None, tell: Tell
     ) -> Contents:
         """The wiki as one text; from a page on, and not much longer than asked, if so asked."""
-        structure = await self._wiki(caller, repo, ref, tell)
+        structure, repository = await self._wiki(caller, repo, ref, tell)
+        coverage = [coverage_body(repository.coverage)]
         if page is None and max_chars is None:
             async with self._service.limiter.long_seat():
                 text = await to_thread(wiki_contents, structure)
-            return Contents(result=text, pages=[one.title for one in structure.pages])
+            titles = [one.title for one in structure.pages]
+            return Contents(result=text, coverage=coverage, pages=titles)
         first = 1 if page is None else page
         if not 1 <= first <= len(structure.pages):
             raise BadRequest(
@@ -146,6 +155,7 @@ class Toolbox:
         following = first + len(texts)
         return Contents(
             result="\n".join(texts),
+            coverage=coverage,
             pages=[one.title for one in structure.pages[first - 1 : following - 1]],
             nextPage=following if following <= len(structure.pages) else None,
         )
@@ -163,14 +173,15 @@ class Toolbox:
         names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
         if len(names) > MOST_REPOSITORIES:
             raise BadRequest(f"{len(names)} repositories were named; at most {MOST_REPOSITORIES} are asked")
-        shelves = [await self._ready(caller, name, ref, tell) for name in names]
+        shelves = [(await self._ready(caller, name, ref, tell))[0] for name in names]
         dialog = await self._service.dialog(caller, shelves, conversation=conversation)
         await tell(0.5, 1.0, "answering")
         answer = await self._service.answered(dialog, question)
-        served = {shelf.repository.source.location: shelf for shelf in shelves if shelf.repository}
+        served = {shelf.source.location: shelf for shelf in shelves}
         places = [self._cited(citation, served.get(citation.location)) for citation in answer.citations]
         return Asked(
-            result=_with_sources(answer, places),
+            result=_with_notes(_with_sources(answer, places), answer.notes),
+            coverage=[coverage_body(one) for one in answer.coverage],
             sources=places,
             found=answer.found,
             warning=answer.warning,
@@ -187,12 +198,12 @@ class Toolbox:
     ) -> Places:
         """The chunks that answer a query best, with their text."""
         self._service.limiter.check_question(query, param="query")
-        shelf = await self._ready(caller, repo, ref, tell)
-        dialog = await self._service.dialog(caller, [shelf])
+        shelf, repository = await self._ready(caller, repo, ref, tell)
+        dialog = Dialog(self._service.engine_for(caller), [repository])
         async with self._service.limiter.seat():
             found = await to_thread(dialog.search, query, k=max(1, min(limit, _MOST_HITS)), turns=[])
         places = [self._of_hit(hit, shelf) for hit in found.hits]
-        return Places(result=_listed(places, nothing="Nothing was found."), places=places)
+        return _found(_listed(places, nothing="Nothing was found."), places, repository)
 
     async def read_span(
         self,
@@ -205,13 +216,12 @@ class Toolbox:
         tell: Tell,
     ) -> Places:
         """Lines of a file, as they are indexed."""
-        shelf = await self._ready(caller, repo, ref, tell)
-        assert shelf.repository is not None
+        shelf, repository = await self._ready(caller, repo, ref, tell)
         last = min(end or start + _MOST_LINES - 1, start + _MOST_LINES - 1)
         if start < 1 or last < start:
             raise BadRequest(f"lines count from 1 and end after they start, not {start}-{end}")
         async with self._service.limiter.seat():
-            read = await to_thread(read_lines, shelf.repository, path, start, last)
+            read = await to_thread(read_lines, repository, path, start, last)
         place = Place(
             repo=shelf.name,
             path=read.path,
@@ -221,35 +231,38 @@ class Toolbox:
             text=read.text,
         )
         head = f"{read.path}:{read.start}-{read.end} (of {read.total} lines)"
-        return Places(result=f"{head}\n\n{_numbered(read.text, read.start)}", places=[place])
+        return _found(f"{head}\n\n{_numbered(read.text, read.start)}", [place], repository)
 
     async def find_symbol(
         self, caller: Caller, repo: str | None, name: str, ref: str | None, tell: Tell
     ) -> Places:
         """Where a symbol is defined."""
-        shelf = await self._ready(caller, repo, ref, tell)
-        assert shelf.repository is not None
+        shelf, repository = await self._ready(caller, repo, ref, tell)
         async with self._service.limiter.seat():
-            hits = await to_thread(definitions, shelf.repository.searcher.index, name)
+            hits = await to_thread(definitions, repository.store, name)
         places = [self._of_hit(hit, shelf) for hit in hits[:_MOST_HITS]]
-        return Places(result=_listed(places, nothing=f"Nothing defines {name}."), places=places)
+        nothing = f"{name} is not in the index: nothing that is indexed defines it."
+        return _found(_listed(places, nothing=nothing), places, repository)
 
     async def who_calls(
         self, caller: Caller, repo: str | None, symbol: str, ref: str | None, tell: Tell
     ) -> Places:
         """Where a symbol is called, else where it is named."""
-        shelf = await self._ready(caller, repo, ref, tell)
-        assert shelf.repository is not None
+        shelf, repository = await self._ready(caller, repo, ref, tell)
         async with self._service.limiter.seat():
-            found = await to_thread(uses, shelf.repository.searcher.index, symbol)
+            found, is_defined = await to_thread(_uses, repository.store, symbol)
         calls = [use for use in found if use.calls]
         shown = (calls or found)[:_SHOWN_USES]
+        places = [self._of_hit(use.hit, shelf) for use in shown]
         if not shown:
-            return Places(result=f"Nothing calls or names {symbol}.")
+            nothing = f"Nothing that is indexed calls or names {symbol}."
+            if not is_defined:
+                nothing = f"{symbol} is not in the index: nothing that is indexed defines, calls or names it."
+            return _found(nothing, [], repository)
         head = f"{len(calls)} places call {symbol}" if calls else f"Nothing calls {symbol}; it is named here"
         lines = [f"{head}{f' (the first {len(shown)})' if len(shown) < len(calls) else ''}:", ""]
         lines += [_use_line(use) for use in shown]
-        return Places(result="\n".join(lines), places=[self._of_hit(use.hit, shelf) for use in shown])
+        return _found("\n".join(lines), places, repository)
 
     async def recall_turns(self, caller: Caller, query: str, conversation: str | None, limit: int) -> Reply:
         """Earlier turns of the caller that hold the words of a query."""
@@ -269,24 +282,25 @@ class Toolbox:
 
     # ------------------------------------------------------------ what they share
 
-    async def _ready(self, caller: Caller, name: str | None, ref: str | None, tell: Tell) -> Shelf:
-        """The shelf of a repository, the only one where none is named, once it can be asked; tells how far
-        its index is meanwhile."""
+    async def _ready(
+        self, caller: Caller, name: str | None, ref: str | None, tell: Tell
+    ) -> tuple[Shelf, Repository]:
+        """A repository, the only one where none is named, once it can be asked; tells how far its index is
+        meanwhile."""
         library = self._service.library
         shelf = library.shelf(library.only_one().name if name is None else name, ref, caller=caller)
         while True:
             try:
-                await library.opened(shelf)
-                return shelf
+                return shelf, await library.opened(shelf)
             except StillIndexing:
                 async for state in library.events(shelf):
                     await tell(float(state.done), float(state.total) or None, state.stage or "indexing")
 
-    async def _wiki(self, caller: Caller, name: str, ref: str | None, tell: Tell) -> WikiStructure:
+    async def _wiki(
+        self, caller: Caller, name: str, ref: str | None, tell: Tell
+    ) -> tuple[WikiStructure, Repository]:
         """The structure of a repository's wiki, made once for each state of its index."""
-        shelf = await self._ready(caller, name, ref, tell)
-        repository = shelf.repository
-        assert repository is not None
+        shelf, repository = await self._ready(caller, name, ref, tell)
         wiki = self._wikis.pop(shelf.name, None)
         if wiki is None or wiki.store is not repository.store:
             wiki = _Wiki(repository.store)
@@ -299,12 +313,11 @@ class Toolbox:
                 if wiki.structure is None:
                     await tell(0.5, 1.0, "reading the structure")
                     wiki.structure = await to_thread(wiki_structure, repository)
-        return wiki.structure
+        return wiki.structure, repository
 
     def _cited(self, citation: Citation, shelf: Shelf | None) -> Place:
         name = shelf.name if shelf else citation.repo
-        repository = shelf.repository if shelf else None
-        url = citation_url(citation, repository, name, self._base)
+        url = citation_url(citation, shelf.checkout if shelf else None, name, self._base)
         return Place(
             repo=name,
             path=citation.path,
@@ -340,6 +353,35 @@ def _with_sources(answer: Answer, places: Sequence[Place]) -> str:
         where = f"{place.path}:{place.start_line}-{place.end_line}"
         lines.append(f"- [{citation.n}] {f'[{where}]({place.url})' if place.url else where}")
     return "\n".join([answer.text.rstrip(), "", "Sources:", *lines])
+
+
+def _with_notes(text: str, notes: Sequence[str]) -> str:
+    return "\n\n".join([text.rstrip("\n"), *(f"Note: {note}" for note in notes)]) if notes else text
+
+
+def _found(text: str, places: Sequence[Place], repository: Repository) -> Places:
+    """What was found, with what it rests on: an agent concludes from what is not there, too."""
+    coverage = repository.coverage
+    return Places(
+        result=f"{text.rstrip()}\n\n{_rests_on(coverage)}",
+        coverage=[coverage_body(coverage)],
+        places=list(places),
+    )
+
+
+def _rests_on(coverage: Coverage) -> str:
+    """A line that says what was searched, and what was not."""
+    parts = [f"commit {coverage.commit[:10]}" if coverage.commit else "no commit"]
+    parts += ["with uncommitted changes"] if coverage.dirty else []
+    skipped = sorted(coverage.skipped.items(), key=lambda pair: (-pair[1], pair[0]))
+    parts += ["not indexed: " + ", ".join(f"{n} {why}" for why, n in skipped)] if skipped else []
+    parts += [coverage.note] if coverage.note else []
+    return f"(Searched: {'; '.join(parts)})"
+
+
+def _uses(store: Store, symbol: str) -> tuple[list[Use], bool]:
+    """Who uses a symbol, and whether it is defined."""
+    return uses(store, symbol), bool(definitions(store, symbol))
 
 
 def _listed(places: Sequence[Place], *, nothing: str) -> str:

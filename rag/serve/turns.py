@@ -6,7 +6,7 @@ from asyncio import to_thread
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 
 from rag.errors import NotFound
 from rag.memory.search import Kind
@@ -15,6 +15,7 @@ from rag.serve.caller import CallerOf
 from rag.serve.keys import Caller
 from rag.serve.models import shown
 from rag.serve.native import urls_of
+from rag.serve.pages import MOST, Limit, Offset, page
 from rag.serve.service import Service
 from rag.serve.turn_models import message_body
 from rag.service import kept
@@ -32,7 +33,6 @@ Words = Annotated[
 
 T = TypeVar("T")
 
-_MOST = 200
 _TITLE_CHARS = 120
 
 
@@ -100,19 +100,24 @@ def _conversations(service: Service) -> APIRouter:
 
     @router.get("")
     async def conversations(
+        request: Request,
+        response: Response,
         caller: CallerOf,
         repository: Annotated[str | None, Query(max_length=300)] = None,
-        limit: Annotated[int, Query(ge=1, le=_MOST)] = 50,
-        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        limit: Limit = 50,
+        offset: Offset = 0,
     ) -> list[turn_models.ConversationBody]:
-        """The conversations, the one last written to first; only those about a repository if one is named."""
+        """The conversations, the one last written to first; only those about a repository if one is named.
+
+        A `Link` header leads to the next page where more follow; `X-Total-Count` says how many there are.
+        """
         desk = Desk(service, caller)
         async with service.limiter.seat():
             found = await desk.call(desk.store.conversations)
         if repository is not None:
             source = service.library.source(repository)
             found = [one for one in found if source in one.sources]
-        return await desk.bodies(found[offset : offset + limit])
+        return await desk.bodies(page(request, response, found, limit=limit, offset=offset))
 
     @router.get("/{conversation}")
     async def conversation(
@@ -197,7 +202,7 @@ def _turns(service: Service) -> APIRouter:
         request: Request,
         caller: CallerOf,
         q: Words,
-        limit: Annotated[int, Query(ge=1, le=_MOST)] = 20,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = 20,
     ) -> list[turn_models.TurnBody]:
         """Turns that hold words of the query, best first."""
         desk = Desk(service, caller)
@@ -274,7 +279,7 @@ def _said(service: Service) -> APIRouter:
         q: Words,
         conversation: Annotated[str | None, Query(max_length=200, description="Only this one.")] = None,
         kind: Annotated[Kind | None, Query(description="Only turns, or only messages.")] = None,
-        limit: Annotated[int, Query(ge=1, le=_MOST)] = 20,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = 20,
     ) -> list[turn_models.SaidBody]:
         """Turns, and messages that other programs stored, that hold words of the query, best first."""
         desk, base = Desk(service, caller), str(request.base_url)

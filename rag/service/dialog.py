@@ -280,7 +280,13 @@ class Dialog:
             conversation = self.conversation or self._begin_stored(sources)
             stored = self._stored(turn, conversation, prepared.prompt)
         self.conversation = conversation
-        return with_turn(answer, stored)
+        return self.with_coverage(with_turn(answer, stored))
+
+    def with_coverage(self, answer: Answer) -> Answer:
+        """The answer, saying what of the repositories it rests on; a note where files are not indexed yet."""
+        coverage = tuple(repository.coverage for repository in self.repositories)
+        notes = (one.note for one in coverage)
+        return replace(answer, coverage=coverage, notes=(*answer.notes, *(note for note in notes if note)))
 
     def _stored(self, turn: DialogTurn, conversation: Conversation, prompt: Prompt) -> DialogTurn:
         """The turn as it was stored; what it cites is kept, so that it can be compared later."""

@@ -6,26 +6,45 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rag import backends
-from rag.corpus.acquire import acquire, clone_folder, resolve
+from rag.corpus.acquire import acquire, clone_folder, fetched_folder, is_in_place, moved_on, resolve
 from rag.corpus.git import going_nowhere_else
 from rag.corpus.read import read
 from rag.corpus.walk import walk
 from rag.database.locate import remove, store_path, stores
-from rag.database.store import Store
-from rag.database.update import Options, count_behind, open_usable, refresh, write_texts
+from rag.database.store import Store, delta_path
+from rag.database.update import (
+    Comparison,
+    Options,
+    compare,
+    open_usable,
+    reasons,
+    refresh,
+    stored_skips,
+    write_texts,
+)
 from rag.errors import ConversationMismatch, NotFound, SourceError, StoreError
 from rag.memory.vectors import KeptVectors
 from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
 from rag.resources import make_private
 from rag.retrieval.search import Searcher
 from rag.settings import Settings
-from rag.types import Checkout, Conversation, DialogTurn, Filters, IndexReport, Source, SourceFile
+from rag.types import (
+    MOST_NAMED,
+    Checkout,
+    Conversation,
+    Coverage,
+    DialogTurn,
+    Filters,
+    IndexReport,
+    Source,
+    SourceFile,
+)
 
 Progress = Callable[[str, int, int], None]
 Notice = Callable[[str], None]
@@ -44,6 +63,7 @@ class Repository:
     store: Store
     searcher: Searcher
     report: IndexReport | None
+    coverage: Coverage = field(default_factory=Coverage)
 
 
 class Engine:
@@ -167,14 +187,17 @@ class Engine:
             return self._repository(located, refreshing=refreshing, rebuild=rebuild, counting=counting)
 
     def _repository(self, located: Source, *, refreshing: bool, rebuild: bool, counting: bool) -> Repository:
-        path = self.store_file(located)
-        options = Options(max_file_bytes=self.settings.max_file_bytes, gather=backends.gather_rows)
+        path, options = self.store_file(located), self._options
         checkout = self._acquire(located, path, refreshing=refreshing or rebuild)
         if not refreshing and not rebuild and (store := open_usable(path, located, self.embedder, options)):
-            if counting and (behind := count_behind(store, checkout, options)):
-                files = "1 file differs" if behind == 1 else f"{behind} files differ"
+            opened = self._opened(located, checkout, store.at(checkout), None)
+            if not counting:
+                return opened
+            opened = covered(opened, checkout, compare(store, checkout, options))
+            if count := opened.coverage.not_indexed_count:
+                files = "1 file differs" if count == 1 else f"{count} files differ"
                 self.notice(f"{located.name}: {files} from the index; leave out --no-refresh to take them up")
-            return self._opened(located, checkout, store.at(checkout), None)
+            return opened
         store, report = refresh(
             checkout,
             path,
@@ -196,15 +219,83 @@ class Engine:
             StoreCorrupt, StoreTooNew: it cannot be read.
         """
         path = self.store_file(checkout.source)
-        options = Options(max_file_bytes=self.settings.max_file_bytes, gather=backends.gather_rows)
-        store = open_usable(path, checkout.source, self.embedder, options)
+        store = open_usable(path, checkout.source, self.embedder, self._options)
         if store is None:
             raise NotFound(f"there is no index of {checkout.source} yet; make one with `rag index`")
         return self._opened(checkout.source, checkout, store.at(checkout), None)
 
+    def stored(self, source: Source, checkout: Checkout | None = None) -> Repository:
+        """Open the store of a source as it is on disk; nothing is fetched, compared or indexed.
+
+        `checkout` is where the source is on disk, if that is known already.
+
+        Raises:
+            NotFound: there is no store that these settings can use, or no clone it was made from.
+            SourceError, StoreError: as `repository`.
+        """
+        store = open_usable(self.store_file(source), source, self.embedder, self._options)
+        found = checkout if store is None else checkout or self._on_disk(source, store)
+        if store is None or found is None:
+            raise NotFound(f"there is no index of {source} yet; make one with `rag index`")
+        return self._opened(source, found, store.at(found), None)
+
+    def _on_disk(self, source: Source, store: Store) -> Checkout | None:
+        """Where a source is on disk: a folder as it stands, a clone at the commit that is indexed."""
+        if is_in_place(source):
+            return acquire(source, home=self.settings.home)
+        root = fetched_folder(source, self.settings.home)
+        remote = source.location if source.is_url else None
+        return None if root is None else Checkout(source, root, store.commit, remote=remote)
+
+    def generation(self, source: Source) -> Generation:
+        """Which state of the store of a source is on disk: different after each change of it."""
+        path = self.store_file(source)
+        return _file_id(path), _file_id(delta_path(path))
+
+    def usable(self, source: Source) -> bool:
+        """Whether there is a store of a source that these settings can use. It is not kept open."""
+        try:
+            return open_usable(self.store_file(source), source, self.embedder, self._options) is not None
+        except StoreError:
+            return False
+
+    def current(self, repository: Repository) -> Repository:
+        """The same repository, with all that changed in a folder since it was opened.
+
+        A URL is not fetched again; what another process fetched and indexed is taken up.
+
+        Raises:
+            SourceError, StoreError: as `repository`.
+        """
+        is_url = repository.source.is_url
+        return self.repository(repository.source, refreshing=not is_url, counting=not is_url)
+
+    def compared(self, repository: Repository) -> tuple[Repository, bool]:
+        """The same repository, knowing which files of a local source are not in its store.
+
+        Returns:
+            It, and whether a refresh would write anything: other bytes, or other times of the same bytes.
+
+        Raises:
+            SourceError: the source cannot be read.
+        """
+        source, checkout, store = repository.source, repository.checkout, repository.store
+        if source.is_url:
+            return repository, False
+        if not is_in_place(source):
+            found = Comparison(moved_on(checkout), False, stored_skips(store))
+            return covered(repository, checkout, found), bool(found.behind)
+        now = acquire(source, home=self.settings.home)
+        found = compare(store, now, self._options)
+        return covered(repository, now, found), bool(found.behind or found.touched)
+
     def release(self, source: Source) -> None:
         """Keep the store of a source open no longer than its users do."""
         self._open.pop(source, None)
+
+    @cached_property
+    def _options(self) -> Options:
+        return Options(max_file_bytes=self.settings.max_file_bytes, gather=backends.gather_rows)
 
     def store_file(self, source: Source) -> Path:
         """Where the store of a source lies, or would lie."""
@@ -238,7 +329,15 @@ class Engine:
             searcher = replace(known.searcher, index=store)
         else:
             searcher = Searcher(store, self.embedder, backends.open_vector_index(store.vectors))
-        repository = Repository(source, checkout, store, searcher, report)
+        skipped = stored_skips(store) if report is None else reasons(report.skipped)
+        coverage = Coverage(
+            repository=source.name,
+            commit=checkout.commit,
+            dirty=checkout.dirty,
+            skipped=skipped,
+            checked_ago_s=None if report is None else 0.0,
+        )
+        repository = Repository(source, checkout, store, searcher, report, coverage)
         self._open[source] = repository
         return repository
 
@@ -301,6 +400,42 @@ class Engine:
         for conversation in self.turns.conversations(namespace=self.settings.namespace):
             return conversation
         raise NotFound('there is no conversation to go on with; begin one with `rag ask SOURCE "question"`')
+
+
+Generation = tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]
+"""Inode, time and size of the two files of a store; None for one that is not there."""
+
+
+def _file_id(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def covered(repository: Repository, checkout: Checkout, found: Comparison) -> Repository:
+    """A repository at a checkout that was compared with its store just now."""
+    coverage = Coverage(
+        repository=repository.source.name,
+        commit=checkout.commit,
+        dirty=checkout.dirty,
+        skipped=found.skipped,
+        not_indexed=found.behind[:MOST_NAMED],
+        not_indexed_count=len(found.behind),
+        checked_ago_s=0.0,
+    )
+    return replace(standing_at(repository, checkout), coverage=coverage)
+
+
+def standing_at(repository: Repository, checkout: Checkout) -> Repository:
+    """The same repository and store at another checkout: its hits say its commit, and whether it is dirty."""
+    if checkout == repository.checkout:
+        return repository
+    store = repository.store.at(checkout)
+    coverage = replace(repository.coverage, commit=checkout.commit, dirty=checkout.dirty)
+    searcher = replace(repository.searcher, index=store)
+    return replace(repository, checkout=checkout, store=store, searcher=searcher, coverage=coverage)
 
 
 def locate(text: str | None, ref: str | None = None, filters: Filters | None = None) -> Source:

@@ -17,7 +17,7 @@ from rag.database import update
 from rag.database.locate import remove, store_path, stores
 from rag.database.lock import building
 from rag.database.store import Store, delta_path
-from rag.database.update import Options, count_behind, refresh
+from rag.database.update import Options, compare, refresh
 from rag.errors import DimensionMismatch, NothingToIndex, StoreBusy, StoreCorrupt
 from rag.testing.hashing_embedder import HashingEmbedder
 from rag.types import Filters, IndexReport, Source
@@ -309,7 +309,7 @@ def test_behind_counts_without_changing(indexed, sample_repo, tmp_path):
     (sample_repo / "late.py").write_text("def late():\n    pass\n")
     (sample_repo / "snip" / "auth.py").write_text("x = 1\n")
     checkout = acquire(resolve(str(sample_repo)), home=tmp_path)
-    assert count_behind(store, checkout, Options()) == 2
+    assert len(compare(store, checkout, Options()).behind) == 2
     assert not Store.open(store.path).defining("late")
 
 

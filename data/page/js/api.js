@@ -39,11 +39,21 @@ async function send(method, path, { body, signal } = {}) {
 }
 
 const json = async (method, path, options) => (await send(method, path, options)).json();
+/** All pages of a list, as far as a reader can look through them. */
+async function pages(path, most = 2000) {
+  const found = [];
+  for (let next = path; next && found.length < most;) {
+    const response = await send("GET", next);
+    found.push(...(await response.json()));
+    next = /<([^>]+)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1];
+  }
+  return found;
+}
 const named = (name) => name.split("/").map(encodeURIComponent).join("/");
 const query = (values) => new URLSearchParams(Object.entries(values).flatMap(([k, v]) => [v].flat().map((one) => [k, one])));
 
 export const api = {
-  repositories: () => json("GET", "/api/repositories"),
+  repositories: () => pages("/api/repositories?limit=200"),
   repository: (name) => json("GET", `/api/repositories/${named(name)}`),
   index: (name, rebuild = false) => json("POST", `/api/repositories/${named(name)}/index`, { body: { rebuild } }),
   cancelIndex: (name) => json("POST", `/api/repositories/${named(name)}/index/cancel`),
@@ -52,7 +62,7 @@ export const api = {
   map: (name, paths) => json("GET", `/api/repositories/${named(name)}/map?${query({ path: paths })}`),
   search: (body) => json("POST", "/api/search", { body }),
   ask: (body, signal) => events("POST", "/api/ask", { body: { ...body, stream: true }, signal }),
-  conversations: () => json("GET", "/api/conversations?limit=200"),
+  conversations: () => pages("/api/conversations?limit=200"),
   conversation: (id) => json("GET", `/api/conversations/${named(id)}`),
   freshness: (id) => json("GET", `/api/conversations/${named(id)}/freshness`),
   exported: async (id) => (await send("GET", `/api/conversations/${named(id)}/export`)).blob(),

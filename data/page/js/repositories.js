@@ -7,7 +7,10 @@ import { keep, kept } from "./kept.js";
 import { currentRepository, on, state, tell } from "./state.js";
 
 const AGAIN_MS = 3000;
+const MOST_WATCHED = 3; // a browser opens few connections to one server
+const MOST_SHOWN = 100;
 const watched = new Set();
+let wanted = "";
 let picker;
 let popup;
 
@@ -29,10 +32,11 @@ export function startRepositories() {
 
 export async function loadRepositories() {
   state.repositories = await api.repositories();
-  const wanted = state.repository ?? kept("repository");
-  const there = state.repositories.some((one) => one.name === wanted);
-  state.repository = there ? wanted : (state.repositories[0]?.name ?? null);
-  state.repositories.filter((one) => one.job.running).forEach((one) => watch(one.name));
+  const before = state.repository ?? kept("repository");
+  const there = state.repositories.some((one) => one.name === before);
+  state.repository = there ? before : (state.repositories[0]?.name ?? null);
+  const running = state.repositories.filter((one) => one.job.running).sort((one) => (one.name === state.repository ? -1 : 0));
+  running.slice(0, MOST_WATCHED).forEach((one) => watch(one.name));
   tell("repositories");
 }
 
@@ -103,9 +107,15 @@ function bar({ name, job }, kind = "") {
 
 function drawPopup() {
   const focused = popup.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-  popup.replaceChildren(
-    h("ul", { class: "repositories" }, state.repositories.map(row)),
-    h("button", { type: "button", class: "other", data: { key: "other" }, onclick: other }, icon("plus"), "Another ref or URL"));
+  const found = state.repositories.filter((one) => one.name.toLowerCase().includes(wanted.toLowerCase()));
+  const many = state.repositories.length > MOST_SHOWN;
+  const more = found.length - MOST_SHOWN;
+  popup.replaceChildren(...[
+    many && h("input", { type: "search", class: "repositories-filter", "aria-label": "Part of a repository's name", placeholder: "Part of a name", value: wanted, data: { key: "filter" }, oninput: (event) => { wanted = event.target.value; drawPopup(); } }),
+    h("ul", { class: "repositories" }, found.slice(0, MOST_SHOWN).map(row)),
+    more > 0 && h("p", { class: "fine" }, `${more} more; type a part of the name.`),
+    h("button", { type: "button", class: "other", data: { key: "other" }, onclick: other }, icon("plus"), "Another ref or URL"),
+  ].filter(Boolean));
   if (focused) popup.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 

@@ -9,6 +9,15 @@ from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.types import Hit
 
+_DEFINES = (
+    r"\b(?:def|func|fun|function\*?|fn|sub|proc|procedure|class|struct|interface|trait|enum|module|macro)"
+)
+"""Words before a name that define it, in the languages that have such words."""
+_TYPED = frozenset({"c", "cpp", "csharp", "java", "dart", "gradle"})
+_BRACED = _TYPED | {"javascript", "typescript", "tsx", "php"}
+_NO_TYPE = r"(?!\s*(?:return|else|throw|new|delete|await|co_\w+|yield|case|goto|not|and|or|in|is|assert)\b)"
+_LONGEST_LINE = 500
+"""A longer line is no definition that anybody wrote."""
 _MOST_READ = 2_000
 """Chunks that are read for calls of one name; beyond them a name is too common to tell anything."""
 
@@ -45,23 +54,58 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
     if not whole:
         return []
     found, defining = index.postings(whole[0]), set(index.defining(symbol))
-    call = re.compile(rf"(?<![\w$]){re.escape(symbol)}\s*(?:\(|<[\w, ]*>\(|!\()")
-    mention = re.compile(rf"(?<![\w$]){re.escape(symbol)}(?![\w$])")
+    patterns = _Patterns.of(symbol)
     read = []
     for chunk in found.chunks[found.body > 0][:_MOST_READ].tolist():
-        use = _use(index.hit(chunk, 1.0, {}), call, mention, skips_head=chunk in defining)
+        use = _use(index.hit(chunk, 1.0, {}), patterns, skips_head=chunk in defining)
         if use is not None:
             read.append(use)
     return sorted(read, key=lambda use: (not use.calls, use.hit.kind != "code", use.hit.path, use.hit.start))
 
 
-def _use(hit: Hit, call: re.Pattern[str], mention: re.Pattern[str], *, skips_head: bool) -> Use | None:
-    """The lines of a chunk that use the name. A definition's first line with it is what defines it."""
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    """How a line calls a name, mentions it, or defines it: after a word that says so, after a type, or with
+    the body behind it."""
+
+    call: re.Pattern[str]
+    mention: re.Pattern[str]
+    defined: re.Pattern[str]
+    typed: re.Pattern[str]
+    braced: re.Pattern[str]
+
+    @classmethod
+    def of(cls, symbol: str) -> _Patterns:
+        """The patterns for one name."""
+        name = re.escape(symbol)
+        return cls(
+            call=re.compile(rf"(?<![\w$]){name}\s*(?:\(|<[\w, ]*>\(|!\()"),
+            mention=re.compile(rf"(?<![\w$]){name}(?![\w$])"),
+            defined=re.compile(rf"{_DEFINES}\s+(?:\([^()]*\)\s*)?(?:[\w.:<>]*[.:])?{name}(?![\w$])"),
+            typed=re.compile(rf"^{_NO_TYPE}\s*(?:[\w:<>,\[\]?]+[\s*&]+)+(?:\w+::)*{name}\s*\("),
+            braced=re.compile(rf"^\s*(?:[\w$]+\s+)*{name}\s*\([^;]*\)[^;=]*\{{\s*$"),
+        )
+
+    def defines(self, line: str, language: str) -> bool:
+        """Whether a line that mentions the name defines or declares it."""
+        if len(line) > _LONGEST_LINE:
+            return False
+        if self.defined.search(line):
+            return True
+        if language in _TYPED and self.typed.search(line):
+            return True
+        return language in _BRACED and bool(self.braced.search(line))
+
+
+def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
+    """The lines of a chunk that use the name. Those that define it do not, nor does the head of a definition:
+    its first line with the name."""
     lines = hit.text.split("\n")
-    mentions = [n for n, line in enumerate(lines) if mention.search(line)]
+    mentions = [n for n, line in enumerate(lines) if patterns.mention.search(line)]
     if skips_head:
         mentions = mentions[1:]
-    calls = [n for n in mentions if call.search(lines[n])]
+    mentions = [n for n in mentions if not patterns.defines(lines[n], hit.language)]
+    calls = [n for n in mentions if patterns.call.search(lines[n])]
     if not mentions:
         return None
     return Use(hit, tuple(hit.start + n for n in (calls or mentions)), bool(calls))

@@ -104,7 +104,7 @@ def test_a_job_that_ends_in_a_mistake_of_ours_is_logged_and_lets_nobody_wait(tmp
         raise ZeroDivisionError
 
     async def run():
-        monkeypatch.setattr(library, "_put_up", mistaken)
+        monkeypatch.setattr(Indexers, "index", mistaken)
         await library.start()
         with pytest.raises(ZeroDivisionError):
             await library.shelf("sample")._task
@@ -150,7 +150,11 @@ def test_a_folder_that_is_gone_is_named_and_the_others_are_served(serve, tmp_pat
     gone.rmdir()
     running = serve(repositories=(("gone", source), ("sample", sample_copy(tmp_path))))
     running.wait_until(lambda: running.get("/api/repositories/gone").json["state"] == "failed")
-    assert running.get("/ready").status == 503
+    ready = running.ready().get("/ready").json
+    assert (ready["repositories"], ready["ready"], ready["more"]) == (2, 1, False)
+    ((name, state, why),) = [each.values() for each in ready["not_ready"]]
+    assert (name, state) == ("gone", "failed")
+    assert "there is no folder" in why
     reply = running.post("/api/ask", {**QUESTION, "repositories": ["gone"]})
     assert reply.status == 424
     assert "there is no folder" in reply.json["error"]["message"]

@@ -23,16 +23,15 @@ import struct
 import sys
 import time
 from asyncio import to_thread
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rag.database.store import delta_path
 from rag.errors import RagError
 from rag.serve.children import Child, started
+from rag.serve.open_files import most_open_stores
 from rag.serve.telemetry import log
 from rag.service import Dialog, Engine
 from rag.service.quotes import with_quotes
@@ -258,7 +257,7 @@ class Engines:
 
     def __init__(self) -> None:
         self._known: dict[Settings, Engine] = {}
-        self._opened: dict[Checkout, tuple[object, Repository]] = {}
+        self._opened: OrderedDict[Checkout, tuple[object, Repository]] = OrderedDict()
 
     def engine(self, settings: Settings) -> Engine:
         """The engine of these settings; all share one embedder, one counter and one turn store."""
@@ -282,24 +281,22 @@ class Engines:
         return made
 
     def repository(self, engine: Engine, checkout: Checkout) -> Repository:
-        """A repository as it lies on the disk now."""
-        path = engine.store_file(checkout.source)
-        state = [_seen(path), _seen(delta_path(path))]
-        found, repository = self._opened.get(checkout, (None, None))
+        """A repository as it is on disk now; those asked last are kept open."""
+        state = engine.generation(checkout.source)
+        found, repository = self._opened.pop(checkout, (None, None))
         if repository is None or found != state:
             repository = engine.as_indexed(checkout)
-            self._opened = {checkout: (state, repository)} | {
-                other: opened for other, opened in self._opened.items() if other.source != checkout.source
-            }
+            for other in [other for other in self._opened if other.source == checkout.source]:
+                del self._opened[other]
+            for known in self._known.values():  # what they have open may be the store before
+                if known is not engine:
+                    known.release(checkout.source)
+        self._opened[checkout] = state, repository
+        while len(self._opened) > most_open_stores():
+            _, (_, oldest) = self._opened.popitem(last=False)
+            for known in self._known.values():
+                known.release(oldest.source)
         return repository
-
-
-def _seen(path: Path) -> tuple[int, int, int] | None:
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from rag.serve.folders import Folders
 from rag.serve.keys import Caller, Keyring, named_keys, read_keys
 from rag.serve.library import Library, Shelf
 from rag.serve.limits import Limiter
+from rag.serve.open_files import raise_limit
 from rag.serve.preparing import Preparing
 from rag.serve.public import check_git
 from rag.serve.settings import ServerSettings, check_settings
@@ -76,6 +77,7 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Everything the server needs while it runs."""
+        raise_limit()
         pool = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="rag")
         asyncio.get_running_loop().set_default_executor(pool)
         async with AsyncExitStack() as stack:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from rag.retrieval.search import Searcher, search_in_turn
-from rag.service import Engine, locate
+from rag.service import Engine, Repository, locate
+from rag.service.allowance import Allowance
 from rag.settings import Settings, load_settings
 from rag.types import Hit
 
 _SPARING = 20.0
-"""Looking for changes takes at most one part in this many of the time."""
+"""Fetching a URL again takes at most one part in this many of the time."""
+_SHARE, _BURST_S = 0.05, 2.0
+"""Comparing folders takes at most this share of the time, after the first seconds of it."""
 _CARRIED = 5
 """How many of the questions before it a question is understood in the light of."""
 
@@ -21,8 +25,9 @@ _CARRIED = 5
 class RepositorySearch:
     """Finds chunks of repositories, which are indexed with the first question and kept up to date.
 
-    With each question it is looked whether files have changed, but not so often that looking would take
-    more than a twentieth of the time. Safe to use from several threads.
+    With each question the files are compared with the index, and what changed is indexed first; under a
+    constant stream of questions not so often that it would take more than a twentieth of the time. Safe to
+    use from several threads.
 
         >>> search = RepositorySearch("data/sample_repo")
         >>> search.search("Where is a token checked?")[0].path
@@ -50,8 +55,9 @@ class RepositorySearch:
         self._settings = settings
         self._lock = threading.Lock()
         self._engine: Engine | None = None
-        self._open: list[Searcher] = []
-        self._look_again = 0.0
+        self._open: list[Repository] = []
+        self._fetch_again = 0.0
+        self._allowance = Allowance(_SHARE, _BURST_S)
 
     def search(self, question: str, *, earlier: Sequence[str] = (), k: int | None = None) -> list[Hit]:
         """Find the best chunks for a question, best first; an empty one finds nothing.
@@ -74,12 +80,17 @@ class RepositorySearch:
         with self._lock:
             if self._engine is None:
                 self._engine = Engine(self._settings or load_settings())
-            if not self._open or time.monotonic() >= self._look_again:
-                began = time.monotonic()
+            began = time.monotonic()
+            if not self._open or began >= self._fetch_again:
                 located = [locate(source, self.ref) for source in self.sources]
-                self._open = [self._engine.repository(one).searcher for one in located]
-                self._look_again = time.monotonic() + _SPARING * (time.monotonic() - began)
-            return self._open
+                self._open = [self._engine.repository(one) for one in located]
+                self._fetch_again = time.monotonic() + _SPARING * (time.monotonic() - began)
+                if not any(one.is_url for one in located):
+                    self._fetch_again = math.inf
+            elif self._allowance.is_left():
+                self._open = [self._engine.current(one) for one in self._open]
+                self._allowance.spend(time.monotonic() - began)
+            return [repository.searcher for repository in self._open]
 
 
 def chunk_metadata(hit: Hit) -> dict[str, Any]:

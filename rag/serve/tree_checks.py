@@ -26,6 +26,7 @@ from rag.errors import RagError
 from rag.serve.telemetry import log
 from rag.serve.tree_watch import TreeWatch
 from rag.service import Engine, Repository
+from rag.service.allowance import Allowance
 from rag.types import Source
 
 _SHARE = 0.1
@@ -72,7 +73,7 @@ class TreeChecks:
     def __init__(self, engine: Engine, *, recheck_s: float) -> None:
         self._engine, self._recheck_s = engine, recheck_s
         self._trees: dict[Source, _Tree] = {}
-        self._saved_s, self._saved_at = _BURST_S, time.monotonic()
+        self._allowance = Allowance(_SHARE, _BURST_S)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="rag-compare")
         self._watch: TreeWatch | None = None
         try:
@@ -136,11 +137,8 @@ class TreeChecks:
 
     def _begin(self, tree: _Tree, repository: Repository) -> bool:
         """Begin to compare, unless too much of that was done lately; the first comparison is always made."""
-        now = time.monotonic()
-        self._saved_s = min(_BURST_S, self._saved_s + (now - self._saved_at) * _SHARE)
-        self._saved_at = now
         known = tree.checked is not None and tree.checked.store.segments is repository.store.segments
-        if self._saved_s <= 0 and known:
+        if known and not self._allowance.is_left():
             return False
         tree.running = asyncio.create_task(self._compare(tree, repository))
         tree.running.add_done_callback(_log_mistake)
@@ -156,7 +154,7 @@ class TreeChecks:
             done = _Compared(replace(repository, coverage=coverage), outdated=False, state=None, took_s=0.0)
         finally:
             tree.running = None
-        self._saved_s -= done.took_s
+        self._allowance.spend(done.took_s)
         tree.checked, tree.outdated, tree.state = done.repository, done.outdated, done.state
         tree.began = began
 

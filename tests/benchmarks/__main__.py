@@ -18,6 +18,7 @@ from tests.benchmarks import (
     gate,
     indexing,
     locomo,
+    many,
     memory,
     quality,
     rewriting,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "locomo": locomo.locomo,
     "failover": failover.failover,
     "serve": serving.serve,
+    "many": many.many,
 }
 """What `make bench` runs, in this order."""
 BY_HAND: dict[str, Callable[[Bench], None]] = {

@@ -124,19 +124,19 @@ def _questions(store: Store) -> list[str]:
     return [chosen.choice(forms).format(name) for name in chosen.sample(names, QUESTIONS)]
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
     """A process and those it started that still run."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(each for child in children for each in _family(int(child)))]
+    return [pid, *(each for child in children for each in family(int(child)))]
 
 
 def _rss_mb(pid: int) -> float:
     """Memory of the server and its children; pages that they share count for each."""
-    return sum(resident_mb(each) for each in _family(pid))
+    return sum(resident_mb(each) for each in family(pid))
 
 
 def _cpu_s(pid: int) -> float:
-    return sum(cpu_s(each) for each in _family(pid))
+    return sum(cpu_s(each) for each in family(pid))
 
 
 def _deepwikis_way(store: Store, home: Path) -> float:

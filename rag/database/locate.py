@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from rag.database import format as store_format
@@ -14,6 +15,7 @@ from rag.errors import StoreError
 from rag.types import Source
 
 
+@lru_cache(maxsize=4096)
 def store_path(home: Path, source: Source, *, embedder: str) -> Path:
     """The file of a store: one for each source, ref, filters and embedder, whatever the folder is called.
 

@@ -52,6 +52,8 @@ _MOST_UNLISTED = 50
 _SHOWN_NAMES = 20
 _SPARING = 20.0
 """Looking for changes takes at most one part in this many of the time."""
+_RECHECK_S = 30.0
+"""A folder that is watched is compared at least so often all the same, while it is asked."""
 _TAKES_IN_S = 0.3
 """A question waits so long for changed files to be indexed; what takes longer is named in its answer."""
 _AFTER_FAILURE_S = 30.0
@@ -379,7 +381,7 @@ class Library:
     async def start(self) -> None:
         """Begin to index the list. What has an index on disk can be asked before that."""
         self._indexers = Indexers(self._engine.settings, notice=self._notice)
-        self._checks = TreeChecks(self._engine, recheck_s=self._settings.refresh_s)
+        self._checks = TreeChecks(self._engine, recheck_s=max(_RECHECK_S, self._settings.refresh_s))
         for shelf in self.shelves():
             self.index(shelf)
         self._probing = asyncio.create_task(self._find_stored())

@@ -116,12 +116,12 @@ class CoverageBody(BaseModel):
     """
 
     repository: str
-    commit: str | None
+    commit: str | None = None
     dirty: bool
     skipped: dict[str, int]
     not_indexed: list[str]
     not_indexed_count: int
-    checked_ago_s: float | None
+    checked_ago_s: float | None = None
 
 
 def coverage_body(coverage: Coverage) -> CoverageBody:

@@ -78,7 +78,8 @@ class ServerSettings:
     """How long the head of a request may take to arrive, and then its body."""
     wait_for_index_s: float = 5.0
     refresh_s: float = 5.0
-    """A repository is looked at again for changes when it is asked, at most this often."""
+    """A folder that could not be indexed is tried again when it is asked, at most this often. One that can be
+    asked is compared with its index at each question; with 0 its index stays as it is, whatever changes."""
     fetch_s: float = 300.0
     """A URL is fetched again when it is asked, at most this often."""
     grace_s: float = 10.0

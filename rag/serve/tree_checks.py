@@ -10,7 +10,7 @@ things keep that from every question:
   on a folder that cannot be watched, an answer rests on a comparison that is some tenths of a second old. The
   answer says how old (`Coverage.checked_ago_s`).
 
-Besides, a folder that is watched is compared every few seconds while it is asked, in the background, for what
+Besides, a folder that is watched is compared every half minute while it is asked, in the background, for what
 the kernel does not report. Comparisons have threads of their own, so that git on a slow disk keeps no other
 question waiting.
 """
@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 
 from rag.errors import RagError
 from rag.serve.telemetry import log
-from rag.serve.tree_watch import TreeWatch
 from rag.service import Engine, Repository
 from rag.service.allowance import Allowance
+from rag.service.tree_watch import TreeWatch
 from rag.types import Source
 
 _SHARE = 0.1

@@ -33,6 +33,7 @@ MAY["component"] = (MAY["component"] | {"memory"}) - {"backends"}
 for door in ("cli", "serve", "adapters"):
     MAY[door] = MAY[door] | {"memory"}  # facts, preferences and what was recalled are shown as they are
 MAY["adapters"] |= {"prompt"}
+MAY["serve"] |= {"answer"}  # where the references of an answer's text are
 MAY["wiki"] = (MAY["wiki"] | {"corpus", "answer"}) - {"cli", "__main__", "serve", "evaluation", "adapters"}
 
 

@@ -7,6 +7,11 @@ such as `path:12-20` also refers to a source, when its lines were shown; it is l
 number nothing: an answer without any reference refers to the sources whose definitions it names between
 backticks, else to those whose files it names.
 
+The model uses the numbers of its prompt. In the answer the sources are renumbered in the order of their first
+reference: the first is [1], the second [2]. Sources that it names without a number follow, then those that
+it does not use. A range is written as a list. So `[n]` refers to the n-th citation, also for a client that
+counts its list of citations and reads no numbers there.
+
 The text may come in pieces. A piece is passed on as soon as nothing that can follow changes it, so a
 reader never sees an invented number, and pieces give the same text however it was split.
 """
@@ -46,8 +51,8 @@ _REMOVED = "[?]"
 class Resolved(NamedTuple):
     """An answer's text with its references resolved.
 
-    `used` are the citations that the text refers to, `shown` those of all sources (`.used` tells which),
-    both in the order of their numbers; `invented` counts the numbers that were taken out. `by_name` tells
+    `used` are the citations that the text refers to, numbered from 1, `shown` those of all sources (`.used`
+    tells which), both in the order of their numbers; `invented` counts the numbers that were taken out. `by_name` tells
     that the text has no reference: what is `used` is what it names.
     """
 
@@ -64,11 +69,32 @@ def resolve(text: str, sources: Sequence[NumberedSource]) -> Resolved:
     return filtered.resolved(filtered.feed(text) + filtered.close())
 
 
-class CitationFilter:
-    """Takes invented references out of a text that comes in pieces.
+def reference_spans(text: str) -> dict[int, tuple[int, int]]:
+    """Return where a text first refers to each number: start and end of the brackets, in characters."""
+    spans: dict[int, tuple[int, int]] = {}
+    fence: Fence | None = None
+    offset = 0
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        opened = fence or opened_fence(line)
+        if opened is None:
+            code = code_spans(line, whole=True)
+            groups = [group for group in _groups(line) if not code.holds(group[0])]
+            for match in (found for group in groups for found in _EACH.finditer(line, *group)):
+                for number in re.findall(r"\d+", match[0]):
+                    spans.setdefault(int(number), (offset + match.start(), offset + match.end()))
+        elif fence and closes_fence(line, fence):
+            fence = None
+        else:
+            fence = opened
+        offset += len(line)
+    return spans
 
-    `used` are the numbers of shown sources met so far, `invented` how many numbers were taken out; both
-    are complete after `close`.
+
+class CitationFilter:
+    """Takes invented references out of a text that comes in pieces, and renumbers the others.
+
+    `numbers` gives the sources met so far their new numbers, by their old ones and in the order of their
+    first reference; `invented` is how many numbers were taken out. Both are complete after `close`.
     """
 
     def __init__(self, sources: Sequence[NumberedSource]) -> None:
@@ -77,7 +103,7 @@ class CitationFilter:
         self._line = ""
         self._passed_on = 0
         self._fence: Fence | None = None
-        self.used: set[int] = set()
+        self.numbers: dict[int, int] = {}
         self.invented = 0
 
     def feed(self, piece: str) -> str:
@@ -101,17 +127,22 @@ class CitationFilter:
 
     def resolved(self, text: str) -> Resolved:
         """The whole text that was passed on, after `close`, with its references resolved."""
-        used = self.used | {source.n for source in self._sources if _mentions(text, source)}
+        used = self.numbers.keys() | {source.n for source in self._sources if _mentions(text, source)}
         named = set() if used else _named(text, self._sources)
-        shown = tuple(_citation(source, used=source.n in used | named) for source in self._sources)
+        used |= named
+        after = len(self._sources)  # the new numbers are below
+        ordered = sorted(self._sources, key=lambda s: (s.n not in used, self.numbers.get(s.n, after)))
+        shown = tuple(
+            _citation(source, n, used=source.n in used) for n, source in enumerate(ordered, start=1)
+        )
         return Resolved(text, tuple(c for c in shown if c.used), shown, self.invented, bool(named))
 
     def _finish_line(self) -> str:
         line = self._line
         fence = self._fence or opened_fence(line)
         if fence is None:
-            edit = _edit(line, self._known, whole=True)
-            self.used |= edit.used
+            edit = _edit(line, self._known, self.numbers, whole=True)
+            self.numbers = edit.numbers
             self.invented += edit.invented
             shown = self._pass_on(edit.text)
         else:
@@ -124,7 +155,7 @@ class CitationFilter:
         """As much of the line's final text as is certain already."""
         if self._fence is not None:
             return self._line
-        return _edit(self._line, self._known, whole=False).text
+        return _edit(self._line, self._known, self.numbers, whole=False).text
 
     def _pass_on(self, text: str) -> str:
         new = text[self._passed_on :]
@@ -133,35 +164,39 @@ class CitationFilter:
 
 
 class _Edit(NamedTuple):
+    """A line as it is shown, the new numbers with those that it adds, and how many were taken out."""
+
     text: str
-    used: set[int]
+    numbers: dict[int, int]
     invented: int
 
 
-def _edit(line: str, known: Collection[int], *, whole: bool) -> _Edit:
+def _edit(line: str, known: Collection[int], numbers: dict[int, int], *, whole: bool) -> _Edit:
     """Edit one line that lies in no fence; of a line that is still growing, only what is certain."""
     if whole and "[" not in line and "【" not in line:
-        return _Edit(line, set(), 0)
+        return _Edit(line, numbers, 0)
     code = code_spans(line, whole=whole)
     groups = [(start, end) for start, end in _groups(line) if not code.holds(start)]
     certain = len(line)
     if not whole:
         open_from = 0 if may_open_fence(line) else code.open_from
         certain = _certain(line, [start for start, _ in groups if start >= open_from])
-    used: set[int] = set()
+    numbers = dict(numbers)
     text, position, invented = "", 0, 0
     for start, end in groups:
         if end > certain:
             break
-        references = [_references(match[0], known) for match in _EACH.finditer(line, start, end)]
-        invented += sum(reference.invented for reference in references)
-        used.update(*(reference.used for reference in references))
-        kept = "".join(reference.text for reference in references)
+        kept = ""
+        for match in _EACH.finditer(line, start, end):
+            used, strange = _references(match[0], known)
+            renumbered = sorted(numbers.setdefault(n, len(numbers) + 1) for n in used)
+            kept += f"[{', '.join(map(str, renumbered))}]" if used else ""
+            invented += strange
         text += line[position:start]
         if line[start] == "【" and _INDEXED.search(text):
             kept = kept and f" {kept}"
         text, position = (text + kept, end) if kept else _removed(text, line, end)
-    return _Edit(text + line[position:certain], used, invented)
+    return _Edit(text + line[position:certain], numbers, invented)
 
 
 def _groups(line: str) -> Iterator[tuple[int, int]]:
@@ -181,17 +216,15 @@ def _certain(line: str, open_groups: Sequence[int]) -> int:
     return len(line[:end].rstrip(" \t"))
 
 
-def _references(reference: str, known: Collection[int]) -> _Edit:
-    """One reference with the numbers that are known, as it was when that is all of them; else "" for none."""
-    used: set[int] = set()
+def _references(reference: str, known: Collection[int]) -> tuple[list[int], int]:
+    """The known numbers of one reference, each once, as they follow each other; how many are not known."""
+    used: dict[int, None] = {}
     invented = 0
     for match in _RANGE.finditer(reference.partition("†")[0]):
         ends = {int(match[1]), int(match[2] or match[1])}
         invented += len(ends - set(known))
-        used.update(n for n in known if min(ends) <= n <= max(ends))
-    if not invented and reference[0] == "[" and "^" not in reference:
-        return _Edit(reference, used, 0)
-    return _Edit(f"[{', '.join(map(str, sorted(used)))}]" if used else "", used, invented)
+        used.update(dict.fromkeys(n for n in sorted(known) if min(ends) <= n <= max(ends)))
+    return list(used), invented
 
 
 def _removed(text: str, line: str, end: int) -> tuple[str, int]:
@@ -233,10 +266,10 @@ def _stands_in(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])", text) is not None
 
 
-def _citation(source: NumberedSource, *, used: bool) -> Citation:
+def _citation(source: NumberedSource, n: int, *, used: bool) -> Citation:
     hit = source.hit
     return Citation(
-        n=source.n,
+        n=n,
         repo=hit.repo,
         path=hit.path,
         start=hit.start,

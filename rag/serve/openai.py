@@ -20,6 +20,7 @@ from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from rag.answer.citations import reference_spans
 from rag.errors import RagError
 from rag.ports import CompletingGenerator, is_async
 from rag.serve.caller import CallerOf
@@ -169,21 +170,23 @@ class Chat:
     # ------------------------------------------------------------ what is sent
 
     def annotations(self, answer: Answer, shelves: Sequence[Shelf], base: str) -> list[dict[str, Any]]:
-        """The citations as OpenAI writes them; the indices are those of the first reference in the text.
+        """The citations as OpenAI writes them: the n-th is the place that `[n]` in the text refers to.
 
-        They are those of its end for a source that the text refers to without its number.
+        The indices are those of the first reference in the text; those of its end for a source that the
+        text refers to without its number.
         """
         found = []
+        spans = reference_spans(answer.text)
+        end_of_text = (len(answer.text), len(answer.text))
         for citation in answer.citations:
             shelf = next((s for s in shelves if s.source.location == citation.location), shelves[0])
             url = citation_url(citation, shelf.checkout, shelf.name, base)
-            mark = f"[{citation.n}]"
-            before, found_mark, _ = answer.text.partition(mark)
+            start, end = spans.get(citation.n, end_of_text)
             cited = {
                 "url": url,
                 "title": _title(citation, several=len(shelves) > 1),
-                "start_index": len(before),
-                "end_index": len(before) + len(found_mark),
+                "start_index": start,
+                "end_index": end,
             }
             found.append({"type": "url_citation", "url_citation": cited})
         return found

@@ -63,6 +63,8 @@ _WITHOUT_EFFECT = frozenset(
 """Settings that change no answer, and the template, whose text counts instead."""
 
 
+_NUMBERING = "by first reference"
+"""How the citations of an answer are numbered; answers that were cached with other numbers are not reused."""
 _FIRST = 3
 """So many sources a new answer would surely rest on; further down, a change elsewhere shifts them."""
 
@@ -219,6 +221,7 @@ class LookUp:
             for c in sources
         )
         numbered = tuple(NumberedSource(c.n, hit) for c, hit in zip(sources, hits, strict=True))
+        hits = tuple(sorted(hits, key=lambda hit: -hit.score))
         searched = str(entry.metadata["standalone_question"]) if self._leans else self._asked
         prepared = Prepared(
             question=self._question,
@@ -256,6 +259,7 @@ def _scope(dialog: Dialog, generator: TextGenerator, said_before: str) -> dict[s
         "templates": _templates(settings),
         "said_before": said_before,
         "known": dialog.known().variables(),
+        "numbering": _NUMBERING,
         "settings": {
             field.name: getattr(settings, field.name)
             for field in fields(settings)

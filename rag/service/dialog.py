@@ -332,7 +332,8 @@ def _went_unanswered(turn: DialogTurn) -> bool:
 def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.at_present()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
-    return Exchange(turn.question, tuple(_place(c) for c in used))
+    best_first = sorted(used, key=lambda citation: -citation.score)
+    return Exchange(turn.question, tuple(_place(c) for c in best_first))
 
 
 def _place(citation: Citation) -> Place:

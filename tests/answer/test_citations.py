@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rag.answer.citations import CitationFilter, resolve
+from rag.answer.citations import CitationFilter, Resolved, reference_spans, resolve
 from rag.types import Citation, Hit, NumberedSource
 
 
@@ -28,15 +29,18 @@ THREE = [source(1), source(2), source(3)]
     ("text", "clean", "used", "invented"),
     [
         ("Signed [1].", "Signed [1].", [1], 0),
-        ("Signed [1, 2] and [1-3].", "Signed [1, 2] and [1-3].", [1, 2, 3], 0),
-        ("Signed [1][3].", "Signed [1][3].", [1, 3], 0),
+        ("Signed [1, 2] and [1-3].", "Signed [1, 2] and [1, 2, 3].", [1, 2, 3], 0),
+        ("Signed [1][3].", "Signed [1][2].", [1, 3], 0),
+        ("Signed [3], [1;3] and [ 2 ].", "Signed [1], [1, 2] and [3].", [3, 1, 2], 0),
+        ("Signed [3, 1]. f3.py:2 and f2.py:2", "Signed [1, 2]. f3.py:2 and f2.py:2", [3, 1, 2], 0),
+        ("Take `a[3]` from x[3][2].", "Take `a[3]` from x[3][2].", [], 0),
         ("Signed【1】 and [^2] and 【3†f3.py】.", "Signed [1] and [2] and [3].", [1, 2, 3], 0),
         ("a[9]【1】 a[1]【9】", "a[9] [1] a[1]", [1], 1),
         ("签名是[1]。", "签名是[1]。", [1], 0),
         ("Signed [9].", "Signed.", [], 1),
         ("Signed [9] here [8], yes [7]", "Signed here, yes", [], 3),
         ("Signed [1, 9, 2].", "Signed [1, 2].", [1, 2], 1),
-        ("Signed [2-5].", "Signed [2, 3].", [2, 3], 1),
+        ("Signed [2-5].", "Signed [1, 2].", [2, 3], 1),
         ("Signed [9][1].", "Signed [1].", [1], 1),
         ("Signed [1][9].", "Signed [1].", [1], 1),
         ("[9] First.\n- [8] second\n", "First.\n- second\n", [], 2),
@@ -60,15 +64,16 @@ THREE = [source(1), source(2), source(3)]
 )
 def test_references_are_resolved(text: str, clean: str, used: list[int], invented: int) -> None:
     resolved = resolve(text, THREE)
-    assert (resolved.text, [c.n for c in resolved.used], resolved.invented) == (clean, used, invented)
+    assert (resolved.text, resolved.invented) == (clean, invented)
+    assert [c.path for c in resolved.used] == [f"f{n}.py" for n in used]
     assert [c.n for c in resolved.shown] == [1, 2, 3]
-    assert [c.n for c in resolved.shown if c.used] == used
+    assert tuple(c for c in resolved.shown if c.used) == resolved.used == resolved.shown[: len(used)]
 
 
 def test_a_citation_says_which_bytes_were_shown() -> None:
     (citation,) = resolve("It is [2].", THREE).used
     assert citation == Citation(
-        n=2, repo="shop", path="f2.py", start=1, end=9, commit="c0ffee", blob="b2", symbol="Session.sign",
+        n=1, repo="shop", path="f2.py", start=1, end=9, commit="c0ffee", blob="b2", symbol="Session.sign",
         span_hash=hashlib.sha256(b"text of 2\n").hexdigest(), dirty=True, score=0.5, used=True,
         location="/src/shop",
     )  # fmt: skip
@@ -94,8 +99,8 @@ def test_an_answer_that_numbers_nothing_refers_to_what_it_names(
     first, *others = [source(1), source(2, "lib/key.py"), source(3, "lib/key.py", 20, 29)]
     others = [replace(other, hit=replace(other.hit, symbol="")) for other in others]
     resolved = resolve(text, [first, *others])
-    assert ([c.n for c in resolved.used], resolved.by_name) == (used, by_name)
-    assert resolved.text == text
+    assert ([round(1 / c.score) for c in resolved.used], resolved.by_name) == (used, by_name)
+    assert resolved.text == text.replace("[3]", "[1]")
 
 
 def test_text_is_held_back_only_while_it_may_become_a_reference() -> None:
@@ -104,11 +109,11 @@ def test_text_is_held_back_only_while_it_may_become_a_reference() -> None:
     shown = [filtered.feed(piece) for piece in pieces]
     assert shown == ["Sig", "ned", "", "", "", " by `f", "", " [9]` an", "d [x", "]", "", " [1]."]
     assert filtered.close() == ""
-    assert (filtered.used, filtered.invented) == ({1}, 1)
+    assert (filtered.numbers, filtered.invented) == ({1: 1}, 1)
 
 
 fragments = st.sampled_from(
-    [*"[1] [9] [ ] 1 9 , - ^ 【2】 【9† 】 ` `` ``` ~~~ a () . é".split(), " ", "\n", "> ", "- ", "\t"]
+    [*"[1] [9] [3] [ ] 1 2 9 , - ^ 【2】 【9† 】 ` `` ``` ~~~ a () . é".split(), " ", "\n", "> ", "- ", "\t"]
 )
 answers = st.lists(fragments, max_size=30).map("".join)
 
@@ -131,9 +136,96 @@ def test_pieces_give_the_same_text_however_it_is_split(text: str, cuts: list[int
 @example("[9] 1. ```[1]")
 def test_no_invented_reference_is_left_and_nothing_else_is_lost(text: str) -> None:
     clean = resolve(text, THREE)
-    again = resolve(clean.text, THREE)
+    again = resolve(clean.text, renumbered(clean))
     assert again.invented == 0
     assert again.text == clean.text
-    assert again.used == clean.used
-    if not clean.invented and "【" not in text and "^" not in text:
-        assert clean.text == text
+    assert [c.path for c in again.shown] == [c.path for c in clean.shown]
+    if not clean.invented:
+        assert _BRACKETS.sub("", clean.text).replace(" ", "") == _BRACKETS.sub("", text).replace(" ", "")
+
+
+_BRACKETS = re.compile(r"[\[【][ \d,;^–†-]*[\]】]")
+
+
+def renumbered(resolved: Resolved) -> list[NumberedSource]:
+    """The sources as a prompt would show them under the numbers of an answer."""
+    by_path = {source.hit.path: source.hit for source in THREE}
+    return [NumberedSource(c.n, by_path[c.path]) for c in resolved.shown]
+
+
+# ---------------------------------------------------------------- numbering
+
+MANY = [source(n) for n in range(1, 13)]
+numbers = st.integers(0, 15)
+
+
+def said(style: str, cited: list[int]) -> str:
+    """A marked place `«numbers meant»` and a reference to them in one of the forms that models write."""
+    known = sorted({n for n in cited if 1 <= n <= 12})
+    meant = known
+    mark = f"[{', '.join(map(str, cited))}]"
+    if style == "apart":
+        mark = "".join(f"[{n}]" for n in cited)
+    elif style == "footnote":
+        mark = "".join(f"[^{n}]" for n in cited)
+    elif style == "cjk":
+        mark = "".join(f"【{n}†f{n}.py】" for n in cited)
+    elif style == "range":
+        mark = f"[{cited[0]}-{cited[-1]}]"
+        low, high = sorted((cited[0], cited[-1]))
+        meant = [n for n in range(1, 13) if low <= n <= high]
+    return f"«{'.'.join(map(str, meant))}» {mark}"
+
+
+code = st.lists(numbers, min_size=1, max_size=2).map(lambda ns: "".join(f"[{n}]" for n in ns))
+references = st.builds(
+    said,
+    st.sampled_from(["list", "apart", "footnote", "cjk", "range"]),
+    st.lists(numbers, min_size=1, max_size=3),
+)
+cited_answers = st.lists(
+    st.one_of(
+        references,
+        references,
+        code.map("`a{}`".format),
+        code.map("`` b ` {} ``".format),
+        code.map("x.f(){}".format),
+        code.map("\n```py\ny = {}\n```\n".format),
+        st.sampled_from([".", ", and", "\n", "\n- ", "\n> "]),
+    ),
+    max_size=14,
+).map(" ".join)
+
+
+def places_read(text: str) -> list[tuple[list[str], list[int]]]:
+    """What a client reads: of each mark the numbers that were meant, and those it stands before now."""
+    read = re.findall(r"«([\d.]*)»((?: ?\[[\d, ]+\])*)", text)
+    return [(meant.split(".") if meant else [], [int(n) for n in re.findall(r"\d+", r)]) for meant, r in read]
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=cited_answers, cuts=st.lists(st.integers(0, 400), max_size=20))
+def test_the_nth_citation_is_the_place_that_its_number_refers_to(text: str, cuts: list[int]) -> None:
+    filtered = CitationFilter(MANY)
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    out = "".join([*(filtered.feed(text[a:b]) for a, b in pairwise(edges)), filtered.close()])
+    resolved = filtered.resolved(out)
+    assert resolved.used == resolved.shown[: len(resolved.used)]
+    assert [c.n for c in resolved.shown] == list(range(1, 13))
+    for meant, read in places_read(out):
+        assert {resolved.used[n - 1].path for n in read} == {f"f{n}.py" for n in meant}
+    first_read = list(dict.fromkeys(n for _, read in places_read(out) for n in sorted(read)))
+    assert first_read == list(range(1, len(first_read) + 1))
+    assert re.findall(r"`[^«\n]*`|\(\)[^« ]*", out) == re.findall(r"`[^«\n]*`|\(\)[^« ]*", text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(cited_answers)
+def test_where_a_number_is_first_referred_to_is_found_outside_code(text: str) -> None:
+    resolved = resolve(text, MANY)
+    spans = reference_spans(resolved.text)
+    assert sorted(spans) == [c.n for c in resolved.used]
+    for n, (start, end) in spans.items():
+        assert re.fullmatch(r"\[[\d, ]+\]", resolved.text[start:end])
+        assert n in map(int, re.findall(r"\d+", resolved.text[start:end]))
+        assert "«" in resolved.text[:start]

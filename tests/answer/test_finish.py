@@ -24,9 +24,9 @@ def test_an_answer_says_all_that_is_known_about_it() -> None:
     question, text = prepared(HIT, HIT), "It does [2][7]."
     resolved = resolve(text, question.prompt.sources)
     answer = finish(question, text, resolved, model="gpt-4o", usage=None, counter=TiktokenCounter())
-    assert (answer.text, answer.invented) == ("It does [2].", 1)
-    assert [c.n for c in answer.citations] == [2]
-    assert [(c.n, c.used) for c in answer.sources] == [(1, False), (2, True)]
+    assert (answer.text, answer.invented) == ("It does [1].", 1)
+    assert [c.n for c in answer.citations] == [1]
+    assert [(c.n, c.used) for c in answer.sources] == [(1, True), (2, False)]
     assert (answer.question, answer.standalone_question) == ("Who?", "Who signs?")
     assert answer.usage.prompt_tokens == 1000
     assert answer.usage.answer_tokens > 3

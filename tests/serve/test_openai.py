@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from contextlib import closing
 
@@ -295,3 +296,45 @@ def test_an_answer_that_the_model_cut_ends_by_length(serve, provider):
         assert ask(client, FIRST).choices[0].finish_reason == "length"
         reasons = [c.choices[0].finish_reason for c in ask(client, FIRST, stream=True) if c.choices]
         assert [reason for reason in reasons if reason] == ["length"]
+
+
+SAID = [
+    (
+        "Made in one place [3], checked in another [5][2].\n\n    x[3] = 1\n\n`b[4]` and [2-4], not [99].",
+        [3, 5, 2, 4],
+    ),
+    ("See【6】 and [^1], [6, 1], then `` x[2] `` [3].", [6, 1, 3]),
+    ("Nothing is numbered.", []),
+]
+
+
+@pytest.mark.parametrize(("said", "meant"), SAID)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_nth_annotation_is_the_place_that_the_number_n_refers_to(serve, provider, said, meant, streamed):
+    provider.answers[:] = [said]
+    served = serve(engine={"base_url": provider.base_url, "model": "small"}).ready()
+    with closing(openai.OpenAI(base_url=f"{served.url}/v1", api_key="anything", max_retries=0)) as client:
+        answer = ask(client, FIRST, stream=streamed)
+        if streamed:
+            deltas = [chunk.choices[0].delta for chunk in answer if chunk.choices]
+            text = "".join(delta.content or "" for delta in deltas)
+            (annotations,) = [m for d in deltas if (m := (d.model_extra or {}).get("annotations"))] or [[]]
+        else:
+            message = answer.choices[0].message
+            text, annotations = message.content, [a.model_dump() for a in message.annotations]
+    shown = placed_in_prompt(provider.requests[-1].prompt)
+    cited = [a["url_citation"] for a in annotations]
+    assert [c["title"] for c in cited] == [shown[n] for n in meant]
+    for n, c in enumerate(cited, 1):
+        assert str(n) in text[c["start_index"] : c["end_index"]].strip("[]").split(", ")
+    # The stored turn, and so every other interface, says the same.
+    (conversation,) = served.get("/api/conversations").json
+    (turn,) = served.service.engine.turns.turns(conversation["id"])
+    assert turn.answer == text
+    assert [c.place for c in turn.citations if c.used] == [c["title"] for c in cited]
+    assert [c.n for c in turn.citations] == list(range(1, len(turn.citations) + 1))
+
+
+def placed_in_prompt(prompt):
+    """The places of the sources by their numbers in a prompt."""
+    return {int(n): place for n, place in re.findall(r"\[(\d+)\] `?([\w./-]+:\d+-\d+)", prompt)}

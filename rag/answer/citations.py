@@ -52,8 +52,8 @@ class Resolved(NamedTuple):
     """An answer's text with its references resolved.
 
     `used` are the citations that the text refers to, numbered from 1, `shown` those of all sources (`.used`
-    tells which), both in the order of their numbers; `invented` counts the numbers that were taken out. `by_name` tells
-    that the text has no reference: what is `used` is what it names.
+    tells which), both in the order of their numbers; `invented` counts the numbers that were taken out.
+    `by_name` tells that the text has no reference: what is `used` is what it names.
     """
 
     text: str

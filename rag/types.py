@@ -208,7 +208,10 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk that was found. `legs` says what each signal gave it; `repo` is the source's name."""
+    """A chunk that was found. `legs` says what each signal gave it; `repo` is the source's name.
+
+    It ends with its last line that is not blank; `blank_end` is what follows in the same chunk.
+    """
 
     repo: str
     path: str
@@ -226,6 +229,7 @@ class Hit:
     dirty: bool = False
     location: str = ""
     legs: Mapping[str, float] = field(default_factory=dict)
+    blank_end: str = ""
 
     @property
     def place(self) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rag.analysis import terms, words
+from rag.lines import lines_of
 from rag.quoting import fence, one_line
 from rag.types import Hit, NumberedSource, Prepared, Usage
 
@@ -114,7 +115,7 @@ class _Sought:
         if not names:
             return []
         call = re.compile(rf"(?<![\w$])(?:{names})\s*(?:\(|<|::|!\()")
-        return [i for i, line in enumerate(hit.text.split("\n")) if call.search(line)]
+        return [i for i, line in enumerate(lines_of(hit.text)) if call.search(line)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def _named(
 ) -> str:
     """A source in one line: its place, and the line that says most about it."""
     hit = source.hit
-    lines = hit.text.split("\n")
+    lines = lines_of(hit.text)
     best = next(iter(sought.calling(hit)), _defining(hit, lines))
     if best is None:
         best = max(
@@ -181,7 +182,7 @@ def _what(hit: Hit) -> str:
 
 def _chosen_lines(hit: Hit, sought: _Sought) -> _Quote:
     """Choose at most 14 lines of a hit: all when it has no more, else its head and its best stretches."""
-    lines = [line.rstrip("\r") for line in hit.text.split("\n")]
+    lines = [line.rstrip("\r") for line in lines_of(hit.text)]
     while len(lines) > 1 and not lines[-1].strip():
         lines.pop()
     if len(lines) <= _MAX_LINES:

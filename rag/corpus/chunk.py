@@ -18,6 +18,7 @@ from rag.corpus.cut import cut
 from rag.corpus.merge import merge
 from rag.corpus.outline import outline
 from rag.corpus.partition import partition
+from rag.lines import whole_lines_of
 from rag.types import Chunk, SourceFile
 
 DEFAULT_MAX_CHARS = 1600
@@ -39,8 +40,7 @@ def chunk(file: SourceFile, *, max_chars: int = DEFAULT_MAX_CHARS) -> list[Chunk
 
 
 def _chunks(file: SourceFile, max_chars: int) -> Iterator[Chunk]:
-    lines = file.text.split("\n")
-    lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    lines = whole_lines_of(file.text)
     offsets = [0, *accumulate(map(len, lines))]
 
     def is_large(start: int, end: int) -> bool:

@@ -22,6 +22,7 @@ from rag.database.columns import unpack_strings
 from rag.database.quantise import restored
 from rag.database.segment import Segment, lists_of, open_segment
 from rag.errors import StoreCorrupt, StoreOutdated
+from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import Postings, Rows, Vectors
 from rag.types import Checkout, Hit, Skipped
 
@@ -344,12 +345,13 @@ class Store:
             raise StoreCorrupt(path=str(self.path), why=f"a text is damaged ({error})") from error
         symbol, scope = segment.name(row)
         start, end = self.lines(chunk)
+        shown, blank_end = without_blank_end(text.decode("utf-8", "replace"))
         return Hit(
             repo=str(header["name"]),
             path=segment.path(file),
             start=start,
-            end=end,
-            text=text.decode("utf-8", "replace"),
+            end=end - len(whole_lines_of(blank_end)),
+            text=shown,
             score=score,
             symbol=symbol,
             scope=scope,
@@ -361,6 +363,7 @@ class Store:
             dirty=self.dirty,
             location=str(header["location"]),
             legs=legs,
+            blank_end=blank_end,
         )
 
 

@@ -27,6 +27,7 @@ from typing import Any
 
 from rag.errors import RagError, SettingsError
 from rag.evaluation.repositories import obtain_all, read_repositories
+from rag.lines import lines_of
 
 Record = Mapping[str, Any]
 KINDS = ("newcomer", "first", "docstring", "commit")
@@ -143,7 +144,7 @@ class _Checker:
 
     def _lines_of(self, path: Path) -> list[str]:
         if path not in self._lines:
-            self._lines[path] = path.read_bytes().decode("utf-8", errors="replace").split("\n")
+            self._lines[path] = lines_of(path.read_bytes().decode("utf-8", errors="replace"))
         return self._lines[path]
 
 

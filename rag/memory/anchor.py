@@ -51,12 +51,12 @@ def letters(lines: Sequence[bytes]) -> int:
 
 
 class Text:
-    """A file's lines, without their ends. The last one is "" where the file ends with a line's end."""
+    """A file's lines, without their ends; a newline at the end of the file begins no line."""
 
     def __init__(self, content: bytes) -> None:
         content = content.replace(b"\r\n", b"\n")
         self._framed = b"\n%b\n" % content
-        self.lines = content.split(b"\n")
+        self.lines = content.removesuffix(b"\n").split(b"\n") if content else []
 
     @classmethod
     def of(cls, content: bytes) -> Text | None:

@@ -37,6 +37,10 @@ _COMMON_LINE = 20
 """A line that stands in more new files than this does not tell which of them a file became."""
 
 
+_ONE_BEHIND = 1
+"""Citations stored by earlier versions may end one line behind the file: its last newline was a line then."""
+
+
 class State(Protocol):
     """A repository as it is now, or was at some commit: what `check` compares with."""
 
@@ -173,8 +177,9 @@ class _Checking:
         if old is None:
             why = "was no text" if span.blob in self._texts else "is kept nowhere any more"
             return Freshness("unknown", f"the version that was cited ({span.blob[:10]}) {why}")
-        if not 1 <= span.start <= span.end <= len(old.lines):
-            return Freshness("unknown", f"the version that was cited has {len(old.lines)} lines")
+        count = len(old.lines)
+        if not 1 <= span.start <= min(span.end, count) or span.end > count + _ONE_BEHIND:
+            return Freshness("unknown", f"the version that was cited has {count} lines")
         return None
 
     def _in_file(self, span: _Span, path: str) -> Freshness | _Lost:
@@ -188,12 +193,13 @@ class _Checking:
         if self._texts[blob] is None:
             return _Lost(span, lines, Freshness("changed", "the file is no text any more", path))
         pair = self._pair(span.blob, blob)
-        if anchor := pair.anchor(span.start, span.end):
+        end = min(span.end, len(old.lines))
+        if anchor := pair.anchor(span.start, end):
             state: FreshnessState = "fresh" if (path, anchor.start) == (span.path, span.start) else "moved"
             reason = _guess(anchor.rivals + 1) if anchor.rivals else ""
             return Freshness(state, reason, path, anchor.start, anchor.start + len(lines) - 1)
-        kept = pair.kept(span.start, span.end)
-        if (there := pair.now_there(span.start, span.end)) is None:
+        kept = pair.kept(span.start, end)
+        if (there := pair.now_there(span.start, end)) is None:
             return _Lost(span, lines, Freshness("gone", "the lines were deleted", path))
         what = (
             f"{min(kept, 0.99):.0%} of the lines are as they were"

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rag.errors import ContextTooSmall
+from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import TokenCounter
 from rag.prompt.known import Known
 from rag.prompt.merge import merge
@@ -309,7 +310,7 @@ def _longest_head(hit: Hit, fits: Callable[[Hit], bool]) -> Hit | None:
     """The most whole lines from the top that fit; None when not even the first line with text does."""
     if fits(hit):
         return hit
-    enough, too_many = _first_line_with_text(hit), len(_lines(hit))
+    enough, too_many = _first_line_with_text(hit), len(whole_lines_of(hit.text))
     if enough >= too_many or not fits(_head(hit, enough)):
         return None
     while enough + 1 < too_many:
@@ -322,16 +323,12 @@ def _longest_head(hit: Hit, fits: Callable[[Hit], bool]) -> Hit | None:
 
 
 def _head(hit: Hit, count: int) -> Hit:
-    lines = _lines(hit)
+    lines = whole_lines_of(hit.text)
     if count >= len(lines):
         return hit
-    return replace(hit, text="".join(lines[:count]), end=min(hit.end, hit.start + count - 1))
+    text, _ = without_blank_end("".join(lines[:count]))
+    return replace(hit, text=text, end=hit.start + len(whole_lines_of(text)) - 1, blank_end="")
 
 
 def _first_line_with_text(hit: Hit) -> int:
-    return next((n for n, line in enumerate(_lines(hit), start=1) if line.strip()), 1)
-
-
-def _lines(hit: Hit) -> list[str]:
-    *whole, last = hit.text.split("\n")
-    return [line + "\n" for line in whole] + ([last] if last else [])
+    return next((n for n, line in enumerate(whole_lines_of(hit.text), start=1) if line.strip()), 1)

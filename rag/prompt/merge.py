@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rag.lines import whole_lines_of, without_blank_end
 from rag.types import Hit
 
 
@@ -30,15 +31,14 @@ def merge(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _joined(better: Hit, worse: Hit) -> Hit | None:
-    if _file(better) != _file(worse) or max(better.start, worse.start) > min(better.end, worse.end) + 1:
-        return None
     upper, lower = sorted((better, worse), key=lambda hit: (hit.start, -hit.end))
-    if lower.start == upper.end + 1 and not _same_definition(better, worse):
-        return None
     upper_lines, lower_lines = _lines(upper), _lines(lower)
-    if upper_lines is None or lower_lines is None:
+    if _file(better) != _file(worse) or upper_lines is None or lower_lines is None:
         return None
-    shared = min(upper.end, lower.end) - lower.start + 1
+    below = upper.start + len(upper_lines)
+    if lower.start > below or (lower.start == below and not _same_definition(better, worse)):
+        return None
+    shared = min(below - lower.start, len(lower_lines))
     offset = lower.start - upper.start
     agree = all(
         a.rstrip("\r\n") == b.rstrip("\r\n")
@@ -47,12 +47,14 @@ def _joined(better: Hit, worse: Hit) -> Hit | None:
     rest = lower_lines[shared:]
     if not agree or (rest and not upper_lines[-1].endswith("\n")):
         return None
+    text, blank_end = without_blank_end("".join(upper_lines + rest))
     return replace(
         better,
         start=upper.start,
-        end=max(upper.end, lower.end),
-        text="".join(upper_lines + rest),
+        end=upper.start + len(whole_lines_of(text)) - 1,
+        text=text,
         score=max(better.score, worse.score),
+        blank_end=blank_end,
     )
 
 
@@ -65,7 +67,6 @@ def _same_definition(a: Hit, b: Hit) -> bool:
 
 
 def _lines(hit: Hit) -> list[str] | None:
-    """The lines with their ends, None when they are not as many as the hit says."""
-    lines = hit.text.split("\n")
-    lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
-    return lines if len(lines) == hit.end - hit.start + 1 else None
+    """The lines of the whole chunk with their ends, None when they are not as many as the hit says."""
+    lines = whole_lines_of(hit.text)
+    return lines + whole_lines_of(hit.blank_end) if len(lines) == hit.end - hit.start + 1 else None

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rag.analysis import terms
+from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.types import Hit
 
@@ -100,7 +101,7 @@ class _Patterns:
 def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
     """The lines of a chunk that use the name. Those that define it do not, nor does the head of a definition:
     its first line with the name."""
-    lines = hit.text.split("\n")
+    lines = lines_of(hit.text)
     mentions = [n for n, line in enumerate(lines) if patterns.mention.search(line)]
     if skips_head:
         mentions = mentions[1:]

@@ -47,7 +47,7 @@ def _around(searcher: Searcher, hit: Hit) -> list[Hit]:
     if hit.start not in parts:
         return []
     spans = [index.lines(chunk) for chunk in parts.values()]
-    below = [start for start, _ in _chain(hit.end, dict(spans), step=1)]
+    below = [start for start, _ in _chain(dict(spans)[hit.start], dict(spans), step=1)]
     above = [start for _, start in _chain(hit.start, {last: first for first, last in spans}, step=-1)]
     starts = [start for pair in zip_longest(below, above) for start in pair if start is not None]
     around = [index.hit(parts[start], 0.0, {}) for start in starts[:PARTS]]

@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from rag.database.store import Store
+from rag.lines import lines_of
 from rag.retrieval.lookup import Use, definitions, uses
 from rag.serve.errors import BadRequest, StillIndexing
 from rag.serve.keys import Caller
@@ -394,8 +395,7 @@ def _listed(places: Sequence[Place], *, nothing: str) -> str:
 
 
 def _numbered(text: str, first: int) -> str:
-    lines = text.removesuffix("\n").split("\n")
-    return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, first))
+    return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines_of(text), first))
 
 
 def _use_line(use: Use) -> str:

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 from rag.corpus.read import file_bytes
 from rag.errors import NotFound, StoreError
+from rag.lines import whole_lines_of
 from rag.memory.answers import AnswerCache, CachedAnswer, CacheStats, Outcome
 from rag.memory.likeness import meaning
 from rag.ports import TextGenerator
@@ -322,14 +323,14 @@ def _texts_of(
 
 
 def _hit(citation: Citation, text: str, language: str) -> Hit:
-    lines = text.split("\n")[citation.start - 1 : citation.end]
+    lines = whole_lines_of(text)[citation.start - 1 : citation.end]
     scope, _, symbol = citation.symbol.rpartition(".")
     return Hit(
         repo=citation.repo,
         path=citation.path,
         start=citation.start,
         end=citation.end,
-        text="\n".join(lines) + "\n",
+        text="".join(lines),
         score=citation.score,
         symbol=symbol,
         scope=scope,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from rag.errors import NotFound
+from rag.lines import whole_lines_of
 from rag.service.engine import Repository
 
 _NEAREST = 3
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-"""Lines as git and editors count them: other separators that Unicode knows do not end one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ def read_lines(repository: Repository, path: str, start: int = 1, end: int | Non
     if text is None:
         raise NotFound(f"no file {path!r} is indexed in {repository.source.name}{_alike(repository, path)}")
     content, blob = text
-    lines = _LINE.findall(content)
+    lines = whole_lines_of(content)
     if start > max(1, len(lines)):
         raise NotFound(f"{path} has {len(lines)} lines, so there is no line {start}")
     last = len(lines) if end is None else min(end, len(lines))

@@ -134,5 +134,4 @@ def copy_html(file: File) -> str:
 
 
 def _shown(file: File) -> Sequence[str]:
-    lines = [line.rstrip("\r").replace("\0", "\N{REPLACEMENT CHARACTER}") for line in file.lines]
-    return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+    return [line.rstrip("\r").replace("\0", "\N{REPLACEMENT CHARACTER}") for line in file.lines] or [""]

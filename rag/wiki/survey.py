@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from rag.corpus.languages import kind_of, language_of_path
+from rag.lines import lines_of
 from rag.types import Checkout, Kind
 from rag.wiki import quotes
 from rag.wiki.resolve import Binding, Resolver
@@ -281,16 +282,16 @@ def read_files(store: Store) -> dict[str, File]:
     for chunk, number in enumerate(numbers):
         if dead is None or not dead[chunk]:
             hit = store.hit(chunk, 0.0, {})
-            parts[number].append(hit.text)
+            parts[number].append(hit.text + hit.blank_end)
             about.setdefault(number, (hit.path, hit.blob, hit.language, hit.kind))
     files = {}
     for path, (_, size, blob) in store.known_files().items():
         language = language_of_path(path)
         if blob and not size and language is not None:
-            files[path] = File(path, "", blob, language, kind_of(path, language), ("",))
+            files[path] = File(path, "", blob, language, kind_of(path, language), ())
     for number, (path, blob, language, kind) in about.items():
         text = "".join(parts[number])
-        files[path] = File(path, text, blob, language, kind, tuple(text.split("\n")))
+        files[path] = File(path, text, blob, language, kind, tuple(lines_of(text)))
     return dict(sorted(files.items()))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rag.corpus.definitions import Definition
 from rag.corpus.outline import outline
+from rag.lines import whole_lines_of
 from rag.types import Kind
 from rag.wiki import quotes
 from rag.wiki.values import Symbol
@@ -41,9 +42,8 @@ def symbols_of(file: File) -> Iterator[Symbol]:
     """The functions and classes of a file with their members, in order, outer before inner."""
     if file.kind == "config" and file.language != "python":
         return
-    lines = [line + "\n" for line in file.lines[:-1]] + ([file.lines[-1]] if file.lines[-1] else [])
     exports = _exports(file)
-    found = outline(file.text, lines, file.language, lambda start, end: False)
+    found = outline(file.text, whole_lines_of(file.text), file.language, lambda start, end: False)
     for definition in _flat(found):
         if definition.unit in ("function", "class") and not _is_implementation(file, definition):
             yield _symbol(file, definition, exports)

@@ -63,7 +63,7 @@ def test_the_store_holds_every_file_as_it_is(indexed, sample_repo):
     assert set(texts) == {path for path in listed if (sample_repo / path).stat().st_size}
     for path in texts:
         rows = [store.hit(row, 0, {}) for row in range(len(store)) if store.hit(row, 0, {}).path == path]
-        assert "".join(hit.text for hit in rows) == (sample_repo / path).read_text()
+        assert "".join(hit.text + hit.blank_end for hit in rows) == (sample_repo / path).read_text()
 
 
 def test_a_second_look_changes_nothing(indexed):

@@ -22,17 +22,17 @@ def found(searcher: Searcher) -> Callable[..., Found]:
 @pytest.mark.parametrize(
     ("question", "place"),
     [
-        ("What does this project do?", "README.md:1-8"),
-        ("What is Snip?", "README.md:1-8"),
+        ("What does this project do?", "README.md:1-7"),
+        ("What is Snip?", "README.md:1-7"),
         ("What license is this project under?", "LICENSE:1-17"),
         ("Which version is it?", "pyproject.toml:1-16"),
         ("What Python version does snip need?", "pyproject.toml:1-16"),
         ("How do I run the tests?", "README.md:24-26"),
         ("What are its dependencies?", "pyproject.toml:1-16"),
         ("Where is the main entry point?", "pyproject.toml:1-16"),
-        ("What environment variables does it read?", "snip/config.py:30-46"),
-        ("How is the code base structured?", "docs/architecture.md:1-4"),
-        ("Which CLI options are there?", "snip/cli.py:20-35"),
+        ("What environment variables does it read?", "snip/config.py:30-44"),
+        ("How is the code base structured?", "docs/architecture.md:1-3"),
+        ("Which CLI options are there?", "snip/cli.py:20-33"),
     ],
 )
 def test_what_is_asked_of_any_project_is_found_where_custom_has_it(found, searcher, question, place):

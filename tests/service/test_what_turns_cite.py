@@ -99,18 +99,18 @@ def test_a_walk_through_what_can_happen_to_a_cited_function(engine, shop):
     first = git(shop, "rev-parse", "HEAD")
     assert now(engine, turn, shop) == "fresh"
     write(shop, "src/tokens.py", CLOCK + OTHER + SIGN)
-    assert now(engine, turn, shop) == "moved → src/tokens.py:14-19"
+    assert now(engine, turn, shop) == "moved → src/tokens.py:14-17"
     commit(shop)
-    assert now(engine, turn, shop) == "moved → src/tokens.py:14-19"
+    assert now(engine, turn, shop) == "moved → src/tokens.py:14-17"
     write(shop, "src/tokens.py", CLOCK + OTHER)
     write(shop, "src/signing.py", "import hmac\n\n\n" + SIGN)
-    assert now(engine, turn, shop) == "moved → src/signing.py:4-9"
+    assert now(engine, turn, shop) == "moved → src/signing.py:4-7"
     git(shop, "add", "--all")
-    assert now(engine, turn, shop) == "moved → src/signing.py:4-9"
+    assert now(engine, turn, shop) == "moved → src/signing.py:4-7"
     second = commit(shop)
     write(shop, "src/signing.py", "import hmac\n\n\n" + SIGN.replace("separator", "SEPARATOR"))
     assert now(engine, turn, shop).startswith("changed → ") or now(engine, turn, shop).startswith("gone")
-    assert now(engine, turn, shop, as_of=second) == "moved → src/signing.py:4-9"
+    assert now(engine, turn, shop, as_of=second) == "moved → src/signing.py:4-7"
     assert now(engine, turn, shop, as_of=first) == "fresh"
     with pytest.raises(RefNotFound):
         now(engine, turn, shop, as_of="nowhere")
@@ -121,7 +121,7 @@ def test_an_uncommitted_file_that_was_cited_can_be_compared_after_it_is_gone(eng
     turn = ask(engine, shop)
     assert any(citation.dirty for citation in turn.citations)
     git(shop, "checkout", "--", ".")
-    assert now(engine, turn, shop) == "moved → src/tokens.py:8-13"
+    assert now(engine, turn, shop) == "moved → src/tokens.py:8-11"
 
 
 def test_a_rename_is_followed_and_a_copy_is_not(engine, shop):
@@ -130,7 +130,7 @@ def test_a_rename_is_followed_and_a_copy_is_not(engine, shop):
     assert now(engine, turn, shop) == "fresh"
     commit(shop)
     git(shop, "mv", "src/tokens.py", "auth.py")
-    assert now(engine, turn, shop) == "moved → auth.py:8-13 (one of 2 places with these lines)"
+    assert now(engine, turn, shop) == "moved → auth.py:8-11 (one of 2 places with these lines)"
     (shop / "auth.py").unlink()
     (shop / "src").mkdir(exist_ok=True)
     write(shop, "src/tokens.py", OTHER + SIGN.replace("digest", "checksum") + CLOCK)
@@ -171,10 +171,10 @@ def test_a_plain_folder_is_compared_as_well(engine, shop):
     turn = ask(engine, shop)
     assert now(engine, turn, shop) == "fresh"
     write(shop, "src/tokens.py", CLOCK + OTHER + SIGN)
-    assert now(engine, turn, shop) == "moved → src/tokens.py:14-19"
+    assert now(engine, turn, shop) == "moved → src/tokens.py:14-17"
     write(shop, "src/tokens.py", CLOCK + OTHER)
     write(shop, "src/signing.py", SIGN)
-    assert now(engine, turn, shop) == "moved → src/signing.py:1-6 (found without history)"
+    assert now(engine, turn, shop) == "moved → src/signing.py:1-4 (found without history)"
 
 
 def test_a_repository_that_is_gone_makes_turns_unknown_with_the_reason(engine, shop):
@@ -209,11 +209,11 @@ def test_our_clone_keeps_cited_commits_through_a_force_push_and_garbage_collecti
     git(shop, "add", "--all")
     git(shop, "commit", "--quiet", "--amend", "--message", "other")
     git(shop, "push", "--quiet", "--force", "origin", "HEAD")
-    assert now(engine, turn, origin, refresh=True) == "moved → src/tokens.py:14-19"
+    assert now(engine, turn, origin, refresh=True) == "moved → src/tokens.py:14-17"
     git(root, "reflog", "expire", "--expire=now", "--all")
     git(root, "gc", "--quiet", "--prune=now")
     assert git(root, "cat-file", "-t", turn.citations[0].blob) == "blob"
-    assert now(engine, turn, origin) == "moved → src/tokens.py:14-19"
+    assert now(engine, turn, origin) == "moved → src/tokens.py:14-17"
 
 
 def test_a_shallow_clone_that_lost_what_was_cited_is_still_compared(engine, shop, origin, tmp_path):
@@ -228,7 +228,7 @@ def test_a_shallow_clone_that_lost_what_was_cited_is_still_compared(engine, shop
     git(mine, "reflog", "expire", "--expire=now", "--all")
     git(mine, "gc", "--quiet", "--prune=now")
     assert turn.citations[0].commit not in git(mine, "cat-file", "--batch-all-objects", "--batch-check")
-    assert now(engine, turn, mine) == "moved → src/tokens.py:14-19"
+    assert now(engine, turn, mine) == "moved → src/tokens.py:14-17"
 
 
 # ---------------------------------------------------------------- what is kept, and for how long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rag.corpus.languages import kind_of, language_of_path, language_of_text
+from rag.lines import lines_of
 from rag.types import blob_id
 from rag.wiki.survey import Survey
 from rag.wiki.symbols import File
@@ -18,7 +19,7 @@ def survey_of(texts: dict[str, str]) -> Survey:
     for path, text in sorted(texts.items()):
         language = language_of_text(language_of_path(path) or "text", path, text)
         kind = kind_of(path, language)
-        files[path] = File(path, text, blob_id(text.encode()), language, kind, tuple(text.split("\n")))
+        files[path] = File(path, text, blob_id(text.encode()), language, kind, tuple(lines_of(text)))
     return Survey("app", files)
 
 

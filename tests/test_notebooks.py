@@ -73,7 +73,7 @@ def has_a_memory_that_knows_the_code(printed: str, drawn: str) -> None:
     assert "keys\n   1. How are sessions signed?\n   2. And which key signs them?\n" in printed
     for state in ("sessions signed?  [changed]", "rate limited?  [moved]", "clicks counted?  [gone]"):
         assert state in printed
-    assert "snip/sessions.py:34-39   moved → snip/sessions.py:35-40" in printed
+    assert "snip/sessions.py:34-38   moved → snip/sessions.py:35-39" in printed
     for state in ("fresh", "moved", "changed", "gone"):
         assert f">{state}</text>" in drawn
     assert re.search(r"rate limited\?  snip/ratelimit\.py:\S+ \S+: moved → snip/limits\.py:31-42", printed)

@@ -24,7 +24,7 @@ from rag.cli.terminal import (
     seconds,
     settings_from,
 )
-from rag.errors import ConfigError
+from rag.errors import ConfigError, StoreCorrupt
 from rag.quoting import visible
 from rag.types import Filters, Hit
 
@@ -82,7 +82,11 @@ def search(
                 _serve_batch(searchers)
                 return
             opened = time.perf_counter()
-            found = find(searchers, question, k=k)
+            try:
+                found = find(searchers, question, k=k)
+            except StoreCorrupt as damage:
+                searchers = [repository.searcher for repository in engine.rebuilt(repositories, damage)]
+                found = find(searchers, question, k=k)
             searched = time.perf_counter()
             for remark in found.remarks:
                 say(f"rag: {remark}")

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import time
 import uuid
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +32,7 @@ from rag.database.columns import Columns, assemble, merge_bags, pack_strings, un
 from rag.database.lock import building
 from rag.database.merge import merge
 from rag.database.store import Store, delta_path
-from rag.errors import NothingToIndex, StoreOutdated
+from rag.errors import NothingToIndex, StoreCorrupt, StoreOutdated
 from rag.ports import Embedder, Gather
 from rag.types import Checkout, FileEntry, IndexReport, Skipped, Source, SourceFile
 
@@ -94,6 +95,10 @@ def fingerprint(source: Source, embedder: Embedder, options: Options) -> dict[st
     }
 
 
+_SENSELESS = (LookupError, ValueError, OverflowError, MemoryError, TypeError, zlib.error)
+"""What reading a damaged store leads to: its columns are mapped, and looked through only then."""
+
+
 def refresh(
     checkout: Checkout,
     path: Path,
@@ -117,15 +122,30 @@ def refresh(
 
     Raises:
         NothingToIndex: no file can be indexed.
-        StoreCorrupt, StoreTooNew: the file there cannot be read (with `rebuild` it is replaced).
+        StoreTooNew: a newer version of rag wrote the file there (with `rebuild` it is replaced).
         StoreBusy, StoreUnwritable: it cannot be written.
     """
     try:
         return _refreshed(checkout, path, embedder, options, rebuild, progress, confirm)
-    except (IndexError, ValueError, OverflowError, MemoryError):
-        if path.exists():
-            Store.open(path).verify()  # what a damaged store holds makes no sense
-        raise
+    except (StoreCorrupt, *_SENSELESS) as error:
+        damage = None if rebuild else _damage_of(path, error)
+        if damage is None:
+            raise
+    store, report = _refreshed(checkout, path, embedder, options, True, progress, confirm)
+    return store, replace(report, reason=f"it was damaged: {damage.why}")
+
+
+def _damage_of(path: Path, error: Exception) -> StoreCorrupt | None:
+    """What is damaged of the store, where that may have led to an error; None where it is sound."""
+    try:
+        if isinstance(error, StoreCorrupt):
+            raise error
+        Store.open(path).verify()
+    except StoreCorrupt as damage:
+        return damage
+    except FileNotFoundError:
+        return None
+    return None
 
 
 def _refreshed(

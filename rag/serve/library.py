@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from rag.errors import NotFound, RagError, SourceError, StoreError, TooManyOpenFiles
+from rag.database.store import delta_path
+from rag.errors import NotFound, RagError, SourceError, StoreCorrupt, StoreError, TooManyOpenFiles
 from rag.serve.errors import (
     Forbidden,
     IndexingFailed,
@@ -420,6 +421,15 @@ class Library:
         shelf._task = asyncio.create_task(self._job(shelf, rebuild=rebuild))
         shelf._task.add_done_callback(_log_mistake)
         return True
+
+    def rebuild_damaged(self, damage: StoreCorrupt) -> str | None:
+        """Begin to rebuild the index that an error is about; returns the shelf's name, None for no index."""
+        for shelf in self.shelves():
+            path = shelf.repository.store.path if shelf.repository is not None else None
+            if path is not None and damage.path in (str(path), str(delta_path(path))):
+                self.index(shelf, rebuild=True)
+                return shelf.name
+        return None
 
     async def cancel(self, shelf: Shelf) -> bool:
         """End the job of a shelf; returns whether there was one. The index before it stays."""

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
-from rag.errors import NotFound, RagError
+from rag.errors import NotFound, RagError, StoreCorrupt
 from rag.ports import TextGenerator
 from rag.serve.errors import BadRequest, Forbidden
 from rag.serve.folders import Folders
@@ -110,7 +110,13 @@ class Service:
         return told if self._folders is None or not Path(told).is_absolute() else Path(told).name
 
     def words(self, error: RagError) -> str:
-        """What callers are told of an error; where that leaves something out, the log has it whole."""
+        """What callers are told of an error; where that leaves something out, the log has it whole.
+
+        An index that turned out to be damaged begins to be rebuilt.
+        """
+        if isinstance(error, StoreCorrupt) and (name := self.library.rebuild_damaged(error)):
+            log.warning("%s", error)
+            return f"the index of {name} is damaged and is being rebuilt; ask again in a moment"
         told = self.told(str(error))
         if told != str(error):
             log.warning("%s: %s", type(error).__name__, error)

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from rag.answer.not_found import warning
 from rag.corpus.acquire import committed
-from rag.errors import ConfigError, ProviderError
+from rag.errors import ConfigError, ProviderError, StoreCorrupt
 from rag.memory.freshness import State, check_turns
 from rag.memory.window import turn_tokens, window
 from rag.ports import Grouping, takes_bags
@@ -86,6 +86,10 @@ class Dialog:
         """Whether engine, repositories and conversation are all there is to it, so that another process can
         prepare a question as this one would. Only a dialog that says so is one beside this class itself."""
         return type(self) is Dialog
+
+    def rebuild(self, damage: StoreCorrupt) -> None:
+        """Index the repository again whose store turned out to be damaged. Raises as `Engine.rebuilt`."""
+        self.repositories = self.engine.rebuilt(self.repositories, damage)
 
     def turns(self) -> list[DialogTurn]:
         """The turns so far, oldest first."""

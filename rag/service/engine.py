@@ -28,7 +28,7 @@ from rag.database.update import (
     stored_skips,
     write_texts,
 )
-from rag.errors import ConversationMismatch, NotFound, SourceError, StoreError
+from rag.errors import ConversationMismatch, NotFound, SourceError, StoreCorrupt, StoreError
 from rag.memory.vectors import KeptVectors
 from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
 from rag.resources import make_private
@@ -189,7 +189,7 @@ class Engine:
     def _repository(self, located: Source, *, refreshing: bool, rebuild: bool, counting: bool) -> Repository:
         path, options = self.store_file(located), self._options
         checkout = self._acquire(located, path, refreshing=refreshing or rebuild)
-        if not refreshing and not rebuild and (store := open_usable(path, located, self.embedder, options)):
+        if not refreshing and not rebuild and (store := self._usable(path, located, options)):
             opened = self._opened(located, checkout, store.at(checkout), None)
             if not counting:
                 return opened
@@ -210,6 +210,28 @@ class Engine:
         if report.action == "rebuilt" and not rebuild:
             self.notice(f"the index of {located.name} was made anew: {report.reason}")
         return self._opened(located, checkout, store, report)
+
+    def _usable(self, path: Path, source: Source, options: Options) -> Store | None:
+        try:
+            return open_usable(path, source, self.embedder, options)
+        except StoreCorrupt:
+            return None  # it is rebuilt, which the report says
+
+    def rebuilt(self, repositories: Sequence[Repository], damage: StoreCorrupt) -> tuple[Repository, ...]:
+        """The same repositories, after the one whose store turned out to be damaged was indexed again.
+
+        Raises:
+            StoreCorrupt: it is the store of none of them.
+            SourceError, StoreError: it cannot be indexed.
+        """
+        damaged = [
+            r for r in repositories if damage.path in (str(r.store.path), str(delta_path(r.store.path)))
+        ]
+        if not damaged:
+            raise damage
+        for repository in damaged:
+            self.notice(f"the index of {repository.source.name} is damaged ({damage.why}) and is rebuilt")
+        return tuple(self.repository(r.source, rebuild=True) if r in damaged else r for r in repositories)
 
     def as_indexed(self, checkout: Checkout) -> Repository:
         """Open the store of a checkout as it lies, without a look at the files.

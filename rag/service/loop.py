@@ -14,9 +14,9 @@ from functools import partial
 from rag.answer.citations import CitationFilter, resolve
 from rag.answer.finish import before_answer, finish
 from rag.answer.not_found import not_found, warning
-from rag.errors import ProviderError
+from rag.errors import ProviderError, StoreCorrupt
 from rag.ports import CompletingGenerator, TextGenerator, is_async
-from rag.service.answers import is_wanted, look_up
+from rag.service.answers import Given, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
 from rag.types import Answer, Prepared
 
@@ -49,13 +49,11 @@ def converse(
         ProviderError: the model failed.
         ConfigError: the prompt cannot be made.
     """
-    standalone = _rewritten(question, _said(dialog, dialog.condensing, question, generator))
-    lookup = look_up(dialog, question, standalone, generator, wanted=cache)
-    given = lookup and lookup.unchanged()
-    if not given and not standalone:
-        standalone = _with_words(question, _said(dialog, dialog.rewording, question, generator))
-    prepared = given.prepared if given else dialog.prepare(question, standalone=standalone)
-    given = given or (lookup and lookup.still(prepared))
+    try:
+        lookup, given, prepared = _looked_into(dialog, question, generator, cache)
+    except StoreCorrupt as damage:  # a store is mapped: that comes to light when it is searched
+        dialog.rebuild(damage)
+        lookup, given, prepared = _looked_into(dialog, question, generator, cache)
     if given or _is_missing(prepared):
         prepared, answer = given or (prepared, not_found(prepared))
         yield answer.text
@@ -79,6 +77,21 @@ def converse(
     if lookup:
         lookup.keep(prepared, answer)
     yield answer
+
+
+def _looked_into(
+    dialog: Dialog, question: str, generator: TextGenerator, cache: bool | None
+) -> tuple[LookUp | None, Given | None, Prepared]:
+    """What comes before the answer: a look at the answers given before, and the question made ready."""
+    standalone = _rewritten(question, _said(dialog, dialog.condensing, question, generator))
+    lookup = look_up(dialog, question, standalone, generator, wanted=cache)
+    given = lookup.unchanged() if lookup else None
+    if not given and not standalone:
+        standalone = _with_words(question, _said(dialog, dialog.rewording, question, generator))
+    prepared = given.prepared if given else dialog.prepare(question, standalone=standalone)
+    if lookup and not given:
+        given = lookup.still(prepared)
+    return lookup, given, prepared
 
 
 async def aconverse(

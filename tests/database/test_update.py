@@ -1,4 +1,5 @@
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -190,22 +191,51 @@ def test_an_embedder_that_changes_its_width_is_an_error(indexed, sample_repo):
         indexed(embedder=Shifting(9))
 
 
-def test_a_damaged_store_is_named_and_rebuilt_only_when_asked(indexed):
-    store, _ = indexed()
-    store.path.write_bytes(store.path.read_bytes()[:1000])
-    with pytest.raises(StoreCorrupt, match="--rebuild"):
-        indexed()
-    assert indexed(rebuild=True)[1].action == "rebuilt"
+class Opened:
+    """What unpickling it would run, had anybody done so."""
+
+    def __reduce__(self):
+        return (Path.touch, (Path("unpickled"),))
 
 
-def test_a_store_that_changed_on_the_disk_is_named_where_it_makes_no_sense(indexed):
+DAMAGE = {
+    "cut": lambda data: data[:1000],
+    "empty": lambda data: b"",
+    "flipped": lambda data: bytes(b ^ 0x55 if n >= 4096 and n % 7 == 0 else b for n, b in enumerate(data)),
+    "its head flipped": lambda data: bytes([*data[:40], data[40] ^ 0xFF, *data[41:]]),
+    "foreign": lambda data: b"no store at all" * 100,
+    "a pickle of others": lambda data: pickle.dumps(Opened()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("of_delta", [False, True], ids=["base", "delta"])
+def test_a_damaged_store_is_rebuilt_and_that_is_reported(
+    indexed, sample_repo, tmp_path, monkeypatch, damage, of_delta
+):
+    monkeypatch.chdir(tmp_path)
     store, _ = indexed()
-    data = store.path.read_bytes()
-    flipped = bytes(byte ^ 0x55 if n >= 4096 and n % 7 == 0 else byte for n, byte in enumerate(data))
-    store.path.write_bytes(flipped)
-    with pytest.raises(StoreCorrupt, match="not what was written"):
-        indexed()
-    assert indexed(rebuild=True)[1].action == "rebuilt"
+    if of_delta:
+        (sample_repo / "late.py").write_text("def late():\n    pass\n")
+        store, _ = indexed()
+    expected = everything(store)
+    file = delta_path(store.path) if of_delta else store.path
+    file.write_bytes(damage(file.read_bytes()))
+    try:
+        Store.open(store.path).verify()
+    except StoreCorrupt:
+        pass
+    else:
+        pytest.fail("the damage is none")
+    (sample_repo / "later.py").write_text("def later():\n    pass\n")  # so that all of it is looked at
+    mended, report = indexed()
+    if report.action == "updated":  # what is damaged was not needed: a search comes upon it
+        mended.verify()
+    assert report.action in ("rebuilt", "updated")
+    if report.action == "rebuilt":
+        assert "damaged" in report.reason
+    assert {row for row in everything(mended) if row[0] != "later.py"} == expected
+    assert not (tmp_path / "unpickled").exists()
 
 
 def test_a_delta_of_another_base_is_as_good_as_none(indexed, sample_repo):

@@ -9,6 +9,16 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u
 _MARKER = re.compile(r"<(?=/?(?:START|END)_OF_[A-Z_]+>)", re.IGNORECASE)
 
 
+_REORDERING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Characters that let code look as if it stood in another order."""
+CONTROLS = {
+    code: "\N{REPLACEMENT CHARACTER}"
+    for code in (*range(32), *range(127, 160), *_REORDERING)
+    if chr(code) not in "\t\n"
+}
+"""What commands a terminal or reorders the text around it, for `str.translate`; tabs and newlines stay."""
+
+
 def fence(text: str) -> str:
     """The shortest run of backticks, at least three, that fences `text` safely in Markdown."""
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0) if "`" in text else 0

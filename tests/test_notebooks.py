@@ -76,10 +76,10 @@ def has_a_memory_that_knows_the_code(printed: str, drawn: str) -> None:
     assert "snip/sessions.py:34-38   moved → snip/sessions.py:35-39" in printed
     for state in ("fresh", "moved", "changed", "gone"):
         assert f">{state}</text>" in drawn
-    assert re.search(r"rate limited\?  snip/ratelimit\.py:\S+ \S+: moved → snip/limits\.py:31-42", printed)
+    assert re.search(r"rate limited\?  snip/ratelimit\.py:\S+ \S+: moved → snip/limits\.py:31-41", printed)
     assert printed.count("[Stale: the code has changed since.") == 2
     assert re.search(r"[1-9]\d* lines of the answer differ", printed)
-    assert "   - snip/jobs.py:39-53       gone (the lines were deleted)" in printed
+    assert "   - snip/jobs.py:39-51       gone (the lines were deleted)" in printed
     assert "of the first commit the same answer: True\n4 turns, as before" in printed
 
 

@@ -75,8 +75,15 @@ def _root(
     version: Annotated[
         bool | None, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Keep control characters where the output does not go to a terminal."),
+    ] = False,
 ) -> None:
     """Ask any code repository, and go on asking. Answers cite the lines they rest on."""
+    from rag.cli.terminal import write_raw
+
+    write_raw(raw)
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ from rag.cli.terminal import (
     NOTHING_FOUND,
     counted,
     errors_as_exit_codes,
+    json_text,
     opened_engine,
     out,
     out_json,
@@ -158,7 +159,7 @@ def _serve_batch(searchers: list[Searcher]) -> None:
             continue
         reply = _batch_reply(searchers, line)
         failed += "error" in reply
-        out(json_module.dumps(reply, ensure_ascii=False))
+        out(json_text(reply))
     if failed:
         raise ConfigError(
             f"{counted(failed, 'line')} of the input could not be answered; the output says why"

@@ -1,6 +1,8 @@
 """What all commands share: settings from flags, progress and notices on stderr, errors as exit codes.
 
-Results go to stdout; everything else to stderr, and plainly when that is not a terminal.
+Results go to stdout; everything else to stderr, and plainly when that is not a terminal. Text of a repository
+or of a service may hold escapes that command a terminal, or reorder what it shows. They are replaced wherever
+the output goes: a pipe mostly ends on a terminal too. `rag --raw` leaves them where it does not.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 from rag.errors import ConfigError, RagError, StoreError
-from rag.quoting import visible
+from rag.quoting import CONTROLS, visible
 from rag.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -42,18 +44,20 @@ _STAGES = {
     "write": "saving",
 }
 
-_REORDERING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""Characters that let code look as if it stood in another order."""
-_CONTROL = {
-    code: "\N{REPLACEMENT CHARACTER}"
-    for code in (*range(32), *range(127, 160), *_REORDERING)
-    if chr(code) not in "\t\n"
-}
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in CONTROLS}
+_raw = False
+
+
+def write_raw(raw: bool) -> None:
+    """Choose whether output that does not go to a terminal keeps its control characters."""
+    global _raw
+    _raw = raw
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write at once. Text of a repository may hold escapes that would command the terminal: not on one."""
-    stream.write(text.replace("\r\n", "\n").translate(_CONTROL) if stream.isatty() else text)
+    """Write at once."""
+    kept = _raw and not stream.isatty()
+    stream.write(text if kept else text.replace("\r\n", "\n").translate(CONTROLS))
     stream.flush()
 
 
@@ -81,9 +85,14 @@ def say(text: str) -> None:
     _write(sys.stderr, text + "\n")
 
 
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """A value as JSON: readable, not escaped to ASCII; but what commands a terminal is."""
+    return json.dumps(value, ensure_ascii=False, indent=indent).translate(_JSON_ESCAPES)
+
+
 def out_json(value: Any) -> None:
-    """Write a result as one JSON document; text is kept readable, not escaped to ASCII."""
-    out(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+    """Write a result as one JSON document."""
+    out(json_text(value, indent=2 if sys.stdout.isatty() else None))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from rag.cli.chosen import Of, named
 from rag.cli.terminal import (
     counted,
     errors_as_exit_codes,
+    json_text,
     opened_engine,
     out,
     out_json,
@@ -112,7 +113,7 @@ def _must_exist(source: str) -> None:
 
 
 def _line(line: dict[str, Any]) -> str:
-    text = json_module.dumps(line, ensure_ascii=False)
+    text = json_text(line)
     try:
         text.encode()
     except UnicodeEncodeError:  # the name of a file whose bytes are no text

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from rag.quoting import CONTROLS, visible
 from rag.wiki.links import page_file
 from rag.wiki.markdown import plain, untagged
 from rag.wiki.symbols import File
@@ -128,10 +129,10 @@ def copy_html(file: File) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_COPY_POLICY}">'
-        f"<title>{escape(file.path)}</title><style>{_COPY_STYLE}</style></head>"
-        f"<body><h1>{escape(file.path)}</h1><ol>{rows}</ol></body></html>\n"
+        f"<title>{escape(visible(file.path))}</title><style>{_COPY_STYLE}</style></head>"
+        f"<body><h1>{escape(visible(file.path))}</h1><ol>{rows}</ol></body></html>\n"
     )
 
 
 def _shown(file: File) -> Sequence[str]:
-    return [line.rstrip("\r").replace("\0", "\N{REPLACEMENT CHARACTER}") for line in file.lines] or [""]
+    return [line.rstrip("\r").translate(CONTROLS) for line in file.lines] or [""]

@@ -1,0 +1,115 @@
+"""No command passes on text that commands a terminal, wherever its output goes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import typer
+from command import rag
+from conftest import git
+
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+HOSTILE = "\x1b]0;title\x07 \x1b[2J \x9b31m \u202e \u2066"
+ASKED = "What does check_token do?"
+
+COMMANDS = {
+    "ask": ("ask", "REPO", ASKED),
+    "chat": ("chat", "REPO"),
+    "search": ("search", "REPO", ASKED),
+    "index": ("index", "REPO", "--verbose"),
+    "wiki": ("wiki", "REPO", "--output", "OUT"),
+    "prefer": ("prefer", "language", f"en{HOSTILE}"),
+    "eval": ("eval", "REPO", "--mine", "docstrings", "-n", "2"),
+    "doctor": ("doctor", "--quick"),
+    "turns list": ("turns", "list"),
+    "turns show": ("turns", "show"),
+    "turns search": ("turns", "search", "check_token"),
+    "turns check": ("turns", "check"),
+    "turns about": ("turns", "about", "evil.py", "--repo", "REPO"),
+    "turns replay": ("turns", "replay", "1"),
+    "turns consolidate": ("turns", "consolidate"),
+    "turns fork": ("turns", "fork", "1", "--name", f"second{HOSTILE}"),
+    "turns edit": ("turns", "edit", "1", "--question", f"{ASKED} {HOSTILE}"),
+    "turns mark": ("turns", "mark", f"good{HOSTILE}", "1"),
+    "turns unmark": ("turns", "unmark", f"good{HOSTILE}", "1"),
+    "turns rename": ("turns", "rename", f"named{HOSTILE}"),
+    "turns export": ("turns", "export", "--all"),
+    "turns import": ("turns", "import", "FILE"),
+    "turns copy": ("turns", "copy", f"sqlite:///{HOSTILE}.db", "memory:"),
+    "facts add": ("facts", "add", f"It holds {HOSTILE}", "--turn", "1"),
+    "facts list": ("facts", "list", "--repo", "REPO"),
+    "facts check": ("facts", "check", "--repo", "REPO"),
+    "facts forget": ("facts", "forget", HOSTILE),
+    "memory sweep": ("memory", "sweep"),
+    "memory persistence": ("memory", "persistence"),
+    "cache stats": ("cache", "stats"),
+    "cache list": ("cache", "list"),
+    "cache clear": ("cache", "clear"),
+    "turns rewind": ("turns", "rewind", "1", "--yes"),
+    "turns undo": ("turns", "undo"),
+    "turns delete": ("turns", "delete", "1", "--yes"),
+}
+"""Each command that may print what others wrote, in an order in which there is something to print."""
+SERVERS = {"serve", "mcp"}
+"""They write logs and protocol messages, not answers."""
+
+
+def leaves(group, before=()):
+    for name, command in group.commands.items():
+        path = (*before, name)
+        yield from leaves(command, path) if getattr(command, "commands", None) else [" ".join(path)]
+
+
+@pytest.fixture
+def hostile_repo(tmp_path):
+    root = tmp_path / "hostile"
+    root.mkdir()
+    text = f'def check_token(token):\n    """Check a token: {HOSTILE}."""\n    return token  # {HOSTILE}\n'
+    (root / "evil.py").write_text(text)
+    (root / "esc\x1b[31m\u202e.py").write_text(text.replace("check", "look_at"))
+    (root / "\x1b[31m.bin").write_bytes(b"\0" * 100)
+    git(root, "init", "--quiet", "--template=")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", f"Begin {HOSTILE}")
+    return root
+
+
+def test_every_command_is_listed_here():
+    from rag.cli import app
+
+    assert set(leaves(typer.main.get_command(app))) == COMMANDS.keys() | SERVERS
+
+
+def test_no_command_writes_controls_of_what_others_wrote(hostile_repo, tmp_path):
+    assert rag("ask", hostile_repo, ASKED).code == 0
+    exported = tmp_path / "turns.jsonl"
+    exported.write_text(rag("turns", "export", "--all").out)
+    places = {"REPO": hostile_repo, "OUT": tmp_path / "wiki", "FILE": exported}
+    for name, words in COMMANDS.items():
+        done = rag(*(places.get(word, word) for word in words), stdin=f"{ASKED}\n/quit\n")
+        assert done.code in (0, 1, 2, 3), name
+        assert done.out or done.err, name
+        assert not CONTROLS.search(done.out), name
+        assert not CONTROLS.search(done.err), name
+
+
+def test_raw_output_is_as_it_is_and_json_escapes(hostile_repo):
+    said = rag("--raw", "search", hostile_repo, ASKED).out
+    assert HOSTILE in said
+    assert "�" in rag("search", hostile_repo, ASKED).out
+    found = rag("search", hostile_repo, ASKED, "--json")
+    assert not CONTROLS.search(found.out)
+    assert HOSTILE in json.loads(found.out)["results"][0]["text"]
+
+
+def test_what_is_exported_is_imported_as_it_was(hostile_repo, tmp_path):
+    assert rag("ask", hostile_repo, f"{ASKED} {HOSTILE}").code == 0
+    exported = tmp_path / "turns.jsonl"
+    exported.write_text(rag("turns", "export", "--all").out)
+    elsewhere = f"sqlite:///{tmp_path / 'other.db'}"
+    assert rag("turns", "import", exported, "--memory", elsewhere).code == 0
+    before, after = (rag("turns", "show", "--json", *m).json for m in ((), ("--memory", elsewhere)))
+    assert [turn["question"] for turn in before] == [turn["question"] for turn in after]
+    assert HOSTILE in before[0]["question"]

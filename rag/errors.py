@@ -80,7 +80,7 @@ class NothingToIndex(SourceError):
         super().__init__(
             f"nothing to index in {source}: {seen} files seen, none usable"
             + (f" ({why})" if why else "")
-            + "; check the path and --include/--exclude"
+            + "; check the path, --include/--exclude, and .gitignore: what git ignores is not seen"
         )
         self.source, self.seen, self.reasons = source, seen, reasons
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,6 +142,11 @@ class Chunk:
         return ".".join(part for part in (self.scope, self.symbol) if part) if self.symbol else ""
 
 
+SUBMODULE = "submodule"
+"""The reason why a submodule is skipped."""
+_NAMED = 3
+
+
 @dataclass(frozen=True, slots=True)
 class IndexReport:
     """What indexing a source came to. `action` says what was done, `reason` why a store was rebuilt.
@@ -164,6 +169,31 @@ class IndexReport:
     commit: str | None
     seconds: float
     recall_at_10: float | None = None
+
+    @property
+    def submodules(self) -> tuple[str, ...]:
+        """The paths of the submodules, which are not indexed."""
+        return tuple(skip.path for skip in self.skipped if skip.reason == SUBMODULE)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a user should know of what is not in the index, in sentences."""
+        remarks = []
+        if self.submodules:
+            remarks.append(not_indexed(self.submodules))
+        if self.source.filters != Filters() and self.action == "built":
+            remarks.append(
+                f"--include and --exclude make an index of their own ({self.path}); "
+                "a question without them is answered from another one"
+            )
+        return remarks
+
+
+def not_indexed(submodules: Sequence[str]) -> str:
+    """A sentence that names submodules which are not indexed."""
+    names = ", ".join(submodules[:_NAMED]) + (", …" if len(submodules) > _NAMED else "")
+    several = f"{len(submodules)} submodules are" if len(submodules) > 1 else "1 submodule is"
+    return f"{several} not indexed ({names}); index each by its own path"
 
 
 MOST_NAMED = 20

@@ -94,6 +94,7 @@ def report_json(report: IndexReport) -> dict[str, Any]:
         "chunks": report.chunks,
         "changed": report.changed,
         "removed": report.removed,
+        "remarks": report.remarks,
         "skipped": [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in report.skipped],
         "size_bytes": report.size_bytes,
         "recall_at_10": report.recall_at_10,

@@ -23,7 +23,7 @@ from rag.corpus.ignore import Patterns, read_patterns
 from rag.corpus.languages import kind_of, language_of_path
 from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
-from rag.types import FileEntry, Filters, Kind, Skipped
+from rag.types import SUBMODULE, FileEntry, Filters, Kind, Skipped
 
 _MAX_NOTEBOOK_BYTES = 300_000
 """A larger notebook is mostly pictures and tables."""
@@ -131,7 +131,7 @@ class _Walker:
         if stat.S_ISLNK(mode):
             return Skipped(path, *_symlink_reason(prefix + path, prefix))
         if stat.S_ISDIR(mode):
-            return Skipped(path, skip.SUBMODULE)
+            return Skipped(path, SUBMODULE)
         if not stat.S_ISREG(mode):
             return Skipped(path, skip.SPECIAL)
         try:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 
-from rag.answer.not_found import warning
+from rag.answer.not_found import not_found, warning
 from rag.corpus.acquire import committed
 from rag.errors import ConfigError, ProviderError, StoreCorrupt
 from rag.memory.freshness import State, check_turns
@@ -39,6 +39,7 @@ from rag.types import (
     Prompt,
     Source,
     UserQuery,
+    not_indexed,
     now_utc,
     with_turn,
 )
@@ -258,6 +259,12 @@ class Dialog:
     def not_rewritten(self, error: ProviderError) -> None:
         """Say that a question is searched as it is; a model that fails here costs no answer."""
         self.engine.notice(f"the question was not rewritten by the model ({error})")
+
+    def not_found(self, prepared: Prepared) -> Answer:
+        """The answer where nothing was found; a note names what was not looked into."""
+        submodules = [path for r in self.repositories if r.report for path in r.report.submodules]
+        answer = not_found(prepared)
+        return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer
 
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
         """Step 5: store the turn, once, atomically; the conversation is begun with its first turn."""

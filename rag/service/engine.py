@@ -209,6 +209,9 @@ class Engine:
         )
         if report.action == "rebuilt" and not rebuild:
             self.notice(f"the index of {located.name} was made anew: {report.reason}")
+        if report.action in ("built", "rebuilt"):
+            for remark in report.remarks:
+                self.notice(f"{located.name}: {remark}")
         return self._opened(located, checkout, store, report)
 
     def _usable(self, path: Path, source: Source, options: Options) -> Store | None:

@@ -13,7 +13,7 @@ from functools import partial
 
 from rag.answer.citations import CitationFilter, resolve
 from rag.answer.finish import before_answer, finish
-from rag.answer.not_found import not_found, warning
+from rag.answer.not_found import warning
 from rag.errors import ProviderError, StoreCorrupt
 from rag.ports import CompletingGenerator, TextGenerator, is_async
 from rag.service.answers import Given, LookUp, is_wanted, look_up
@@ -55,7 +55,7 @@ def converse(
         dialog.rebuild(damage)
         lookup, given, prepared = _looked_into(dialog, question, generator, cache)
     if given or _is_missing(prepared):
-        prepared, answer = given or (prepared, not_found(prepared))
+        prepared, answer = given or (prepared, dialog.not_found(prepared))
         yield answer.text
         yield dialog.remember(prepared, answer)
         return
@@ -117,7 +117,7 @@ async def aconverse(
     if lookup and not given:
         given = await to_thread(lookup.still, prepared)
     if given or _is_missing(prepared):
-        prepared, answer = given or (prepared, not_found(prepared))
+        prepared, answer = given or (prepared, dialog.not_found(prepared))
         yield answer.text
         yield await remember(dialog, partial(dialog.remember, prepared, answer))
         return

@@ -21,6 +21,7 @@
     │   ├── TemplateError        a template is missing, broken, or names an unknown variable
     │   ├── ContextTooSmall      the model's context cannot hold the question and one source
     │   ├── ConversationMismatch a conversation is asked about another repository
+    │   ├── ConversationChanged  somebody else added or removed a turn meanwhile
     │   ├── NotFound             no such conversation, turn or store
     │   ├── WikiSteeringInvalid  a repository's `.devin/wiki.json` cannot be used
     │   ├── WikiStructureInvalid a plan of a wiki's pages cannot be used
@@ -221,6 +222,17 @@ class ConversationMismatch(ConfigError):
             "to go on, or choose another name with --conversation NAME"
         )
         self.conversation, self.about, self.asked = conversation, about, asked
+
+
+class ConversationChanged(ConfigError):
+    """The last turn of a conversation is not the one that the caller expects; nothing was removed."""
+
+    def __init__(self, *, conversation: str, expected: str, found: str) -> None:
+        super().__init__(
+            f"the conversation {conversation!r} has changed: its last turn is {found or 'none'}, not "
+            f"{expected or 'none'}; nothing was removed. Look at it with `rag turns show`, and try again"
+        )
+        self.conversation, self.expected, self.found = conversation, expected, found
 
 
 class NotFound(ConfigError, LookupError):

@@ -324,14 +324,24 @@ class TurnStore(Protocol):
         """
         ...
 
-    def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
+    def rewind(
+        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
+    ) -> int:
         """Take back everything after order `to` (-1: everything); return how many turns went.
 
         Takes back what it inherited, too. What a fork of it has inherited stays there. Orders are not used
         again.
 
+        Args:
+            conversation: by id.
+            to: the last order that stays.
+            namespace: whose it is.
+            last_turn: the id of the last turn that the conversation must still show, "" for no turn. So
+                nobody removes a turn that another process has added meanwhile. None does not compare.
+
         Raises:
             NotFound: there is no such conversation.
+            ConversationChanged: its last turn is another one; nothing was removed.
             ValueError: `to` is below -1.
         """
         ...
@@ -340,10 +350,13 @@ class TurnStore(Protocol):
         """Take back all turns and messages, as `rewind` to -1 does; return how many of both went."""
         ...
 
-    def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
+    def delete_conversation(
+        self, conversation: str, *, namespace: str = "", last_turn: str | None = None
+    ) -> int:
         """Delete a conversation (by id) with its turns and messages; return how many turns went.
 
-        What a fork of it has inherited stays there. Raises NotFound.
+        What a fork of it has inherited stays there. `last_turn` is compared as `rewind` does. Raises
+        NotFound, ConversationChanged.
         """
         ...
 

@@ -37,6 +37,10 @@ SAID = {
         {"conversation": "login", "about": "/x", "asked": "/y"},
         "--conversation NAME",
     ),
+    errors.ConversationChanged: (
+        {"conversation": "login", "expected": "3f2c", "found": "77ab"},
+        "rag turns show",
+    ),
 }
 """The classes that write their own message: what they are told, and what they tell the user to do."""
 

@@ -101,21 +101,29 @@ class MemoryConversations:
             first = {kind: min(order, at + 1) for kind, order in kept.first.items()}
             return self._begin(Kept(made, spans, at + 1, first))
 
-    def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
-        """Take back everything after order `to`; return how many turns went."""
+    def rewind(
+        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
+    ) -> int:
+        """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
         check.check_rewind(to)
         with self._now():
-            return self._rewind(self._find(conversation, namespace), to)["turn"]
+            kept = self._find(conversation, namespace)
+            self._check_last_turn(kept, last_turn)
+            return self._rewind(kept, to)["turn"]
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
         """Take back all turns and messages; the conversation stays. Return how many of both went."""
         with self._now():
             return self._rewind(self._find(conversation, namespace), -1).total()
 
-    def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
-        """Delete a conversation (by id); return how many turns went. Raises NotFound."""
+    def delete_conversation(
+        self, conversation: str, *, namespace: str = "", last_turn: str | None = None
+    ) -> int:
+        """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
         with self._now():
-            return self._delete(self._find(conversation, namespace))
+            kept = self._find(conversation, namespace)
+            self._check_last_turn(kept, last_turn)
+            return self._delete(kept)
 
     # ---- inside
 
@@ -188,6 +196,11 @@ class MemoryConversations:
             if gone:
                 kept.first[kind] = shown[-keep_last].order
                 self._release(gone)
+
+    def _check_last_turn(self, kept: Kept, expected: str | None) -> None:
+        if expected is not None:
+            turns = [item.id for item in self._items.shown(kept) if item.kind == "turn"]
+            check.check_last_turn(kept.conversation, expected, turns[-1] if turns else "")
 
     def _rewind(self, kept: Kept, to: int) -> Counter[Kind]:
         """Take back everything after an order; return how many of each kind went."""

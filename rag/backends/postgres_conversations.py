@@ -164,18 +164,36 @@ class PostgresConversations:
 
         return self._write(work)
 
-    def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
-        """Take back everything after order `to`; return how many turns went."""
+    def rewind(
+        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
+    ) -> int:
+        """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
         check.check_rewind(to)
-        return self._write(lambda db: _rewind(db, view_of(db, conversation, namespace, hold=True), to)[0])
+
+
+        def work(db: Db) -> int:
+            view = view_of(db, conversation, namespace, hold=True)
+            _check_last_turn(db, view, last_turn)
+            return _rewind(db, view, to)[0]
+
+        return self._write(work)
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
         """Take back all turns and messages; the conversation stays. Return how many of both went."""
         return self._write(lambda db: sum(_rewind(db, view_of(db, conversation, namespace, hold=True), -1)))
 
-    def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
-        """Delete a conversation (by id); return how many turns went. Raises NotFound."""
-        return self._write(lambda db: _delete(db, view_of(db, conversation, namespace, hold=True)))
+    def delete_conversation(
+        self, conversation: str, *, namespace: str = "", last_turn: str | None = None
+    ) -> int:
+        """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
+
+
+        def work(db: Db) -> int:
+            view = view_of(db, conversation, namespace, hold=True)
+            _check_last_turn(db, view, last_turn)
+            return _delete(db, view)
+
+        return self._write(work)
 
     def close(self) -> None:
         """Close the connections. Closing twice is fine."""
@@ -305,6 +323,12 @@ def _views(db: Db, where: str, values: Sequence[Any]) -> list[View]:
 def _last_order(db: Db, view: View) -> int:
     last = [shown_items(db, view.ranges(kind), last=1) for kind in (0, 1)]
     return max((row.number for rows in last for row in rows), default=-1)
+
+
+def _check_last_turn(db: Db, view: View, expected: str | None) -> None:
+    if expected is not None:
+        found = shown_items(db, view.ranges(0), last=1)
+        check.check_last_turn(view.conversation, expected, found[0].record()["id"] if found else "")
 
 
 def _rewind(db: Db, view: View, to: int) -> tuple[int, int]:

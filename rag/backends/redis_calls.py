@@ -2,8 +2,8 @@
 
 What they build on, and what is kept, is in `redis_scripts`. The script is given the name of the call and the
 moment of the store's clock, in microseconds, then what the call takes; what has expired by then is removed
-before anything is read. It returns a word ("ok", "gone", "taken", "nothing" or "foreign") and what was asked
-for.
+before anything is read. It returns a word ("ok", "gone", "taken", "changed", "nothing" or "foreign") and what
+was asked for.
 """
 
 from __future__ import annotations
@@ -75,10 +75,17 @@ function ops.views()  -- the one last written to last
   return {'ok', found}
 end
 function ops.size() return {'ok', call('HLEN', C)} end
-function ops.rewind(id, to)
+local function changed(v, expected)  -- the last turn is another one than the caller expects
+  local last = expected and shown(v, 't', 1)
+  local found = last and (last[1] and last[1].id or '')
+  if last and found ~= expected then return {'changed', found} end
+end
+function ops.rewind(id, to, expected)
   local v = view(id)
   to = tonumber(to)
   if not v then return {'gone'} end
+  local refused = changed(v, expected)
+  if refused then return refused end
   local turns, messages = shown(v, 't', nil, to), shown(v, 'm', nil, to)
   local spans, own, held = v.s, v.s[#v.s], false
   watch('ZREM', id, v)
@@ -100,9 +107,11 @@ function ops.rewind(id, to)
   save(id, v)
   return {'ok', {#turns, #messages}}
 end
-function ops.drop(id)
+function ops.drop(id, expected)
   local v = view(id)
   if not v then return {'gone'} end
+  local refused = changed(v, expected)
+  if refused then return refused end
   local turns = drop(id, v)
   lifetime()
   return {'ok', turns}

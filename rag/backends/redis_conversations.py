@@ -13,7 +13,7 @@ from rag.backends import turn_errors as check
 from rag.backends.redis_calls import SOURCE
 from rag.backends.redis_places import RedisPlaces
 from rag.backends.redis_scripts import FORMAT, KEYS
-from rag.backends.redis_server import Script, coded
+from rag.backends.redis_server import Script, coded, decoded
 from rag.backends.redis_values import duration, head, kept_of, micros
 from rag.backends.turn_items import Kept
 from rag.errors import StoreTooNew
@@ -78,18 +78,22 @@ class RedisConversations(RedisPlaces):
             raise check.no_order(conversation, -1 if at is None else at)
         return self._made(word, told, namespace, conversation)
 
-    def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
-        """Take back everything after order `to`; return how many turns went."""
+    def rewind(
+        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
+    ) -> int:
+        """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
         check.check_rewind(to)
-        return int(self._of(conversation, namespace, "rewind", to, writes=True)[0])
+        return int(self._unless_changed(conversation, namespace, last_turn, "rewind", to)[0])
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
         """Take back all turns and messages; the conversation stays. Return how many of both went."""
         return sum(self._of(conversation, namespace, "rewind", -1, writes=True))
 
-    def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
-        """Delete a conversation (by id); return how many turns went. Raises NotFound."""
-        return int(self._of(conversation, namespace, "drop", writes=True))
+    def delete_conversation(
+        self, conversation: str, *, namespace: str = "", last_turn: str | None = None
+    ) -> int:
+        """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
+        return int(self._unless_changed(conversation, namespace, last_turn, "drop"))
 
     # ---- inside
 
@@ -115,6 +119,18 @@ class RedisConversations(RedisPlaces):
         word, told = self._call(namespace, call, coded(conversation), *args, writes=writes)
         if word == "gone":
             raise check.no_conversation(conversation)
+        return told
+
+    def _unless_changed(
+        self, conversation: str, namespace: str, last_turn: str | None, call: str, *args: Any
+    ) -> Any:
+        """What a call tells that removes turns. Raises NotFound, ConversationChanged."""
+        expected = () if last_turn is None else (coded(last_turn),)
+        word, told = self._call(namespace, call, coded(conversation), *args, *expected, writes=True)
+        if word == "gone":
+            raise check.no_conversation(conversation)
+        if word == "changed":
+            raise check.changed(conversation, last_turn or "", decoded(told))
         return told
 
     def _views(self, namespace: str) -> list[Kept]:

@@ -134,21 +134,29 @@ class SqliteConversations:
             store_conversation(db, Kept(made, spans, at + 1, first), namespace)  # type: ignore[arg-type]
             return _counted(db, view_of(db, made.id, namespace))
 
-    def rewind(self, conversation: str, *, to: int, namespace: str = "") -> int:
-        """Take back everything after order `to`; return how many turns went."""
+    def rewind(
+        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
+    ) -> int:
+        """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
         check.check_rewind(to)
         with self._writing() as db:
-            return _rewind(db, view_of(db, conversation, namespace), to)[0]
+            view = view_of(db, conversation, namespace)
+            _check_last_turn(db, view, last_turn)
+            return _rewind(db, view, to)[0]
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
         """Take back all turns and messages; the conversation stays. Return how many of both went."""
         with self._writing() as db:
             return sum(_rewind(db, view_of(db, conversation, namespace), -1))
 
-    def delete_conversation(self, conversation: str, *, namespace: str = "") -> int:
-        """Delete a conversation (by id); return how many turns went. Raises NotFound."""
+    def delete_conversation(
+        self, conversation: str, *, namespace: str = "", last_turn: str | None = None
+    ) -> int:
+        """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
         with self._writing() as db:
-            return _delete(db, view_of(db, conversation, namespace))
+            view = view_of(db, conversation, namespace)
+            _check_last_turn(db, view, last_turn)
+            return _delete(db, view)
 
     def close(self) -> None:
         """Close the file. Closing twice is fine."""
@@ -317,6 +325,12 @@ def _last_order(db: sqlite3.Connection, view: View) -> int:
 def _shows(db: sqlite3.Connection, view: View, order: int) -> bool:
     exactly = [view.ranges(kind, after=order - 1, before=order + 1) for kind in (0, 1)]
     return any(shown_items(db, ranges, kind) for kind, ranges in enumerate(exactly))
+
+
+def _check_last_turn(db: sqlite3.Connection, view: View, expected: str | None) -> None:
+    if expected is not None:
+        found = shown_items(db, view.ranges(0), 0, last=1)
+        check.check_last_turn(view.conversation, expected, found[0]["id"] if found else "")
 
 
 def _rewind(db: sqlite3.Connection, view: View, to: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from rag.errors import ConversationMismatch, NotFound
+from rag.errors import ConversationChanged, ConversationMismatch, NotFound
 from rag.ports import Marks
 from rag.types import Conversation, Source
 
@@ -64,6 +64,17 @@ def check_rewind(to: int) -> None:
     """Refuse an order below that of nothing."""
     if to < -1:
         raise ValueError(f"to is an order to go back to, or -1 for the beginning, not {to}")
+
+
+def check_last_turn(conversation: Conversation, expected: str | None, found: str) -> None:
+    """Refuse a change whose caller expects another last turn; "" is no turn, None expects nothing."""
+    if expected is not None and expected != found:
+        raise changed(conversation.name or conversation.id, expected, found)
+
+
+def changed(conversation: str, expected: str, found: str) -> ConversationChanged:
+    """The conversation (its name or id) has another last turn than expected."""
+    return ConversationChanged(conversation=conversation, expected=expected, found=found)
 
 
 def check_update(new: str | None, old: str | None) -> None:

@@ -148,16 +148,24 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
 
         A summary that one of them went into goes with them.
         """
-        if self._current.conversation is None:
-            return 0
-        return kept.rewind(self.store, self._current.conversation, to=to)
+        return self._rewind(to, None)
 
     def undo(self, turns: int = 1) -> int:
-        """Take back the last turns, and what came after them; return how many turns went."""
+        """Take back the last turns, and what came after them; return how many turns went.
+
+        Raises:
+            ConversationChanged: another process has added a turn meanwhile; nothing went.
+        """
         if turns < 1:
             raise ValueError(f"turns is how many to take back, so at least 1, not {turns}")
         there = self._current.turns()
-        return self.rewind((there[-turns].order or 0) - 1) if len(there) >= turns else self.rewind(-1)
+        to = (there[-turns].order or 0) - 1 if len(there) >= turns else -1
+        return self._rewind(to, there[-1].id if there else "")
+
+    def _rewind(self, to: int, last_turn: str | None) -> int:
+        if self._current.conversation is None:
+            return 0
+        return kept.rewind(self.store, self._current.conversation, to=to, last_turn=last_turn)
 
     def edit(self, turn: DialogTurn) -> DialogTurn:
         """Store a new version of the turn of this id; the old one stays among its `versions`.

@@ -161,9 +161,14 @@ class CorrectQuestion(Strict):
 
 
 class Rewind(Strict):
-    """The order of the last turn to keep; -1 keeps none."""
+    """The order of the last turn to keep; -1 keeps none.
+
+    `last_turn` is the id of the last turn that the caller knows of, "" for none. If the conversation has
+    another one by now, nothing is removed (409).
+    """
 
     to: Annotated[int, Field(ge=-1, le=2**53, examples=[0]), WHOLE]
+    last_turn: Annotated[str, Field(max_length=200)] | None = None
 
 
 class Consolidate(Strict):

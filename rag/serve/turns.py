@@ -27,6 +27,15 @@ from rag.types import Citation, Conversation, DialogTurn
 ConversationId = Annotated[str, Path(description="A conversation's id or name.", max_length=200)]
 TurnId = Annotated[str, Path(description="A turn's id.", max_length=200)]
 
+LastTurn = Annotated[
+    str | None,
+    Query(
+        max_length=200,
+        description='The id of the last turn that the caller knows of, "" for none. If the conversation has '
+        "another one by now, nothing is removed (409).",
+    ),
+]
+
 Words = Annotated[
     str, Query(min_length=1, max_length=1000, description="Words to look for.", examples=["token"])
 ]
@@ -182,14 +191,18 @@ def _changes(service: Service) -> APIRouter:
         """Take back the turns after one, and all that was kept for them. A fork keeps what it inherited."""
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
-        return turn_models.Deleted(turns=await to_thread(kept.rewind, desk.store, one, to=wanted.to))
+        gone = await to_thread(kept.rewind, desk.store, one, to=wanted.to, last_turn=wanted.last_turn)
+        return turn_models.Deleted(turns=gone)
 
     @router.delete("/{conversation}")
-    async def delete(caller: CallerOf, conversation: ConversationId) -> turn_models.Deleted:
+    async def delete(
+        caller: CallerOf, conversation: ConversationId, last_turn: LastTurn = None
+    ) -> turn_models.Deleted:
         """Delete a conversation with its turns, and all that was kept for them."""
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
-        return turn_models.Deleted(turns=await to_thread(kept.delete_conversation, desk.store, one))
+        gone = await to_thread(kept.delete_conversation, desk.store, one, last_turn=last_turn)
+        return turn_models.Deleted(turns=gone)
 
     return router
 

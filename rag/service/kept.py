@@ -255,39 +255,49 @@ def edit_turn(store: MemoryStore, turn: DialogTurn) -> DialogTurn:
     return edited
 
 
-def delete_conversation(store: MemoryStore, conversation: Conversation) -> int:
+def delete_conversation(
+    store: MemoryStore, conversation: Conversation, *, last_turn: str | None = None
+) -> int:
     """Delete a conversation, and the files that only its turns cited; return how many turns went.
 
     A long one goes in steps from its end, some hundreds of turns at a time: a server is kept from nobody.
     With each step goes what was kept for its turns. One that was broken off leaves the older turns; call it
-    again.
+    again. With `last_turn` nothing is deleted unless that is the id of its last turn, see `TurnStore.rewind`.
 
     Raises:
         NotFound: there is none.
+        ConversationChanged: its last turn is another one.
     """
-    namespace, gone = conversation.namespace, 0
-    while len(turns := store.turns(conversation.id, namespace=namespace, last=_STEP)) == _STEP:
+    namespace, gone, expected = conversation.namespace, 0, last_turn
+    while len(turns := store.turns(conversation.id, namespace=namespace, last=_STEP + 1)) > _STEP:
+        before, *turns = turns
         first = turns[0].order or 0
-        gone += store.rewind(conversation.id, to=first - 1, namespace=namespace)
+        gone += store.rewind(
+            conversation.id, to=before.order or 0, namespace=namespace, last_turn=expected
+        )
+        expected = None if expected is None else before.id
         forget(store, turns, namespace)
         forget_summary(store, conversation.id, first, namespace=namespace)
-    gone += store.delete_conversation(conversation.id, namespace=namespace)
+    gone += store.delete_conversation(conversation.id, namespace=namespace, last_turn=expected)
     forget(store, turns, namespace)
     forget_summary(store, conversation.id, None, namespace=namespace)
     return gone
 
 
-def rewind(store: MemoryStore, conversation: Conversation, *, to: int) -> int:
+def rewind(
+    store: MemoryStore, conversation: Conversation, *, to: int, last_turn: str | None = None
+) -> int:
     """Take back what came after order `to`, and the files that only it cited; return how many turns went.
 
-    A summary that one of them went into goes with them.
+    A summary that one of them went into goes with them. `last_turn` as in `TurnStore.rewind`.
 
     Raises:
         NotFound: there is no such conversation.
+        ConversationChanged: its last turn is another one than `last_turn`; nothing went.
     """
     namespace = conversation.namespace
     turns = store.turns(conversation.id, namespace=namespace, after=to)
-    gone = store.rewind(conversation.id, to=to, namespace=namespace)
+    gone = store.rewind(conversation.id, to=to, namespace=namespace, last_turn=last_turn)
     forget(store, turns, namespace)
     forget_summary(store, conversation.id, to + 1, namespace=namespace)
     return gone

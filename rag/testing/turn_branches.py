@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rag.errors import ConversationMismatch, NotFound
+from rag.errors import ConversationChanged, ConversationMismatch, NotFound
 from rag.ports import TurnStore
 from rag.testing.clock import SteppedClock
 from rag.testing.said import asked, said, spoken, told
@@ -112,6 +112,31 @@ class TurnBranchesContract:
             store.rewind(here.id, to=-2)
         with pytest.raises(NotFound):
             store.rewind("nowhere", to=0)
+
+    def test_turns_added_meanwhile_are_not_removed(self, store: TurnStore) -> None:
+        main = store.create_conversation(name="main")
+        with pytest.raises(ConversationChanged, match="its last turn is none, not t"):
+            store.rewind(main.id, to=-1, last_turn="t")
+        assert store.rewind(main.id, to=-1, last_turn="") == 0
+        turns = told(store, main.id, "0", "1", "2")
+        store.add_messages([Message("no turn")], conversation=main.id)
+        for expected in ("", turns[1].id, "t"):
+            with pytest.raises(ConversationChanged) as caught:
+                store.rewind(main.id, to=1, last_turn=expected)
+            assert (caught.value.expected, caught.value.found) == (expected, turns[2].id)
+            with pytest.raises(ConversationChanged, match="nothing was removed"):
+                store.delete_conversation(main.id, last_turn=expected)
+        assert (asked(store, main.id), spoken(store, main.id)) == ("0 1 2", ["no turn"])
+        fork = store.fork(main.id, at=1)
+        with pytest.raises(ConversationChanged):
+            store.rewind(fork.id, to=0, last_turn=turns[2].id)
+        assert store.rewind(fork.id, to=0, last_turn=turns[1].id) == 1
+        assert store.rewind(main.id, to=1, last_turn=turns[2].id) == 1
+        assert store.delete_conversation(main.id, last_turn=turns[1].id) == 2
+        with pytest.raises(NotFound):
+            store.rewind(main.id, to=0, last_turn="")
+        with pytest.raises(NotFound):
+            store.delete_conversation(main.id, last_turn="")
 
     def test_a_fork_keeps_what_its_parent_takes_back(self, store: TurnStore) -> None:
         main = store.create_conversation()

@@ -324,9 +324,7 @@ class TurnStore(Protocol):
         """
         ...
 
-    def rewind(
-        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
-    ) -> int:
+    def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
         """Take back everything after order `to` (-1: everything); return how many turns went.
 
         Takes back what it inherited, too. What a fork of it has inherited stays there. Orders are not used

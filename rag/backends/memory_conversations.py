@@ -101,9 +101,7 @@ class MemoryConversations:
             first = {kind: min(order, at + 1) for kind, order in kept.first.items()}
             return self._begin(Kept(made, spans, at + 1, first))
 
-    def rewind(
-        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
-    ) -> int:
+    def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
         """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
         check.check_rewind(to)
         with self._now():

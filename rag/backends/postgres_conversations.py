@@ -164,12 +164,9 @@ class PostgresConversations:
 
         return self._write(work)
 
-    def rewind(
-        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
-    ) -> int:
+    def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
         """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
         check.check_rewind(to)
-
 
         def work(db: Db) -> int:
             view = view_of(db, conversation, namespace, hold=True)
@@ -186,7 +183,6 @@ class PostgresConversations:
         self, conversation: str, *, namespace: str = "", last_turn: str | None = None
     ) -> int:
         """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
-
 
         def work(db: Db) -> int:
             view = view_of(db, conversation, namespace, hold=True)

@@ -78,9 +78,7 @@ class RedisConversations(RedisPlaces):
             raise check.no_order(conversation, -1 if at is None else at)
         return self._made(word, told, namespace, conversation)
 
-    def rewind(
-        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
-    ) -> int:
+    def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
         """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
         check.check_rewind(to)
         return int(self._unless_changed(conversation, namespace, last_turn, "rewind", to)[0])

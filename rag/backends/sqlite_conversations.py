@@ -134,9 +134,7 @@ class SqliteConversations:
             store_conversation(db, Kept(made, spans, at + 1, first), namespace)  # type: ignore[arg-type]
             return _counted(db, view_of(db, made.id, namespace))
 
-    def rewind(
-        self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None
-    ) -> int:
+    def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
         """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
         check.check_rewind(to)
         with self._writing() as db:

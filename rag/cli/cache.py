@@ -9,6 +9,7 @@ import typer
 
 from rag.cli import options
 from rag.cli.terminal import (
+    confirm,
     counted,
     errors_as_exit_codes,
     opened_engine,
@@ -76,7 +77,7 @@ def list_answers(json: options.Json = False, memory: options.Memory = None) -> N
 
 
 @app.command()
-def clear(json: options.Json = False, memory: options.Memory = None) -> None:
+def clear(yes: options.Yes = False, json: options.Json = False, memory: options.Memory = None) -> None:
     """Forget all cached answers; the turns they were given in stay.
 
     rag cache clear
@@ -84,7 +85,9 @@ def clear(json: options.Json = False, memory: options.Memory = None) -> None:
     from rag.service.answers import answers_of
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        gone = answers_of(engine).clear()
+        answers = answers_of(engine)
+        confirm(f"clear {counted(answers.stats().entries, 'cached answer')}?", yes=yes)
+        gone = answers.clear()
         if json:
             out_json({"cleared": gone})
         else:

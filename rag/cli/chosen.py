@@ -1,13 +1,15 @@
-"""The conversation and the turns that a command is about."""
+"""The conversation and the turns that a command is about, named before it removes any of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.errors import NotFound
+from rag.cli.terminal import confirm, counted, say
+from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
 from rag.types import Citation, Conversation, DialogTurn
 
@@ -20,14 +22,89 @@ Which = Annotated[
 Of = Annotated[
     str | None,
     typer.Option(
-        "--conversation", metavar="NAME", help="A conversation: its name or id; the last when left out."
+        "--conversation",
+        metavar="NAME",
+        help="A conversation: its name or id. When left out: the last one about the repository of the "
+        "current folder, and outside of any indexed repository the last one of all.",
     ),
 ]
 
+_SHOWN_QUESTION = 70
+SHOWN_TURNS = 3
+"""How many turns are printed before a command changes them."""
+
 
 def named(engine: Engine, name: str | None) -> Conversation:
-    """The conversation of this name or id; the last one when none is named. Raises NotFound."""
-    return engine.last_conversation() if name is None else engine.find_conversation(name)
+    """The conversation of this name or id; when none is named the current one. Raises NotFound."""
+    from rag.service.current import current_conversation
+
+    return current_conversation(engine, Path.cwd()) if name is None else engine.find_conversation(name)
+
+
+def to_change(engine: Engine, name: str | None) -> Conversation:
+    """The same as `named`, for a command that removes or rewrites turns.
+
+    Raises:
+        NotFound: there is none.
+        ConfigError: none is named, and the last one is a fork in which nothing was asked yet: whether it or
+            the conversation that it comes from is meant cannot be known.
+    """
+    of = named(engine, name)
+    if name is None and of.parent is not None:
+        last = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=1)
+        if last and last[0].conversation_id != of.id:
+            raise ConfigError(
+                f"the last conversation, {title(of)}, was forked and nothing was asked in it yet; say which "
+                f"one is meant: --conversation {title(of)}, or the one it comes from: "
+                f"--conversation {of.parent}"
+            )
+    return of
+
+
+def turn_to_change(engine: Engine, which: str, conversation: str | None) -> tuple[Conversation, DialogTurn]:
+    """A turn by its number or id that a command rewrites or removes, and its conversation.
+
+    Raises:
+        NotFound, ConfigError: see `to_change`.
+    """
+    of = to_change(engine, conversation) if which.isdecimal() else None
+    (turn,) = chosen(engine, which, of.id if of else None)
+    return of or engine.conversation_of(turn), turn
+
+
+def announce(
+    doing: str,
+    of: Conversation,
+    turns: Sequence[DialogTurn],
+    *,
+    yes: bool,
+    always_ask: bool = False,
+    count: int = 0,
+) -> None:
+    """Name the conversation and the turns that are about to be changed; on a terminal, ask.
+
+    Args:
+        doing: what is about to happen, such as "delete".
+        of: the conversation.
+        turns: the turns that it happens to.
+        yes: do not ask.
+        always_ask: also ask where nobody sits at a terminal; then no answer is a no.
+        count: how many turns it happens to, where `turns` are only the last of them.
+
+    Raises:
+        ConfigError: the user does not agree.
+    """
+    about = ", ".join(source.name for source in of.sources)
+    count = max(count, len(turns))
+    which = f"turn {number(turns[0])}" if count == len(turns) == 1 else counted(count, "turn")
+    say(f"rag: {doing} {which} of {visible(title(of))}{f' (about {visible(about)})' if about else ''}:")
+    for turn in turns[-SHOWN_TURNS:]:
+        question = visible(" ".join(turn.question.split()))
+        shown = question if len(question) <= _SHOWN_QUESTION else f"{question[: _SHOWN_QUESTION - 1]}…"
+        say(f"     {number(turn)}. {shown}  [{turn.id}]")
+    if count > SHOWN_TURNS:
+        say(f"     and {counted(count - SHOWN_TURNS, 'turn')} before")
+    confirm(f"{doing}?", yes=yes, always_ask=always_ask)
 
 
 def chosen(engine: Engine, which: str | None, conversation: str | None) -> list[DialogTurn]:

@@ -221,6 +221,16 @@ def _unit(stage: str) -> str:
     return "chunk" if stage == "embed" else "file"
 
 
+def confirm(question: str, *, yes: bool, always_ask: bool = False) -> None:
+    """Ask whether to go on, on a terminal; with `always_ask` also elsewhere, where no answer is a no.
+
+    Raises:
+        ConfigError: the user does not agree.
+    """
+    if not yes and (always_ask or sys.stdin.isatty()) and not typer.confirm(question, err=True):
+        raise ConfigError("nothing was changed")
+
+
 class _Confirmation:
     """Asks before many texts are sent to a paid service."""
 

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import Of, Which, chosen, named, number, place_in, title
+from rag.cli.chosen import (
+    SHOWN_TURNS,
+    Of,
+    Which,
+    announce,
+    chosen,
+    named,
+    number,
+    place_in,
+    title,
+    turn_to_change,
+)
 from rag.cli.freshness import about, check, marked_stale, replay
 from rag.cli.prose import Prose
 from rag.cli.recall import consolidate, search
@@ -141,7 +152,8 @@ def delete(
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         if which is not None:
-            (turn,) = chosen(engine, which, conversation)
+            of, turn = turn_to_change(engine, which, conversation)
+            announce("delete", of, [turn], yes=yes)
             delete_turn(engine.turns, turn)
             if json:
                 out_json({"conversation": turn.conversation_id, "turn": turn.id, "deleted": 1})
@@ -151,9 +163,9 @@ def delete(
         if conversation is None:
             raise ConfigError("say which: a turn by its number or id, or --conversation NAME for all of it")
         of = named(engine, conversation)
-        if not yes and not typer.confirm(f"delete the conversation {title(of)} and all its turns?", err=True):
-            raise ConfigError("nothing was deleted")
-        gone = delete_conversation(engine.turns, of)
+        turns = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=SHOWN_TURNS)
+        announce("delete", of, turns, yes=yes, always_ask=True, count=of.turn_count)
+        gone = delete_conversation(engine.turns, of, last_turn=turns[-1].id if turns else "")
         if json:
             out_json({"conversation": of.id, "turn": None, "deleted": gone})
         else:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import Of, Which, chosen, named, number, title
+from rag.cli.chosen import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
 from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, settings_from
 from rag.errors import ConfigError, NotFound
 from rag.records import conversation_record, turn_record
-from rag.types import Conversation
+from rag.types import Conversation, DialogTurn
 
 if TYPE_CHECKING:
     from rag.service import Engine
@@ -57,34 +57,36 @@ def rewind(
     rag turns rewind 2 --conversation login --yes
     """
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        of = named(engine, conversation)
+        of = to_change(engine, conversation)
         to = -1 if which == "0" else chosen(engine, which, conversation)[0].order or 0
         after = engine.turns.turns(of.id, namespace=engine.settings.namespace, after=to)
-        if after and not yes:
-            question = f"take back {counted(len(after), 'turn')} of {title(of)}?"
-            if not typer.confirm(question, err=True):
-                raise ConfigError("nothing was taken back")
-        _rewound(engine, of, to, json)
+        if after:
+            announce("take back", of, after, yes=yes, always_ask=True)
+        _rewound(engine, of, to, after, json)
 
 
 def undo(
     turns: Annotated[int, typer.Argument(help="How many turns.", min=1)] = 1,
     conversation: Of = None,
+    yes: options.Yes = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Take back the last turn, or the last few.
+    """Take back the last turn, or the last few: exactly those that are named before it happens.
+
+    If another process adds a turn meanwhile, nothing is taken back.
 
     rag turns undo
 
     rag turns undo 2 --conversation login
     """
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        of = named(engine, conversation)
+        of = to_change(engine, conversation)
         last = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=turns)
         if len(last) < turns:
             raise NotFound(f"{title(of)} has {counted(len(last), 'turn')}, not {turns}")
-        _rewound(engine, of, (last[0].order or 0) - 1, json)
+        announce("take back", of, last, yes=yes)
+        _rewound(engine, of, (last[0].order or 0) - 1, last, json)
 
 
 def edit(
@@ -94,6 +96,7 @@ def edit(
     answer: Annotated[
         str | None, typer.Option("--answer", help="The answer as it should be; `-` reads stdin.")
     ] = None,
+    yes: options.Yes = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
@@ -106,7 +109,8 @@ def edit(
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         if question is None and answer is None:
             raise ConfigError("say what to change: --question, --answer, or both")
-        (turn,) = chosen(engine, which, conversation)
+        of, turn = turn_to_change(engine, which, conversation)
+        announce("correct", of, [turn], yes=yes)
         text = sys.stdin.read() if answer == "-" else answer
         namespace = engine.settings.namespace
         edited = correct_turn(engine.turns, turn.id, namespace=namespace, question=question, answer=text)
@@ -155,7 +159,7 @@ def rename(
     rag turns rename login-2026 --conversation login
     """
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        of = named(engine, conversation)
+        of = to_change(engine, conversation)
         renamed = engine.turns.rename(of.id, name, namespace=engine.settings.namespace)
         if json:
             out_json(conversation_record(renamed))
@@ -163,10 +167,10 @@ def rename(
             out(f"{title(of)} is now {title(renamed)}")
 
 
-def _rewound(engine: Engine, of: Conversation, to: int, json: bool) -> None:
+def _rewound(engine: Engine, of: Conversation, to: int, turns: Sequence[DialogTurn], json: bool) -> None:
     from rag.service.kept import rewind as rewind_kept
 
-    gone = rewind_kept(engine.turns, of, to=to)
+    gone = rewind_kept(engine.turns, of, to=to, last_turn=turns[-1].id if turns else None)
     if json:
         out_json({"conversation": of.id, "to": to, "taken_back": gone})
     else:

@@ -272,9 +272,7 @@ def delete_conversation(
     while len(turns := store.turns(conversation.id, namespace=namespace, last=_STEP + 1)) > _STEP:
         before, *turns = turns
         first = turns[0].order or 0
-        gone += store.rewind(
-            conversation.id, to=before.order or 0, namespace=namespace, last_turn=expected
-        )
+        gone += store.rewind(conversation.id, to=before.order or 0, namespace=namespace, last_turn=expected)
         expected = None if expected is None else before.id
         forget(store, turns, namespace)
         forget_summary(store, conversation.id, first, namespace=namespace)
@@ -284,9 +282,7 @@ def delete_conversation(
     return gone
 
 
-def rewind(
-    store: MemoryStore, conversation: Conversation, *, to: int, last_turn: str | None = None
-) -> int:
+def rewind(store: MemoryStore, conversation: Conversation, *, to: int, last_turn: str | None = None) -> int:
     """Take back what came after order `to`, and the files that only it cited; return how many turns went.
 
     A summary that one of them went into goes with them. `last_turn` as in `TurnStore.rewind`.

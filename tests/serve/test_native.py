@@ -178,13 +178,18 @@ def test_a_conversation_is_taken_back_to_a_turn(in_memory):
     where = f"/api/conversations/{first['conversation']}"
     second = ask(in_memory, "Why?", conversation=first["conversation"]).json
     fork = in_memory.post(f"{where}/fork", {}).json["id"]
-    assert in_memory.post(f"{where}/rewind", {"to": 0}).json == {"turns": 1}
+    late = in_memory.post(f"{where}/rewind", {"to": -1, "last_turn": first["turn"]})
+    assert (late.status, late.json["error"]["code"]) == (409, "conversation_changed")
+    assert in_memory.request("DELETE", f"{where}?last_turn={first['turn']}").status == 409
+    expected = {"to": 0, "last_turn": second["turn"]}
+    assert in_memory.post(f"{where}/rewind", expected).json == {"turns": 1}
     kept = in_memory.get(where).json["all_turns"]
     assert [turn["id"] for turn in kept] == [first["turn"]]
     inherited = in_memory.get(f"/api/conversations/{fork}").json["all_turns"]
     assert [turn["id"] for turn in inherited] == [first["turn"], second["turn"]]
     assert in_memory.post(f"{where}/rewind", {"to": -1}).json == {"turns": 1}
     assert in_memory.post(f"{where}/rewind", {"to": -2}).status == 422
+    assert in_memory.request("DELETE", f"{where}?last_turn=").json == {"turns": 0}
 
 
 def test_messages_of_other_programs_are_recalled_beside_turns(in_memory):

@@ -68,7 +68,7 @@ export const api = {
   exported: async (id) => (await send("GET", `/api/conversations/${named(id)}/export`)).blob(),
   rename: (id, name) => json("PATCH", `/api/conversations/${named(id)}`, { body: { name } }),
   fork: (id, at) => json("POST", `/api/conversations/${named(id)}/fork`, { body: at === undefined ? {} : { at } }),
-  remove: (id) => json("DELETE", `/api/conversations/${named(id)}`),
+  remove: (id, lastTurn) => json("DELETE", `/api/conversations/${named(id)}?${query({ last_turn: lastTurn })}`),
   removeTurn: (id) => json("DELETE", `/api/turns/${named(id)}`),
   turnsWith: (words) => json("GET", `/api/turns?${query({ q: words, limit: 50 })}`),
 };

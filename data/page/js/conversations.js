@@ -201,8 +201,15 @@ async function download(one) {
 }
 
 async function remove(one) {
-  if (!(await confirmed("Delete this conversation?", `“${one.title || "Untitled"}” with its ${plural(one.turns, "turn")} is removed for good.`, "Delete"))) return;
-  if (await changed(() => api.remove(one.id), "Deleted") && state.conversation?.id === one.id) begin();
+  let turns;
+  try {
+    turns = (await api.conversation(one.id)).all_turns;
+  } catch (error) {
+    note(error.message, "bad");
+    return;
+  }
+  if (!(await confirmed("Delete this conversation?", `“${one.title || "Untitled"}” with its ${plural(turns.length, "turn")} is removed for good.`, "Delete"))) return;
+  if (await changed(() => api.remove(one.id, turns.at(-1)?.id ?? ""), "Deleted") && state.conversation?.id === one.id) begin();
 }
 
 const fragment = () => /^#c=([\w-]+)$/.exec(location.hash)?.[1] ?? null;

@@ -1,0 +1,43 @@
+"""Which conversation a command is about that names none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rag.database.locate import stores
+from rag.errors import NotFound, StoreError
+from rag.service.engine import Engine
+from rag.types import Conversation
+
+
+def current_conversation(engine: Engine, folder: Path) -> Conversation:
+    """Return the conversation last written to about the repository that a folder is in.
+
+    Outside of any indexed repository it is the last conversation of all.
+
+    Raises:
+        NotFound: there is none, or none about the indexed repository that the folder is in.
+    """
+    about: dict[str, Conversation] = {}
+    for conversation in engine.turns.conversations(namespace=engine.settings.namespace):
+        for source in conversation.sources:
+            if not source.is_url:
+                about.setdefault(os.path.realpath(source.location), conversation)
+    indexed = _indexed_folders(engine.settings.home)
+    for place in (folder, *folder.parents):
+        if (found := about.get(str(place))) is not None:
+            return found
+        if str(place) in indexed:
+            raise NotFound(
+                f"there is no conversation about {place} yet; name another one with --conversation NAME "
+                "(`rag turns list` shows them)"
+            )
+        if (place / ".git").exists():  # a repository of its own, whatever stands above it
+            break
+    return engine.last_conversation()
+
+
+def _indexed_folders(home: Path) -> set[str]:
+    locations = [str(h["location"]) for _, h in stores(home) if not isinstance(h, StoreError)]
+    return {os.path.realpath(one) for one in locations if Path(one).is_absolute()}

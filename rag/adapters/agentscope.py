@@ -27,6 +27,7 @@ from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.memory.messages import MessageMemory, Mode, as_ids
 from rag.ports import Marks, MemoryStore
+from rag.service.threads import written
 from rag.types import Message
 
 try:
@@ -83,15 +84,15 @@ class RagMemory(MemoryBase):
             for one in given:
                 if not isinstance(one, Msg):
                     raise TypeError(f"a memory keeps messages (Msg), not {type(one).__name__}")
-            await to_thread(self._add, given, marks, allow_duplicates)
+            await written(lambda: self._add(given, marks, allow_duplicates))
 
     async def delete(self, msg_ids: str | list[str], **kwargs: Any) -> int:
         """Delete messages, by one id or several; return how many were there."""
-        return await to_thread(lambda: self._now().delete(self._kept_as(msg_ids)))
+        return await written(lambda: self._now().delete(self._kept_as(msg_ids)))
 
     async def delete_by_mark(self, mark: str | list[str], *args: Any, **kwargs: Any) -> int:
         """Delete messages with one of these marks; return how many. Raises TypeError for other marks."""
-        return await to_thread(lambda: self._now().delete_by_mark(_checked(mark)))
+        return await written(lambda: self._now().delete_by_mark(_checked(mark)))
 
     async def size(self) -> int:
         """How many messages there are."""
@@ -99,7 +100,7 @@ class RagMemory(MemoryBase):
 
     async def clear(self, *, keep_summary: bool = False) -> None:
         """Take back all messages, and the summary unless told otherwise."""
-        await to_thread(lambda: self._now().clear(keep_summary=keep_summary))
+        await written(lambda: self._now().clear(keep_summary=keep_summary))
 
     async def get_memory(
         self,
@@ -129,11 +130,11 @@ class RagMemory(MemoryBase):
             ids = None if msg_ids is None else self._kept_as(msg_ids)
             return self._now().update_messages_mark(new_mark, old_mark, ids)
 
-        return await to_thread(update)
+        return await written(update)
 
     async def update_compressed_summary(self, summary: str) -> None:
         """Put another summary in the place of the one that stands before the messages."""
-        await to_thread(self._summarise, summary)
+        await written(lambda: self._summarise(summary))
 
     # ---- beyond it
 

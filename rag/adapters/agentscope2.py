@@ -26,6 +26,7 @@ from rag.adapters.conversation import StoredConversation, as_text
 from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
+from rag.service.threads import written
 from rag.types import Message
 
 try:
@@ -70,16 +71,17 @@ class KeptContext(MiddlewareBase):
             async for item in next_handler(**input_kwargs):
                 yield item
         finally:
-            await to_thread(self._keep, list(state.context))
+            await written(lambda: self._keep(list(state.context)))
 
     async def on_compress_context(
         self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]
     ) -> None:
         """Keep what is going to be compressed, then how far it was."""
         before = [message.model_copy(deep=True) for message in agent.state.context]
-        await to_thread(self._keep, before)
+        await written(lambda: self._keep(before))
         await next_handler(**input_kwargs)
-        await to_thread(self._compressed, before, list(agent.state.context), agent.state.summary)
+        after, summary = list(agent.state.context), agent.state.summary
+        await written(lambda: self._compressed(before, after, summary))
 
     async def messages(self) -> list[Msg]:
         """Everything that was said, oldest first, also what was compressed."""
@@ -91,7 +93,7 @@ class KeptContext(MiddlewareBase):
 
     async def clear(self) -> None:
         """Forget everything under this name; the agent's own context stays as it is."""
-        await to_thread(self._clear)
+        await written(self._clear)
 
     async def close(self) -> None:
         """Close the store, if it was opened here; using it again opens it again."""

@@ -30,6 +30,7 @@ from rag.adapters.store import IN_PROCESS
 from rag.adapters.telling import tell_chunks, tell_memories
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
+from rag.service.threads import written
 from rag.settings import Settings
 from rag.types import Hit, Message
 
@@ -45,7 +46,7 @@ try:
     from autogen_core.model_context import ChatCompletionContext
 except ImportError as error:
     raise BackendMissing(backend=__name__, missing="autogen-core 0.7", extra="autogen") from error
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from rag.adapters.autogen_contents import Contents, content_of, from_record, message_of, record_of
 from rag.adapters.autogen_context import questions, say
@@ -56,13 +57,22 @@ _unnamed = itertools.count(1)
 
 
 class RagMemoryConfig(BaseModel):
-    """What `RagMemory.dump_component` writes. `memory_contents` also takes those of a `ListMemory`."""
+    """What `RagMemory.dump_component` writes. `memory_contents` also takes those of a `ListMemory`, as
+    objects or as the dicts that its configuration holds.
+    """
 
     name: str | None = None
     memory: str = IN_PROCESS
     namespace: str = ""
     k: int | None = None
     memory_contents: list[dict[str, Any]] = Field(default_factory=list)
+
+    @field_validator("memory_contents", mode="before")
+    @classmethod
+    def _written(cls, given: Any) -> Any:
+        if not isinstance(given, (list, tuple)):
+            return given
+        return [record_of(message_of(one)) if isinstance(one, MemoryContent) else one for one in given]
 
 
 class RagMemory(Memory, Component[RagMemoryConfig]):
@@ -130,9 +140,9 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         cancellation_token: CancellationToken | None = None,
         **kwargs: Any,
     ) -> MemoryQueryResult:
-        """The contents that hold words of the query, best first, with a `score` in their metadata.
+        """All contents: first those that hold words of the query, best first, then the others.
 
-        An empty query gives all contents, oldest first, as they were added.
+        Those that match have a `score` in their metadata; the others come oldest first, as they were added.
 
         Args:
             query: text; of another content its text.
@@ -144,13 +154,19 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         return MemoryQueryResult(results=results)
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
-        """Remember a content. Raises TypeError where dicts or metadata hold what is not JSON."""
+        """Remember a content. Raises TypeError where dicts or metadata hold what is not JSON.
+
+        After a cancellation it is remembered.
+        """
         message = message_of(content)
-        await _in_thread(cancellation_token, lambda: self._stored.begun().add(message))
+        adding = asyncio.ensure_future(written(lambda: self._stored.begun().add(message)))
+        if cancellation_token is not None:
+            cancellation_token.link_future(adding)
+        await adding
 
     async def clear(self) -> None:
         """Forget everything under this name."""
-        await asyncio.to_thread(lambda: self._stored.at_present().clear())
+        await written(lambda: self._stored.at_present().clear())
 
     async def close(self) -> None:
         """Close the store, if it was opened here; using the memory again opens it again."""
@@ -164,12 +180,11 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         return [message for message in messages if message.id in scores]
 
     def _query(self, words: str, k: int | None) -> list[MemoryContent]:
-        messages = self._stored.messages()
-        if not words.strip():
-            return [content_of(message) for message in messages[: k or len(messages)]]
-        by_id = {message.id: message for message in messages}
-        scores = self._stored.scores(words, k or max(1, len(messages)))
-        return [content_of(by_id[found], score) for found, score in scores.items() if found in by_id]
+        by_id = {message.id: message for message in self._stored.messages()}
+        scores = self._stored.scores(words, max(1, len(by_id))) if words.strip() else {}
+        matching = {found: score for found, score in scores.items() if found in by_id}
+        ranked = [*matching, *(one for one in by_id if one not in matching)]
+        return [content_of(by_id[one], matching.get(one)) for one in ranked[: k or len(ranked)]]
 
     def _to_config(self) -> RagMemoryConfig:
         """A store that outlives the program is named, without its password; else the contents are written."""

@@ -26,6 +26,7 @@ from rag.adapters.telling import ask_for_summary
 from rag.memory.sections import CONTEXT_TOKENS, Sections, Writer
 from rag.messages import split_messages
 from rag.ports import MemoryStore
+from rag.service.threads import written
 
 T = TypeVar("T")
 
@@ -86,11 +87,11 @@ class RagMemoryBackend:
 
     async def append_section(self, namespace: str, section: str, entry: str) -> None:
         """Write a line at the end of a section, which begins empty."""
-        await self._in_thread(namespace, lambda notes: notes.append_section(section, entry))
+        await self._written(namespace, lambda notes: notes.append_section(section, entry))
 
     async def add_history(self, namespace: str, entry: str) -> None:
         """Write an entry at the end of the history."""
-        await self._in_thread(namespace, lambda notes: notes.add_history(entry))
+        await self._written(namespace, lambda notes: notes.add_history(entry))
 
     async def consolidate(
         self,
@@ -120,7 +121,7 @@ class RagMemoryBackend:
 
     async def clear(self, namespace: str) -> int:
         """Forget everything of a namespace; return how many sections there were."""
-        return await self._in_thread(namespace, lambda notes: notes.clear())
+        return await self._written(namespace, lambda notes: notes.clear())
 
     async def aclose(self) -> None:
         """Close the store, if it was opened here; using the memory again opens it again."""
@@ -132,6 +133,9 @@ class RagMemoryBackend:
 
     async def _in_thread(self, namespace: str, call: Callable[[Sections], T]) -> T:
         return await to_thread(lambda: call(self._notes(namespace)))
+
+    async def _written(self, namespace: str, call: Callable[[Sections], T]) -> T:
+        return await written(lambda: call(self._notes(namespace)))
 
     def _notes(self, namespace: str) -> Sections:
         return Sections(self._opened.store, self._opened.counter, namespace=namespace)

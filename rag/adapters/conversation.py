@@ -21,7 +21,8 @@ class StoredConversation:
 
     Args:
         memory: where it is kept, see `OpenedStore`.
-        name: the conversation's name, or the id of one that is there; "" begins one without a name.
+        name: the conversation's name; "" begins one without a name. An id of a conversation is no name: it
+            opens none, so that nobody reads another one's by guessing or being told its id.
         namespace: whose conversation it is.
     """
 
@@ -90,20 +91,34 @@ class StoredConversation:
         self._opened.close()
 
     def _found(self) -> Conversation | None:
-        for named in filter(None, (self._id, self.name)):
-            try:
-                found = self.store.conversation(named, namespace=self.namespace)
-            except NotFound:
-                continue
+        found = self._looked_up(self._id)
+        if found is None or found.id != self._id:
+            found = self._called(self.name)
+        if found is not None:
             self._id = found.id
+        return found
+
+    def _called(self, name: str) -> Conversation | None:
+        """The conversation of this name, also where the name is another one's id."""
+        found = self._looked_up(name)
+        if found is None or found.name == name:
             return found
-        return None
+        every = self.store.conversations(namespace=self.namespace)
+        return next((one for one in every if one.name == name), None)
+
+    def _looked_up(self, id_or_name: str) -> Conversation | None:
+        try:
+            return self.store.conversation(id_or_name, namespace=self.namespace) if id_or_name else None
+        except NotFound:
+            return None
 
     def _begin(self) -> Conversation:
         try:
             return self.store.create_conversation(namespace=self.namespace, name=self.name)
         except ConversationMismatch:  # another process has begun it meanwhile
-            return self.store.conversation(self.name, namespace=self.namespace)
+            if (begun := self._called(self.name)) is None:
+                raise
+            return begun
 
 
 def as_text(message: Message) -> str:

@@ -33,6 +33,7 @@ from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata
 from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
+from rag.service.threads import written
 from rag.settings import Settings
 from rag.types import Hit, Message
 
@@ -98,11 +99,11 @@ class RagChatMessageHistory(BaseChatMessageHistory):
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """The same as `add_messages`, in a thread."""
-        await to_thread(self.add_messages, messages)
+        await written(lambda: self.add_messages(messages))
 
     async def aclear(self) -> None:
         """The same as `clear`, in a thread."""
-        await to_thread(self.clear)
+        await written(self.clear)
 
     def close(self) -> None:
         """Close the store, if it was opened here; using the history again opens it again."""
@@ -113,7 +114,8 @@ class RepositoryRetriever(BaseRetriever):
     """Finds chunks of repositories, best first; their metadata are those of `chunk_metadata`.
 
     `sources` are paths or git URLs, indexed when first asked; `ref` is a branch, tag or commit of them all,
-    `k` how many chunks are found, `repository_settings` which embedder and home folder (None is what the
+    `k` how many chunks are found (`invoke(question, k=1)` asks for another number once),
+    `repository_settings` which embedder and home folder (None is what the
     user has configured).
     """
 
@@ -131,14 +133,14 @@ class RepositoryRetriever(BaseRetriever):
         )
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        return [_document(hit) for hit in self._search.search(query)]
+        return [_document(hit) for hit in self._search.search(query, k=k)]
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        return [_document(hit) for hit in await to_thread(self._search.search, query)]
+        return [_document(hit) for hit in await to_thread(self._search.search, query, k=k)]
 
 
 def _document(hit: Hit) -> Document:

@@ -21,11 +21,13 @@ from rag.adapters.conversation import StoredConversation
 from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
+from rag.service.threads import written
 from rag.types import Message
 
 try:
     from agents.items import TResponseInputItem
     from agents.memory import SessionABC, SessionSettings
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 except ImportError as error:
     raise BackendMissing(backend=__name__, missing="openai-agents 0.24", extra="openai-agents") from error
 
@@ -37,7 +39,8 @@ class RagSession(SessionABC):
         session_id: the conversation's name in the store, "" for one that is not found again.
         memory: where it is kept, see `rag.adapters`.
         namespace: whose it is, for example the user's id.
-        session_settings: its `limit` is how many items are given when nothing else is said.
+        session_settings: its `limit` is how many items are given when nothing else is said. As a dict it
+            may hold what `SessionSettings` has, and nothing else.
     """
 
     def __init__(
@@ -46,15 +49,17 @@ class RagSession(SessionABC):
         *,
         memory: str | MemoryStore = IN_PROCESS,
         namespace: str = "",
-        session_settings: SessionSettings | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
         self.session_id = session_id
-        self.session_settings = session_settings or SessionSettings()
+        self.session_settings = coerce_session_settings(
+            SessionSettings() if session_settings is None else session_settings
+        )
         self._stored = StoredConversation(memory, session_id, namespace)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The items, oldest first; with a limit the newest that many."""
-        last = self.session_settings.limit if limit is None else limit
+        last = resolve_session_limit(limit, self.session_settings)
         messages = await to_thread(lambda: self._stored.messages(last=last))
         return [_item(message) for message in messages]
 
@@ -62,16 +67,16 @@ class RagSession(SessionABC):
         """Store items at the end, all or none. Raises TypeError where one holds what is not JSON."""
         kept = [_message(item) for item in items]
         if kept:
-            await to_thread(lambda: self._stored.begun().add(kept))
+            await written(lambda: self._stored.begun().add(kept))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take back the newest item and return it, each to one caller only; None when there is none."""
-        message = await to_thread(self._pop)
+        message = await written(self._pop)
         return None if message is None else _item(message)
 
     async def clear_session(self) -> None:
         """Take back all items."""
-        await to_thread(lambda: self._stored.at_present().clear())
+        await written(lambda: self._stored.at_present().clear())
 
     async def close(self) -> None:
         """Close the store, if it was opened here; using the session again opens it again."""

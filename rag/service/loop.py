@@ -18,6 +18,7 @@ from rag.errors import ProviderError, StoreCorrupt
 from rag.ports import CompletingGenerator, TextGenerator, is_async
 from rag.service.answers import Given, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
+from rag.service.threads import written
 from rag.types import Answer, Prepared
 
 Put = Callable[[str], str | None]
@@ -146,7 +147,7 @@ async def _prepare_in_a_thread(dialog: Dialog, question: str, standalone: str | 
 
 
 async def _remember_in_a_thread(dialog: Dialog, store: Callable[[], Answer]) -> Answer:
-    return await to_thread(store)
+    return await written(store)
 
 
 def _is_missing(prepared: Prepared) -> bool:

@@ -109,6 +109,25 @@ def test_a_conversation_that_somebody_deletes_begins_again(tmp_path: Path) -> No
     assert ours.messages(last=0) == []
 
 
+def test_a_conversation_is_opened_by_its_name_and_never_by_an_id(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    ours = StoredConversation(url, "notes")
+    ours.begun().add(Message("one"))
+    here = ours.at_present().conversation
+    assert here is not None
+    for _ in range(2):
+        stranger = StoredConversation(url, here.id)
+        assert stranger.messages() == [] or [m.content for m in stranger.messages()] == ["two"]
+        if not stranger.messages():
+            stranger.begun().add(Message("two"))
+    assert [m.content for m in StoredConversation(url, here.id).messages()] == ["two"]
+    assert [m.content for m in ours.messages()] == ["one"]
+    ours.store.delete_conversation(here.id)
+    assert ours.messages() == []
+    again = StoredConversation(url, here.id)
+    assert again.at_present().conversation is not None and again.at_present().conversation.id != here.id
+
+
 @pytest.mark.parametrize("module", FRAMEWORKS)
 def test_a_framework_that_is_missing_is_named_with_what_installs_it(
     module: str, monkeypatch: pytest.MonkeyPatch

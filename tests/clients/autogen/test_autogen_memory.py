@@ -74,15 +74,37 @@ async def test_a_query_ranks_and_says_the_scores():
         await memory.add(text(said, kept="yes"))
     found = (await memory.query("user name")).results
     assert {one.content for one in found[:2]} == {"The user name is Ann", "getUserName is in users.py"}
-    scores = [one.metadata["score"] for one in found]
+    assert {one.content for one in found[2:]} == {"The user lives in 北京", "It rained"}
+    assert not any("score" in one.metadata for one in found if one.content == "It rained")
+    scores = [one.metadata["score"] for one in found if "score" in one.metadata]
     assert scores == sorted(scores, reverse=True)
     assert found[0].metadata["kept"] == "yes"
-    assert [one.content for one in (await memory.query("北京")).results] == ["The user lives in 北京"]
     assert len((await memory.query("user name", k=1)).results) == 1
-    assert (await memory.query("nowhere to be found")).results == []
     same = MemoryContent(content={"q": "rained"}, mime_type=MemoryMimeType.JSON)
-    assert [one.content for one in (await memory.query(same)).results] == ["It rained"]
+    for words, best in (("北京", "The user lives in 北京"), (same, "It rained")):
+        assert (await memory.query(words)).results[0].content == best
     assert (await RagMemory().query("anything")).results == []
+
+
+async def test_a_query_gives_everything_as_a_list_memory_does():
+    ours, theirs = RagMemory("both", KINDS), ListMemory("both", KINDS)
+    for words in ("", "anything", "nowhere to be found"):
+        assert (await ours.query(words)).results == (await theirs.query(words)).results == KINDS
+    await ours.add(text("The user name is Zoe"))
+    best, *others = (await ours.query("Zoe")).results
+    assert (best.content, others) == ("The user name is Zoe", KINDS)
+    assert (await ours.query("Zoe", k=2)).results == [best, KINDS[0]]
+
+
+def test_a_configuration_holds_contents_as_objects_or_as_dicts():
+    for given in (KINDS, [one.model_dump(mode="json") for one in KINDS[:2]]):
+        config = {"name": "n", "memory_contents": given}
+        loaded = RagMemory.load_component({"provider": "rag.adapters.autogen.RagMemory", "config": config})
+        assert [one.content for one in loaded.content] == [one.content for one in KINDS[: len(given)]]
+        if given is KINDS:
+            assert list(loaded.content) == KINDS
+        again = RagMemory.load_component(loaded.dump_component().model_dump(mode="json"))
+        assert list(again.content) == list(loaded.content)
 
 
 async def test_it_has_the_surface_of_a_list_memory():

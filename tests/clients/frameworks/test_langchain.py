@@ -72,6 +72,20 @@ def test_a_message_added_twice_or_to_two_sessions_is_kept_as_often():
     assert bob.messages == [MESSAGES[1]]
 
 
+def test_a_session_never_opens_another_conversation_by_its_id():
+    store = Engine(Settings(memory="memory:")).turns
+    ann = RagChatMessageHistory("ann", memory=store)
+    ann.add_messages([MESSAGES[1]])
+    secret = store.conversation("ann").id
+    for _ in range(2):
+        stranger = RagChatMessageHistory(secret, memory=store)
+        assert stranger.messages == []
+        stranger.add_messages([MESSAGES[0]])
+        assert stranger.messages == [MESSAGES[0]]
+        stranger.clear()
+    assert ann.messages == [MESSAGES[1]]
+
+
 def test_what_cannot_be_stored_is_an_error_and_stores_nothing():
     history = RagChatMessageHistory()
     with pytest.raises(TypeError):
@@ -133,6 +147,7 @@ async def test_a_retriever_finds_chunks_with_their_places_and_calls_back():
     assert heard.found == [found, found]
     assert len({document.id for document in found}) == 3
     assert retriever.batch([QUESTION, ""]) == [found, []]
+    assert retriever.invoke(QUESTION, k=1) == found[:1] == await retriever.ainvoke(QUESTION, k=1)
 
 
 @pytest.mark.filterwarnings("ignore:.*RunnableWithMessageHistory")

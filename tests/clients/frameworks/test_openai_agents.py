@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 from agents import Agent, RunConfig, Runner, SQLiteSession, function_tool
@@ -107,3 +109,27 @@ async def test_the_example_runs(capsys, monkeypatch):
     monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
     await run_example(rag.adapters.openai_agents, model=SayingModel(saying("Hello Ann")))
     assert capsys.readouterr().out.strip() == "2"
+
+
+async def test_settings_may_be_a_dict_as_for_the_sdks_own_session(tmp_path):
+    for kind, more in ((RagSession, {}), (SQLiteSession, {"db_path": tmp_path / "theirs.db"})):
+        session = kind("ann", session_settings={"limit": 1}, **more)
+        assert session.session_settings == SessionSettings(limit=1)
+        await session.add_items(ITEMS)
+        assert await session.get_items() == ITEMS[-1:]
+        with pytest.raises((TypeError, ValueError), match="most"):
+            kind("ann", session_settings={"most": 1}, **more)
+
+
+async def test_items_of_a_call_that_is_cancelled_are_stored_when_the_caller_knows(tmp_path):
+    session = RagSession("ann", memory=f"sqlite:///{tmp_path}/ours.db")
+    await session.add_items(ITEMS[:1])
+    with closing(sqlite3.connect(tmp_path / "ours.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        adding = asyncio.create_task(session.add_items(ITEMS[1:2]))
+        assert await session.get_items() == ITEMS[:1]
+        adding.cancel()
+        other.execute("ROLLBACK")
+    with pytest.raises(asyncio.CancelledError):
+        await adding
+    assert await session.get_items() == ITEMS[:2]

@@ -49,7 +49,7 @@ class SqliteConversations:
             busy_timeout_s=busy_timeout_s,
         )
         self._clock = clock
-        self._is_swept = False  # read and set by whoever holds the file
+        self._is_swept = False  # set within `together`, for its thread alone
 
     @property
     def path(self) -> Path:
@@ -182,7 +182,8 @@ class SqliteConversations:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """One transaction that reads, in which nothing has expired when it or its group began."""
         with self._file.read() as db:
-            expired = not self._is_swept and _has_expired(db, self._moment())
+            is_swept = self._is_swept and self._file.is_together
+            expired = not is_swept and _has_expired(db, self._moment())
             if not expired:
                 yield db
         if expired:

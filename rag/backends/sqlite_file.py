@@ -1,6 +1,7 @@
 """A SQLite file that several processes and threads write to, opened and migrated safely.
 
-Each process has one connection, guarded by a lock; between processes SQLite's own locks and its
+Each process has one connection that writes and one that reads, each guarded by a lock: a read never waits
+for a write, also not for one that waits for another process. Between processes SQLite's own locks and its
 write-ahead log do the work. A write begins with BEGIN IMMEDIATE, so it waits for others at its start and
 never has to be begun again. `synchronous` is FULL: what a call has returned is on the disk, and survives
 the loss of power as well as of the process.
@@ -63,6 +64,20 @@ class Senseless(ValueError):
     """Rows that nobody can have written: the file is damaged."""
 
 
+class _Link:
+    """A connection of this process, the file that it has open, and the lock of whoever uses it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.connection: sqlite3.Connection | None = None
+        self.file: tuple[int, int] | None = None
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
 class SqliteFile:
     """A database file with a schema of ours.
 
@@ -98,16 +113,14 @@ class SqliteFile:
         self._application_id = application_id
         self._migrations = migrations
         self._busy_timeout_s = busy_timeout_s
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
-        self._is_one = False
+        self._writer, self._reader = _Link(), _Link()
+        self._together_in: int | None = None  # the thread; set by whoever holds the writer
         self._closed = False
         with _OPENING:
             _guard_forks()
             _FILES.add(self)
-        with self._lock, self.translated():
-            self._connected()
+        with self._writer.lock, self.translated():
+            self._connected(self._writer)
 
     def write(self) -> AbstractContextManager[sqlite3.Connection]:
         """One transaction that writes: all of it is stored, or on any error nothing."""
@@ -124,30 +137,35 @@ class SqliteFile:
         What fails inside and is caught there is undone alone; when it leaves the block, everything is.
         """
         with self._transaction(_WRITING) as connection:
-            before, self._is_one = self._is_one, True
+            before, self._together_in = self._together_in, threading.get_ident()
             try:
                 yield
             finally:
-                self._is_one = before
+                self._together_in = before
             self._check_open(connection)
 
+    @property
+    def is_together(self) -> bool:
+        """Whether this thread is within `together`."""
+        return self._together_in == threading.get_ident()
+
     def close(self) -> None:
-        """Close the connection of this process. Closing twice is fine; using it afterwards is not."""
-        with self._lock:
-            self._closed = True
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        """Close the connections of this process. Closing twice is fine; using them afterwards is not."""
+        self._closed = True
+        for link in (self._reader, self._writer):
+            with link.lock:
+                link.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_connection", None) is not None:
+        if hasattr(self, "_reader"):
             self.close()
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, self.translated():
-            connection = self._connected()
-            if self._is_one:
+        link = self._reader if begin == _READING and not self.is_together else self._writer
+        with link.lock, self.translated():
+            connection = self._connected(link)
+            if self.is_together:
                 self._check_open(connection)
                 with nullcontext() if begin == _READING else _part(connection):
                     yield connection
@@ -165,23 +183,22 @@ class SqliteFile:
         if not connection.in_transaction:
             raise StoreUnwritable(path=str(self.path), why="SQLite undid what was being written with this")
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self, link: _Link) -> sqlite3.Connection:
         if self._closed:
             raise ValueError(f"the store {self.path} is closed")
-        lost = not self._is_one and self._file != _identity(self.path)
-        if self._connection is not None and lost and not self._connection.in_transaction:
+        lost = not self.is_together and link.file != _identity(self.path)
+        if link.connection is not None and lost and not link.connection.in_transaction:
             # What is written to a file that was deleted or replaced would be acknowledged, and lost.
-            self._connection.close()
-            self._connection = None
-        if self._connection is None:
+            link.close()
+        if link.connection is None:
             connection = self._opened()
             try:
                 self._prepare(connection)
             except BaseException:
                 connection.close()
                 raise
-            self._connection, self._file = connection, _identity(self.path)
-        return self._connection
+            link.connection, link.file = connection, _identity(self.path)
+        return link.connection
 
     def _opened(self) -> sqlite3.Connection:
         with _OPENING:
@@ -273,10 +290,11 @@ class SqliteFile:
         """What is wrong with the file where what was read made no sense to us; None when nothing is."""
         if isinstance(error, Senseless | UnicodeDecodeError | JSONDecodeError | zlib.error):
             return f"what it holds makes no sense ({error})"
-        if self._connection is None:
+        connection = self._writer.connection or self._reader.connection
+        if connection is None:
             return None
         try:
-            found = str(self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+            found = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
         except (sqlite3.Error, UnicodeDecodeError) as worse:
             return str(worse)
         return None if found == "ok" else found
@@ -293,10 +311,11 @@ class SqliteFile:
         return None
 
     def _abandon(self) -> None:
-        """Forget the parent's connection without closing it, as closing could touch the parent's files."""
-        if self._connection is not None:
-            _inherited.append(self._connection)
-            self._connection = None
+        """Forget the parent's connections without closing them: closing could touch the parent's files."""
+        for link in (self._reader, self._writer):
+            if link.connection is not None:
+                _inherited.append(link.connection)
+                link.connection = None
 
 
 @contextmanager
@@ -345,14 +364,16 @@ def _before_fork() -> None:
             return
         _OPENING.release()
         for file in new:
-            file._lock.acquire()
+            file._reader.lock.acquire()
+            file._writer.lock.acquire()
         _held.extend(new)
 
 
 def _after_fork() -> None:
     _OPENING.release()
     for file in _held:
-        file._lock.release()
+        file._writer.lock.release()
+        file._reader.lock.release()
     _held.clear()
     _FORKING.release()
 

@@ -14,12 +14,13 @@ clock must be told how long to keep, not until when (tests live shorter than the
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from rag.errors import ConversationMismatch, NotFound
-from rag.ports import MemoryStore
+from rag.ports import Grouping, MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.messages import MessagesContract
 from rag.testing.records import RecordsContract
@@ -30,6 +31,27 @@ from rag.testing.turn_marks import TurnMarksContract
 from rag.testing.turn_search import TurnSearchContract
 from rag.testing.turn_store import TurnStoreContract
 from rag.types import Message
+
+
+class GroupingContract:
+    """What a store promises that implements `Grouping`."""
+
+    def test_calls_done_together_keep_no_reader_waiting(self, store: MemoryStore) -> None:
+        if not isinstance(store, Grouping):
+            pytest.skip("this store has no `together`")
+        here = store.create_conversation(name="here")
+        first = store.append(said("first"), conversation=here.id)
+        with ThreadPoolExecutor(1) as pool:
+            with store.together():
+                second = store.append(said("second"), conversation=here.id)
+                read: list[Future[Any]] = [
+                    pool.submit(store.turns, here.id),
+                    pool.submit(lambda: store.conversation("here").turn_count),
+                    pool.submit(lambda: store.matching(["second"]).holders),
+                ]
+                assert [one.result(timeout=60) for one in read] == [[first], 1, (0,)]
+                assert store.turns(here.id) == [first, second]
+            assert pool.submit(store.turns, here.id).result(timeout=60) == [first, second]
 
 
 class DivergencesContract:
@@ -171,6 +193,7 @@ class MemoryStoreContract(
     TurnSearchContract,
     MessagesContract,
     RecordsContract,
+    GroupingContract,
     DivergencesContract,
     NamespacesContract,
     StoreMovesContract,

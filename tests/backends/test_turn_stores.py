@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -354,6 +355,38 @@ def test_a_writer_that_never_ends_is_reported(path: Path, store: SqliteTurnStore
     other.close()
 
 
+def test_a_writer_that_waits_for_another_process_keeps_no_reader_waiting(
+    path: Path, store: SqliteTurnStore
+) -> None:
+    here = store.create_conversation(name="here")
+    kept = store.append(said("kept"), conversation=here.id)
+    store.put_records({"k": b"v"}, shelf="s")
+    with (
+        ThreadPoolExecutor(1) as pool,
+        closing(sqlite3.connect(path, isolation_level=None)) as another_process,
+    ):
+        another_process.execute("BEGIN IMMEDIATE")
+        waiting = pool.submit(store.append, said("late"), conversation=here.id)
+        while _is_free(store._file._writer.lock):  # until it waits
+            pass
+        began = time.monotonic()
+        assert store.turns(here.id) == [kept]
+        assert store.conversation("here").turn_count == 1
+        assert store.records(["k"], shelf="s") == {"k": b"v"}
+        assert store.matching(["kept"]).holders == (1,)
+        assert [line for line in store.dump() if "turn" in line]
+        assert time.monotonic() - began < 10 and not waiting.done()
+        another_process.execute("ROLLBACK")
+        late = waiting.result(timeout=60)
+    assert store.turns(here.id) == [kept, late]
+
+
+def _is_free(lock: Any) -> bool:
+    if acquired := lock.acquire(blocking=False):
+        lock.release()
+    return bool(acquired)
+
+
 def test_calls_made_together_are_kept_together_or_not_at_all(path: Path, store: SqliteTurnStore) -> None:
     here = store.create_conversation()
     other = SqliteTurnStore(path)
@@ -378,7 +411,8 @@ def test_what_sqlite_undid_is_never_taken_for_kept(store: SqliteTurnStore) -> No
     here = store.create_conversation()
     with pytest.raises(StoreUnwritable, match="SQLite undid"), store.together():
         store.append(said("lost"), conversation=here.id)
-        store._file._connected().execute("ROLLBACK")  # as SQLite does by itself when the disk is full
+        connection = store._file._connected(store._file._writer)
+        connection.execute("ROLLBACK")  # as SQLite does by itself when the disk is full
         with pytest.raises(StoreUnwritable):
             store.put_records({"a": b"1"}, shelf="s")
     assert store.turns(here.id) == []
@@ -472,13 +506,13 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
 def _append_in_child(store: SqliteTurnStore, conversation: str, inherited: sqlite3.Connection) -> None:
     for _ in range(10):
         store.append(said("child"), conversation=conversation)
-    assert store._file._connection is not inherited
+    assert store._file._writer.connection is not inherited
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_in_the_middle_of_writing_uses_a_connection_of_its_own(store: SqliteTurnStore) -> None:
     here = store.create_conversation()
-    arguments = (store, here.id, store._file._connection)
+    arguments = (store, here.id, store._file._writer.connection)
     fork = multiprocessing.get_context("fork")
     children = [fork.Process(target=_append_in_child, args=arguments, daemon=True) for _ in range(6)]
     with ThreadPoolExecutor(4) as pool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rag.markup import framed
 
@@ -655,3 +655,13 @@ RAGAnswer = Answer
 def with_turn(answer: Answer, turn: DialogTurn) -> Answer:
     """The same answer, knowing the turn it was stored as."""
     return replace(answer, turn_id=turn.id, turn_order=turn.order, conversation_id=turn.conversation_id or "")
+
+
+class Backup(NamedTuple):
+    """What a backup of a memory holds, of all namespaces."""
+
+    made: datetime
+    conversations: int
+    turns: int
+    messages: int
+    records: int

@@ -15,6 +15,7 @@ a hook takes all locks before the fork, so that no transaction is open, and the 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -38,18 +39,26 @@ _MEND_CORRUPT = (
     "nothing was changed; put a copy back in its place, or move it away to begin anew "
     "(`sqlite3 FILE .recover` prints what can still be read)"
 )
+_MEND_TABLES = (
+    "a version of rag between two releases made it. Export it with that version (`rag turns export --all`), "
+    "or move it away to begin anew"
+)
+_OTHER_TABLES = re.compile(r"no such (table|column|index)|has no column|already exists|has \d+ columns")
 _MEND_TOO_NEW = "or point --memory or RAG_MEMORY at another file"
 
 _READING, _WRITING = "BEGIN", "BEGIN IMMEDIATE"
 
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _UNWRITABLE = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_NOLFS,
 )
 
 _FILES: weakref.WeakSet[SqliteFile] = weakref.WeakSet()
@@ -219,8 +228,10 @@ class SqliteFile:
         connection.row_factory = sqlite3.Row
         connection.text_factory = _decode
         connection.execute("PRAGMA cache_size = -32000")  # in KiB: the upper pages of a large file's indexes
-        if self._version(connection) < len(self._migrations):
+        version = self._version(connection)
+        if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self._write_ahead(connection)
+        if version < len(self._migrations):
             self._migrate(connection)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
@@ -301,13 +312,18 @@ class SqliteFile:
 
     def _translation(self, error: sqlite3.Error) -> RagError | None:
         """Our error for one of SQLite's, None for a mistake in our own statements."""
-        code = getattr(error, "sqlite_errorcode", -1) & 0xFF
+        if isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError):
+            return None
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in _CORRUPT:
             return StoreCorrupt(path=str(self.path), why=str(error), mend=_MEND_CORRUPT)
         if code in _BUSY:
             return StoreBusy(path=str(self.path), waited_s=self._busy_timeout_s, doing="writing")
         if code in _UNWRITABLE:
             return StoreUnwritable(path=str(self.path), why=str(error))
+        if code != sqlite3.SQLITE_ERROR or _OTHER_TABLES.search(str(error)):
+            why = f"its tables are not those of version {len(self._migrations)} ({error})"
+            return StoreCorrupt(path=str(self.path), why=why, mend=_MEND_TABLES)
         return None
 
     def _abandon(self) -> None:

@@ -36,7 +36,7 @@ from rag.cli.terminal import (
     table,
 )
 from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
-from rag.cli.turns_move import copy, export, import_
+from rag.cli.turns_move import backup, copy, export, import_, restore
 from rag.errors import ConfigError
 from rag.quoting import visible
 from rag.records import conversation_record, turn_record
@@ -187,6 +187,8 @@ for command in (
     rename,
     export,
     copy,
+    backup,
+    restore,
 ):
     app.command()(command)
 app.command("import")(import_)

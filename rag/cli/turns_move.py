@@ -1,4 +1,4 @@
-"""`rag turns export`, `import`, `copy`: conversations between files and stores, without loss."""
+"""`rag turns export`, `import`, `copy`, `backup`, `restore`: conversations between files and stores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from rag.cli.terminal import (
     counted,
     errors_as_exit_codes,
     json_text,
+    megabytes,
     opened_engine,
     out,
     out_json,
@@ -24,6 +25,9 @@ from rag.cli.terminal import (
     settings_from,
 )
 from rag.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rag.types import Backup
 
 Url = Annotated[str, typer.Argument(help="A store, as in --memory.", show_default=False)]
 
@@ -103,6 +107,61 @@ def copy(
                 out_json({"conversations": new})
             else:
                 out(f"copied {counted(new, 'conversation')}")
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="The file to write.", metavar="FILE")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Write everything that the memory keeps, of all namespaces, to one file, and verify it.
+
+    Works while others write. The file can be restored into any memory, also of another kind.
+
+    rag turns backup turns-backup.db
+    """
+    from rag.service.backup import back_up
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        held = back_up(engine, file, force=force)
+        if json:
+            out_json({"file": str(file), **_held(held)})
+        else:
+            out(f"backed up {_in_words(held)} to {file} ({megabytes(file.stat().st_size)})")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `backup` wrote.", metavar="FILE")],
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Restore what a backup holds. What is there already stays as it is there.
+
+    A damaged backup, or one of a newer version, is refused before anything is restored.
+
+    rag turns restore turns-backup.db
+    """
+    from rag.service.backup import restore_backup
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        held, new = restore_backup(engine, file)
+        if json:
+            out_json({"file": str(file), **_held(held), "new_conversations": new})
+        else:
+            made = held.made.astimezone().strftime("%Y-%m-%d %H:%M")
+            out(f"restored {file} of {made}: {_in_words(held)}; {counted(new, 'conversation')} new here")
+
+
+def _held(held: Backup) -> dict[str, Any]:
+    return {**held._asdict(), "made": held.made.isoformat()}
+
+
+def _in_words(held: Backup) -> str:
+    return (
+        f"{counted(held.conversations, 'conversation')}, {counted(held.turns, 'turn')}, "
+        f"{counted(held.messages, 'message')} and {counted(held.records, 'record')}"
+    )
 
 
 def _must_exist(source: str) -> None:

@@ -14,7 +14,7 @@ import tempfile
 import textwrap
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -271,6 +271,51 @@ def test_a_file_from_a_newer_version_is_left_alone(path: Path, store: SqliteTurn
     with pytest.raises(StoreTooNew, match="upgrade rag") as caught:
         SqliteTurnStore(path)
     assert (caught.value.found, caught.value.supported) == (len(MIGRATIONS) + 1, len(MIGRATIONS))
+
+
+def _tables(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as db:
+        named = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        return [name for (name,) in db.execute(named)]
+
+
+def _uses(store: SqliteTurnStore, here: str) -> list[Callable[[], Any]]:
+    """A call of each kind: what it reads or writes, it needs all tables for."""
+    return [
+        lambda: store.conversations(),
+        lambda: store.create_conversation(name="new"),
+        lambda: store.turns(here),
+        lambda: store.append(full_turn(), conversation=here),
+        lambda: store.matching(["text"]),
+        lambda: store.citing(),
+        lambda: store.records(["k"], shelf="s"),
+        lambda: store.versions("t"),
+        lambda: store.update_marks(here, "m"),
+        lambda: store.delete_conversation(here),
+        lambda: list(store.dump()),
+    ]
+
+
+def test_a_file_of_a_version_between_releases_is_named_whatever_table_it_lacks(path: Path) -> None:
+    SqliteTurnStore(path).close()
+    for table in _tables(path):
+        path.unlink()
+        store = SqliteTurnStore(path)
+        here = store.create_conversation().id
+        store.append(replace(full_turn(), id="t"), conversation=here)
+        with store._file.write() as db:
+            db.execute(f"ALTER TABLE {table} RENAME TO {table}_of_another_version")
+        failed = 0
+        for use in _uses(store, here):
+            try:
+                use()
+            except StoreCorrupt as error:
+                assert "between two releases" in str(error) and str(path) in str(error)
+                failed += 1
+            except NotFound:
+                continue
+        store.close()
+        assert failed, table
 
 
 def test_migrations_run_once_each_in_order(path: Path) -> None:

@@ -1,0 +1,122 @@
+"""A backup of everything that a memory keeps, in one file that any memory can be restored from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from rag import backends
+from rag.backends import sqlite_backup
+from rag.errors import ConfigError, ConversationMismatch, StoreError, StoreUnwritable
+from rag.ports import Grouping, MemoryStore
+from rag.service.engine import Engine
+from rag.types import Backup, now_utc
+
+
+def back_up(engine: Engine, file: Path, *, force: bool = False) -> Backup:
+    """Write all namespaces of the engine's memory to a file, verify it, and return what it holds.
+
+    The file is complete or not there: it is written beside its place, fsynced, read again and renamed. Others
+    may write to the memory meanwhile; the backup of a SQLite memory is its state at one moment.
+
+    Raises:
+        ConfigError: there is a file of this name and `force` is off, or it is the memory's own.
+        StoreError: the memory cannot be read, or the file not written.
+    """
+    file = file.absolute()
+    own = getattr(engine.turns, "path", None)
+    if own is not None and _is_same(file, own):
+        raise ConfigError(f"{file} is the memory itself; name another file")
+    if file.exists() and not (force and file.is_file()):
+        mend = "choose another name, or overwrite it with --force" if file.is_file() else "name a file"
+        raise ConfigError(f"there is {file} already; {mend}")
+    with _beside(file) as temporary:
+        if own is not None:
+            sqlite_backup.copy_database(own, temporary)
+        else:
+            _copy(engine, temporary)
+        temporary.chmod(0o600)
+        sqlite_backup.seal(temporary, now_utc())
+        _sync(temporary)
+        held = sqlite_backup.verify(temporary)
+        temporary.replace(file)
+        _sync(file.parent)
+    return held
+
+
+def restore_backup(engine: Engine, file: Path) -> tuple[Backup, int]:
+    """Store what a backup holds in the engine's memory; what is there already stays as it is there.
+
+    Returns:
+        What the backup holds, and how many of its conversations are new.
+
+    Raises:
+        ConfigError: there is no such file.
+        StoreError: it is no backup, or damaged, or of a newer version; nothing was restored.
+        ConversationMismatch: a name belongs to another conversation here. In a SQLite memory nothing was
+            restored then, in others the namespaces before that one were.
+    """
+    if not file.is_file():
+        raise ConfigError(f"there is no file {file} to restore from")
+    held = sqlite_backup.verify(file)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "backup.db"  # opening it brings an older one up to date
+        try:
+            shutil.copyfile(file, copy)
+        except OSError as error:
+            raise ConfigError(f"cannot read {file}: {error.strerror}") from error
+        with closing(_opened(engine, copy)) as source:
+            return held, _restore(source, engine.turns)
+
+
+def _restore(source: MemoryStore, target: MemoryStore) -> int:
+    new = 0
+    with target.together() if isinstance(target, Grouping) else nullcontext():
+        for namespace in source.namespaces():
+            try:
+                new += target.restore(source.dump(namespace=namespace), namespace=namespace)
+            except ConversationMismatch as error:
+                done = (
+                    "nothing was restored" if isinstance(target, Grouping) else f"{new} others were restored"
+                )
+                which = f" of the namespace {namespace!r}" if namespace else ""
+                raise StoreError(f"the conversations{which} cannot be restored: {error}; {done}") from error
+    return new
+
+
+def _copy(engine: Engine, target: Path) -> None:
+    with closing(_opened(engine, target)) as store:
+        for namespace in engine.turns.namespaces():
+            store.restore(engine.turns.dump(namespace=namespace), namespace=namespace)
+
+
+def _opened(engine: Engine, file: Path) -> MemoryStore:
+    return backends.open_turn_store(replace(engine.settings, memory=f"sqlite:///{file}"))
+
+
+@contextmanager
+def _beside(file: Path) -> Iterator[Path]:
+    """A place beside a file, in a folder of its own that is removed in the end."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
+            yield Path(folder) / "backup.db"
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StoreUnwritable(path=str(file), why=why, mend="choose another place") from error
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_same(file: Path, own: Path) -> bool:
+    return file.exists() and own.exists() and file.samefile(own)

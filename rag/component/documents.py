@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
+import numpy as np
+
 from rag.adal import adalflow
 from rag.database.store import Store
 from rag.types import Hit
@@ -19,7 +21,7 @@ class Documents(Sequence[Any]):
     def __init__(self, store: Store) -> None:
         self._store = store
         dead = store.dead
-        self._rows = range(len(store)) if dead is None else (~dead).nonzero()[0]
+        self._rows = np.arange(len(store)) if dead is None else np.flatnonzero(~dead)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -35,6 +37,20 @@ class Documents(Sequence[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return (self._document(int(row)) for row in self._rows)
+
+    def positions(self, hits: Sequence[Hit]) -> list[int]:
+        """Where the chunks of these hits stand, in their order. Raises ValueError for others' hits."""
+        files: dict[str, list[int]] = {}
+        for file in range(self._store.total_files):
+            files.setdefault(self._store.file_path(file), []).append(file)
+        return [self._position(hit, files.get(hit.path, [])) for hit in hits]
+
+    def _position(self, hit: Hit, files: list[int]) -> int:
+        rows = np.flatnonzero(np.isin(self._store.file, files))
+        for row in map(int, rows[np.isin(rows, self._rows)]):
+            if self._store.lines(row) == (hit.start, hit.end):
+                return int(np.searchsorted(self._rows, row))
+        raise ValueError(f"{hit.place} is no chunk of this store")
 
     def _document(self, row: int) -> Any:
         document = as_document(self._store.hit(row, 0.0, {}), number=row)
@@ -78,10 +94,10 @@ def as_document(hit: Hit, *, number: int = 0) -> Any:
     )
 
 
-def retriever_output(question: str, hits: Sequence[Hit]) -> Any:
-    """Hits as AdalFlow's retrievers give them: one output for one query."""
+def retriever_output(question: str, hits: Sequence[Hit], indices: Sequence[int] | None = None) -> Any:
+    """Hits as AdalFlow's retrievers give them: one output for one query; by default they are numbered."""
     return RetrieverOutput(
-        doc_indices=list(range(len(hits))),
+        doc_indices=list(range(len(hits)) if indices is None else indices),
         doc_scores=[hit.score for hit in hits],
         query=question,
         documents=[as_document(hit, number=number) for number, hit in enumerate(hits)],

@@ -11,8 +11,9 @@ of the steps that ask a model.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing
+from itertools import chain
 from typing import Any
 
 from rag.adal import adalflow
@@ -133,6 +134,20 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         """Retrieval alone, in the light of the conversation: hits, best first."""
         return self._dialog().search(query, k=k).hits
 
+    @property
+    def transformed_docs(self) -> Sequence[Any]:
+        """The chunks of the repositories that are asked, as AdalFlow documents with their vectors."""
+        every = self._documents()
+        return every[0] if len(every) == 1 else list(chain(*every))
+
+    @property
+    def retriever(self) -> Callable[[str], list[Any]]:
+        """Retrieval as AdalFlow's retrievers do it: `retriever(query)` gives a list of one `RetrieverOutput`.
+
+        Its `doc_indices` are places in `transformed_docs`.
+        """
+        return self._retrieved
+
     # ------------------------------------------------------------ asking
 
     @property
@@ -188,6 +203,19 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
                     yield piece
 
     # ------------------------------------------------------------ inside
+
+    def _documents(self) -> list[Documents]:
+        return [Documents(repository.store) for repository in self.repositories]
+
+    def _retrieved(self, query: str) -> list[Any]:
+        hits = self.retrieve(query)
+        indices, first = [0] * len(hits), 0
+        for repository, documents in zip(self.repositories, self._documents(), strict=True):
+            own = [n for n, hit in enumerate(hits) if hit.location == repository.source.location]
+            for n, place in zip(own, documents.positions([hits[n] for n in own]), strict=True):
+                indices[n] = first + place
+            first += len(documents)
+        return [retriever_output(query, hits, indices)]
 
     def _ask_about(self, repositories: Sequence[Repository]) -> None:
         sources = {repository.source for repository in repositories}

@@ -136,6 +136,26 @@ class SessionMemory:
             self._store.rename(session.id, "", namespace=self._namespace)
 
 
+class LongTermMemory(Preferences):
+    """The preferences of users, under the names that agents on Redis use for them."""
+
+    def save_preference(self, user_id: str, key: str, value: Any) -> None:
+        """The same as `save`."""
+        self.save(user_id, key, value)
+
+    def get_preference(self, user_id: str, key: str) -> Any:
+        """The value of a key, None where there is none."""
+        return self.get(user_id, key)
+
+    def get_all_preferences(self, user_id: str) -> dict[str, Any]:
+        """The same as `get_all`."""
+        return self.get_all(user_id)
+
+    def delete_preference(self, user_id: str, key: str) -> bool:
+        """The same as `delete`."""
+        return self.delete(user_id, key)
+
+
 @dataclass(slots=True)
 class Looked:
     """How often something was looked for and found, since this memory was opened."""
@@ -170,7 +190,7 @@ class UnifiedMemory:
         self, store: MemoryStore, cache: QuestionCache | None = None, *, namespace: str = ""
     ) -> None:
         self.session = SessionMemory(store, namespace=namespace)
-        self.preferences = Preferences(store, namespace=namespace)
+        self.preferences = LongTermMemory(store, namespace=namespace)
         self.cache = cache
         self.looked_session, self.looked_cache = Looked(), Looked()
 
@@ -203,9 +223,16 @@ class UnifiedMemory:
         if self.cache is not None:
             self.cache.put(question, answer, scope=scope)
 
-    def get_cached_answer(self, question: str, scope: Mapping[str, Any] | None = None) -> str | None:
-        """The answer kept for a question that means the same, in this scope; None when there is none."""
+    def get_cached_answer(
+        self, question: str, scope: Mapping[str, Any] | None = None, *, or_unscoped: bool = False
+    ) -> str | None:
+        """The answer kept for a question that means the same, in this scope; None when there is none.
+
+        With `or_unscoped` one that was kept without a scope is given where this scope has none.
+        """
         found = None if self.cache is None else self.cache.get(question, scope=scope)
+        if found is None and or_unscoped and scope and self.cache is not None:
+            found = self.cache.get(question)
         self.looked_cache.count(found)
         return None if found is None else found.answer
 

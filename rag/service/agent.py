@@ -43,13 +43,14 @@ class ConversationalAgent:
         """The answer to a message. It and the message are in the session then, also when it was cached.
 
         Only a question that begins a session is answered from the cache and kept in it: what comes later may
-        mean something else after what was said. Answers are shared by users who prefer the same language.
+        mean something else after what was said. Answers are shared by users who prefer the same language;
+        what `cache_qa` was given without a scope depends on nothing, and is found by all.
         """
         memory = self._memory
         history = memory.get_conversation_history(user_id, self._history)
         language = memory.get_user_preference(user_id, LANGUAGE) or self._language
         scope = {"language": language, "model": self._model}
-        answer = None if history else memory.get_cached_answer(message, scope)
+        answer = None if history else memory.get_cached_answer(message, scope, or_unscoped=True)
         if answer is None:
             asked: Said = {"role": "user", "content": message}
             answer = self._complete([*_told(language), *history, asked])

@@ -14,10 +14,12 @@ from typing import Any
 
 from rag.adal import adalflow
 from rag.backends.adal_clients import model_client
+from rag.backends.answer_limit import AnswerLimit
 from rag.backends.openai_client import OpenAICompatibleClient
 from rag.backends.openai_endpoint import only_model
 from rag.backends.openai_errors import Call, translated
 from rag.backends.thoughts import Thoughts, without_thoughts
+from rag.backends.tiktoken_counter import counter_of_answers
 from rag.errors import ProviderBroke, RagError, SettingsError
 from rag.settings import Settings
 from rag.types import FinishReason, Prepared, Usage
@@ -132,7 +134,8 @@ class AdalGenerator:
         model: the model's name, as the client knows it and as the user is shown it.
         model_kwargs: more arguments for every call, for example `temperature`.
 
-    Every failure is a ProviderError; an answer without any text is one too.
+    Every failure is a ProviderError; an answer without any text is one too. An answer that goes on beyond
+    its limit of tokens is cut there, and the server is left.
     """
 
     def __init__(self, client: Any, model: str, model_kwargs: Mapping[str, Any] | None = None) -> None:
@@ -142,6 +145,7 @@ class AdalGenerator:
         self._takes_prepared = bool(getattr(client, "takes_prepared", False))
         self._provider = str(getattr(client, "host", type(client).__name__))
         self._last: AnswerStream | AsyncAnswerStream | None = None
+        self._counter = counter_of_answers(model)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> AdalGenerator:
@@ -208,54 +212,64 @@ class AdalGenerator:
             ProviderError: the service failed, or said nothing.
         """
         output = self._called(text, self._limited(answer_tokens))
-        return self._said(self._text(output), None)
+        return self._said(self._text(output, AnswerLimit(answer_tokens, self._counter)), None)
 
     async def acomplete(self, text: str, answer_tokens: int = 500) -> str:
         """The same as `complete`, without blocking the event loop."""
         output = await self._acalled(text, self._limited(answer_tokens))
-        return self._said(self._text(output), None)
+        return self._said(self._text(output, AnswerLimit(answer_tokens, self._counter)), None)
 
     # ------------------------------------------------------------ one call
 
     def _pieces(self, stream: AnswerStream, prepared: Prepared) -> Iterator[str]:
+        limit = self._limit(prepared)
         output = self._called(prepared.prompt.text, self._answering(prepared))
         if not self._ours:
-            yield self._whole(stream, output)
+            yield self._whole(stream, output, limit)
             return
         source, thoughts, text = output.api_response, Thoughts(), False
         try:
             for piece in source:
-                shown = thoughts.feed(piece)
+                shown = thoughts.feed(limit.take(piece))
                 text = text or bool(shown.strip())
                 if shown:
                     yield shown
+                if limit.reached:
+                    break
         finally:
             source.close()
         if held := thoughts.close():
             text = text or bool(held.strip())
             yield held
-        self._ended(stream, source, output.usage)
+        self._ended(stream, source, output.usage, limit)
         self._said("…" if text else "", stream.finish_reason)
 
     async def _apieces(self, stream: AsyncAnswerStream, prepared: Prepared) -> AsyncIterator[str]:
+        limit = self._limit(prepared)
         output = await self._acalled(prepared.prompt.text, self._answering(prepared))
         if not self._ours:
-            yield self._whole(stream, output)
+            yield self._whole(stream, output, limit)
             return
         source, thoughts, text = output.api_response, Thoughts(), False
         try:
             async for piece in source:
-                shown = thoughts.feed(piece)
+                shown = thoughts.feed(limit.take(piece))
                 text = text or bool(shown.strip())
                 if shown:
                     yield shown
+                if limit.reached:
+                    break
         finally:
             await source.aclose()
         if held := thoughts.close():
             text = text or bool(held.strip())
             yield held
-        self._ended(stream, source, output.usage)
+        self._ended(stream, source, output.usage, limit)
         self._said("…" if text else "", stream.finish_reason)
+
+    def _limit(self, prepared: Prepared) -> AnswerLimit:
+        """No limit for a function of ours: it sends what it wrote, and no server is asked."""
+        return AnswerLimit(0 if self._takes_prepared else prepared.prompt.answer_tokens, self._counter)
 
     def _answering(self, prepared: Prepared) -> dict[str, Any]:
         if self._takes_prepared:
@@ -290,14 +304,15 @@ class AdalGenerator:
         call = Call(host=self._provider, key_variable="its environment variable")
         raise translated(error, call) from error
 
-    def _whole(self, stream: AnswerStream | AsyncAnswerStream, output: Any) -> str:
-        self._ended(stream, output, output.usage)
-        return self._said(self._text(output), None)
+    def _whole(self, stream: AnswerStream | AsyncAnswerStream, output: Any, limit: AnswerLimit) -> str:
+        text = self._text(output, limit)
+        self._ended(stream, output, output.usage, limit)
+        return self._said(text, stream.finish_reason)
 
-    def _text(self, output: Any) -> str:
+    def _text(self, output: Any, limit: AnswerLimit) -> str:
         for text in (output.data, output.raw_response):
             if isinstance(text, str):
-                return without_thoughts(text)
+                return without_thoughts(limit.take(text))
         return ""
 
     def _said(self, text: str, finish_reason: FinishReason | None) -> str:
@@ -312,11 +327,14 @@ class AdalGenerator:
         message = f"{self._model} at {self._provider} gave no answer; {why}"
         raise ProviderBroke(message, provider=self._provider, retryable=True)
 
-    def _ended(self, stream: AnswerStream | AsyncAnswerStream, source: Any, usage: Any) -> None:
+    def _ended(
+        self, stream: AnswerStream | AsyncAnswerStream, source: Any, usage: Any, limit: AnswerLimit
+    ) -> None:
         usage = getattr(source, "usage", None) or usage
         if usage is not None:
             stream.usage = _usage(usage)
-        stream.finish_reason = "length" if getattr(source, "finish_reason", None) == "length" else "stop"
+        cut = limit.reached or getattr(source, "finish_reason", None) == "length"
+        stream.finish_reason = "length" if cut else "stop"
         self._last = stream
 
 
@@ -324,10 +342,13 @@ _MISTAKES = (TypeError, AttributeError, LookupError, NameError, AssertionError)
 """Programming mistakes, which stay what they are."""
 
 
+_MOST_TOKENS = 10**9
+"""A larger count is none."""
+
+
 def _usage(counted: Any) -> Usage | None:
     """Tokens from AdalFlow's CompletionUsage or ResponseUsage, or OpenAI's of the same fields."""
     prompt = getattr(counted, "prompt_tokens", None) or getattr(counted, "input_tokens", None)
     answer = getattr(counted, "completion_tokens", None) or getattr(counted, "output_tokens", None)
-    if not prompt and not answer:
-        return None
-    return Usage(prompt_tokens=int(prompt or 0), answer_tokens=int(answer or 0), estimated=False)
+    counts = [n if isinstance(n, int) and 0 < n < _MOST_TOKENS else 0 for n in (prompt, answer)]
+    return Usage(counts[0], counts[1], estimated=False) if any(counts) else None

@@ -6,6 +6,7 @@ Where servers differ, the client learns from the first refusal: `max_tokens` or 
 and whether `stream_options` is known.
 
 A call is tried again after a connection error, 429 and 5xx, and never after the first piece of an answer.
+What a server may send, and for how long, is bounded over all tries (`rag.backends.openai_bounds`).
 Every failure is one of `rag.errors.ProviderError`'s classes. The key is in the Authorization header and
 nowhere else: not in `repr`, `to_dict`, a pickle or a message.
 """
@@ -21,6 +22,15 @@ from typing import Any
 import openai
 
 from rag.adal import adalflow
+from rag.backends.openai_bounds import (
+    Bounds,
+    async_http_client,
+    chat_bytes,
+    embedding_bytes,
+    http_client,
+    sending,
+    within,
+)
 from rag.backends.openai_endpoint import (
     OPENAI_HOST,
     Retries,
@@ -56,7 +66,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         base_url: where the server is, usually ending in `/v1`; None is OpenAI.
         api_key: None sends no usable key ("none"), as local servers expect; for OpenAI itself the
             environment's OPENAI_API_KEY is then used.
-        timeout_s: how long to wait for the server to begin or to go on; 10 s at most for connecting.
+        timeout_s: how long to wait for the server to begin or to go on; 10 s at most for connecting. An
+            answer takes five times as long at most, tries and pauses included.
         retries: when to try again.
         key_variable: the environment variable an error message tells the user to set.
 
@@ -136,7 +147,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         if request.body.get("stream"):
             return await AsyncTextStream(self, request).opened()
         async with self.connected() as connection:
-            return await self.asend(connection, request)
+            return await within(request.bounds, self.asend(connection, request))
 
     def parse_chat_completion(self, completion: Any) -> Any:
         """The text of a completion, or a stream of it, as AdalFlow's GeneratorOutput."""
@@ -208,23 +219,25 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         body = dict(api_kwargs)
         if model_type == _ModelType.EMBEDDER:
             body.setdefault("encoding_format", "base64" if self.is_openai else "float")
+            most = embedding_bytes(len(body["input"]))
         else:
             limit = next((body.pop(name) for name in _LIMITS if name in body), None)
             if limit is not None:
                 body[self.dialect["limit"]] = limit
+            most = chat_bytes(limit)
             if body.get("stream") and self.dialect["stream_options"]:
                 body.setdefault("stream_options", {"include_usage": True})
-        return Request(model_type, body)
+        return Request(model_type, body, Bounds(self.host, self.timeout_s, most))
 
     def init_sync_client(self) -> openai.OpenAI:
         """A connection pool for calls that wait, closed when this client is collected."""
-        pool = openai.OpenAI(**self._connection())
+        pool = openai.OpenAI(**self._connection(), http_client=http_client())
         weakref.finalize(self, pool.close)
         return pool
 
     def init_async_client(self) -> openai.AsyncOpenAI:
         """A connection pool for one event loop; the caller closes it."""
-        return openai.AsyncOpenAI(**self._connection())
+        return openai.AsyncOpenAI(**self._connection(), http_client=async_http_client())
 
     def _connection(self) -> dict[str, Any]:
         timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, 10.0))
@@ -238,18 +251,28 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         """Send until it is answered; with `stream` in the body, the opened stream of events."""
         if self.sync_client is None:
             self.sync_client = self.init_sync_client()
-        while True:
-            try:
-                reply = _endpoint(self.sync_client, request)(**request.body)
-                return self._checked(reply, request)
-            except failures() as error:
-                self.wait(self.pause_s(error, request))
+        streams, opened = bool(request.body.get("stream")), False
+        request.bounds.watch()
+        try:
+            while True:
+                try:
+                    with sending(request.bounds):
+                        reply = _endpoint(self.sync_client, request)(**request.body)
+                    checked = self._checked(reply, request)
+                    opened = streams
+                    return checked
+                except failures() as error:
+                    self.wait(self.pause_s(error, request))
+        finally:
+            if not opened:
+                request.bounds.release()
 
     async def asend(self, connection: openai.AsyncOpenAI, request: Request) -> Any:
         """Send until it is answered, over a connection of the running event loop."""
         while True:
             try:
-                reply = await _endpoint(connection, request)(**request.body)
+                with sending(request.bounds):
+                    reply = await _endpoint(connection, request)(**request.body)
                 return self._checked(reply, request)
             except failures() as error:
                 await self.await_(await asyncio.to_thread(self.pause_s, error, request))
@@ -276,13 +299,16 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
 
         A parameter that the server refuses is changed in `request` first, once each.
         """
+        left_s = request.bounds.left_s
+        if not left_s:
+            raise request.bounds.too_long(received) from error
         if self._adapted(error, request):
             return 0.0
         ours = translated(error, self._call(request, received))
         request.attempts += 1
         may_repeat = ours.retryable and not received and "Timeout" not in type(error).__name__
         pause = self._retries.pause_s(request.attempts, retry_after_s(error)) if may_repeat else None
-        if pause is not None:
+        if pause is not None and pause < left_s:
             return pause
         if isinstance(ours, ProviderRejected) and asks_for_unknown_model(error):
             ours = self._unknown_model(ours, str(request.body.get("model", "")))

@@ -163,7 +163,7 @@ class OpenAIEmbedder:
         reply = self.client.call(body, kind)
         try:
             output = self.client.parse_embedding_response(reply)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise self._broke(f"vectors that cannot be read ({error})") from error
         indexes = [item.index for item in output.data]
         if indexes != list(range(len(texts))):

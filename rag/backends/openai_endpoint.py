@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import openai
 
+from rag.backends.openai_bounds import Bounds, chat_bytes, http_client, sending
 from rag.backends.openai_errors import Call, failures, translated
 from rag.errors import ProviderRejected, SettingsError
 
@@ -95,11 +96,18 @@ def list_models(
     host = host_of(url)
     key = checked_key(api_key, host)
     call = Call(host=host, key=key, timeout_s=timeout_s, local=is_local(url))
+    bounds = Bounds(host, timeout_s, chat_bytes(None))
+    pool = openai.OpenAI(
+        base_url=url, api_key=key, timeout=timeout_s, max_retries=0, http_client=http_client()
+    )
     try:
-        with openai.OpenAI(base_url=url, api_key=key, timeout=timeout_s, max_retries=0) as connection:
+        bounds.watch()
+        with pool as connection, sending(bounds):
             listed: Any = connection.get("/models", cast_to=object)
     except failures() as error:
-        raise translated(error, call) from error
+        raise translated(error, call) if bounds.left_s else bounds.too_long() from error
+    finally:
+        bounds.release()
     entries = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(entries, list):
         raise ProviderRejected(

@@ -6,7 +6,6 @@ named. The transport's own exceptions (httpx, httpx2) come through when a stream
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Mapping
@@ -52,6 +51,8 @@ KINDS: Mapping[str, type[ProviderError]] = {
 
 _KEY_SHAPED = re.compile(r"\b(?:sk|gsk|xai)-[A-Za-z0-9_\-]{8,}|(?<=Bearer )\S+")
 _MAX_TOLD = 400
+_UNREADABLE = (ValueError, OverflowError, RecursionError)
+"""What reading a reply ends with that is no JSON, or nothing like what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,10 @@ class Call:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """The exceptions a call through the openai package can end with, its own and the transport's."""
+    """The exceptions a call through the openai package can end with: its own, the transport's, and those of
+    reading JSON that is none, nests too deeply, or holds numbers of thousands of digits."""
     transports = tuple(sys.modules[name].HTTPError for name in ("httpx2", "httpx") if name in sys.modules)
-    return (openai.OpenAIError, json.JSONDecodeError, UnicodeDecodeError, ProviderError, *transports)
+    return (openai.OpenAIError, ProviderError, *_UNREADABLE, *transports)
 
 
 def translated(error: Exception, call: Call) -> ProviderError:
@@ -81,8 +83,8 @@ def translated(error: Exception, call: Call) -> ProviderError:
 
     The message of `error` itself loses its keys too, since it is shown as the cause in a traceback.
     """
-    if isinstance(error, ProviderError):
-        return error
+    if (ours := _within(error)) is not None:
+        return ours
     told = scrubbed(_told(error), call.key)
     if isinstance(error, openai.OpenAIError):
         error.args = (scrubbed(str(error), call.key),)
@@ -100,8 +102,16 @@ def translated(error: Exception, call: Call) -> ProviderError:
         message, retryable = f"{call.host} refused the request ({_shown(status, told)})", status in (408, 409)
         message += _advice(told, call)
     else:
-        message, retryable = _broke(error, call, told, status), not isinstance(error, ValueError)
+        message, retryable = _broke(error, call, told, status), not isinstance(error, _UNREADABLE)
     return kind(message, provider=call.host, retryable=retryable, status=status)
+
+
+def _within(error: BaseException) -> ProviderError | None:
+    """The error of ours that `error` is, or was raised from: some versions of openai wrap it."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ProviderError):
+        cause = cause.__cause__
+    return cause
 
 
 def _kind(error: Exception, status: int | None, call: Call) -> type[ProviderError]:
@@ -195,7 +205,7 @@ def _told(error: Exception) -> str:
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else body
     said = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-    text = " ".join(str(said or error).split())
+    text = " ".join((said if said and isinstance(said, str) else str(error)).split())
     if text.startswith("<"):
         return "it sent a web page"
     return text if len(text) <= _MAX_TOLD else text[:_MAX_TOLD] + "…"
@@ -246,7 +256,9 @@ def _advice(told: str, call: Call) -> str:
 
 
 def _broke(error: Exception, call: Call, told: str, status: int | None) -> str:
-    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
+    if isinstance(error, RecursionError):
+        return f"{call.host} sent JSON that nests too deeply to be read; is this a model's server?"
+    if isinstance(error, _UNREADABLE):
         what = "sent something that is not JSON; is the address right? It usually ends in /v1"
         return f"{call.host} {what}"
     if call.received:

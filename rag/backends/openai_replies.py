@@ -20,7 +20,7 @@ def _nonsense(host: str, what: str) -> ProviderBroke:
 def checked_completion(reply: Any, host: str) -> Any:
     """Return the completion when it is one. Raises ProviderBroke for anything else."""
     choices = getattr(reply, "choices", None)
-    if not choices or getattr(choices[0], "message", None) is None:
+    if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
         raise _nonsense(host, "something that is not an answer")
     return reply
 
@@ -31,10 +31,10 @@ def checked_embeddings(reply: Any, host: str) -> Any:
     if not isinstance(data, list) or not data:
         raise _nonsense(host, "no embeddings")
     for place, item in enumerate(data):
-        if getattr(item, "index", None) is None:
-            item.index = place  # llama.cpp's older servers leave it out; the order then counts
         if not getattr(item, "embedding", None):
             raise _nonsense(host, f"an empty vector for text {place + 1} of {len(data)}")
+        if getattr(item, "index", None) is None:
+            item.index = place  # llama.cpp's older servers leave it out; the order then counts
     return reply
 
 
@@ -49,7 +49,10 @@ def embedding_row(value: Any) -> npt.NDArray[np.float32]:
             return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float32)
         except binascii.Error as error:
             raise ValueError(f"a vector is not base64: {error}") from error
-    return np.asarray(value, dtype=np.float32)
+    row = np.asarray(value, dtype=np.float32)
+    if row.ndim != 1:
+        raise ValueError("a vector is not a list of numbers")
+    return row
 
 
 class Tally:
@@ -67,7 +70,7 @@ class Tally:
         self._events += 1
         self.usage = getattr(event, "usage", None) or self.usage
         choices = getattr(event, "choices", None)
-        if not choices:
+        if not isinstance(choices, list) or not choices:
             return ""
         self.finish_reason = getattr(choices[0], "finish_reason", None) or self.finish_reason
         piece = getattr(getattr(choices[0], "delta", None), "content", None)

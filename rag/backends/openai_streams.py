@@ -9,16 +9,18 @@ from typing import Any, Protocol
 
 import openai
 
+from rag.backends.openai_bounds import Bounds, within
 from rag.backends.openai_errors import failures
 from rag.backends.openai_replies import Tally
 
 
 @dataclass(slots=True)
 class Request:
-    """One call on its way: what is sent, and how often it was tried."""
+    """One call on its way: what is sent, what may come back, and how often it was tried."""
 
     model_type: Any
     body: dict[str, Any]
+    bounds: Bounds
     attempts: int = 0
     adapted: set[str] = field(default_factory=set)
 
@@ -85,6 +87,7 @@ class TextStream(Iterator[str]):
 
     def close(self) -> None:
         """Close the response. Closing twice is fine."""
+        self._request.bounds.release()
         self._response.close()
 
     def __enter__(self) -> TextStream:
@@ -116,15 +119,18 @@ class AsyncTextStream(AsyncIterator[str]):
     async def opened(self) -> AsyncTextStream:
         """The stream, once the server has begun to answer."""
         try:
-            self._response = await self._client.asend(self._connection, self._request)
+            self._response = await within(self._request.bounds, self._sent())
         except BaseException:
             await self.aclose()
             raise
         return self
 
+    async def _sent(self) -> Any:
+        return await self._client.asend(self._connection, self._request)
+
     async def __anext__(self) -> str:
         try:
-            return await self._next()
+            return await within(self._request.bounds, self._next(), self._tally.characters)
         except BaseException:
             await self.aclose()
             raise
@@ -141,7 +147,7 @@ class AsyncTextStream(AsyncIterator[str]):
                 received = self._tally.characters
                 pause = await asyncio.to_thread(self._client.pause_s, error, self._request, received)
                 await self._client.await_(pause)
-                self._response = await self._client.asend(self._connection, self._request)
+                self._response = await self._sent()
                 continue
             raise StopAsyncIteration
 

@@ -65,6 +65,13 @@ def open_counter(model: str | None) -> TokenCounter:
     return RaisedCounter(base, factor)
 
 
+def counter_of_answers(model: str) -> TokenCounter:
+    """Return the counter for what a model wrote: unlike `open_counter`'s it is not raised to err high."""
+    name = _encoding_name(model)
+    at_hand = next((one for one in (name, "cl100k_base") if one is not None and _at_hand(one)), None)
+    return EstimateCounter() if at_hand is None else TiktokenCounter(at_hand)
+
+
 class TiktokenCounter:
     """Counts with one of tiktoken's encodings, loaded (0.3 s) at the first count."""
 

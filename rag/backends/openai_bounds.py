@@ -1,0 +1,300 @@
+"""What a model's server may send, and for how long: nothing it does takes all of our memory or time.
+
+`Bounds` belong to one request and hold over all of its tries: bytes in all, bytes of one line of a stream,
+and seconds. They apply to the bytes after decompression. A server is asked for no compression; gzip and
+deflate are taken all the same, a bounded piece at a time. Redirects are refused, because following one would
+send the prompt, which is private code, to a place that nobody configured.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import openai
+
+from rag.errors import ProviderBroke, ProviderError, ProviderRejected, ProviderUnreachable
+
+_client_class = next(kind for kind in openai.DefaultHttpxClient.__mro__ if kind.__name__ == "Client")
+_httpx: Any = import_module(_client_class.__module__.partition(".")[0])
+"""httpx or httpx2, whichever this version of the openai package uses."""
+
+MAX_LINE_BYTES = 1_000_000
+_MAX_ERROR_BYTES = 256_000
+_BASE_BYTES = 4_000_000
+_BYTES_PER_TOKEN = 1_000
+"""A streamed token takes 200 to 400 bytes: its event repeats id, model and time."""
+_DEFAULT_TOKENS = 32_000
+_BYTES_PER_VECTOR = 160_000
+"""Room for 6,500 numbers written as decimals; 4,096 are the most that common models give."""
+_TIMEOUTS_IN_ALL = 5
+_INFLATED_PIECE = 65_536
+
+T = TypeVar("T")
+
+
+class Bounds:
+    """The bounds of one request.
+
+    Args:
+        host: the server, for messages.
+        timeout_s: how long one read may take; all tries and pauses together may take five times as long.
+        max_bytes: what the server may send in one try, after decompression.
+        setting: what a message tells the user to raise when time is up.
+    """
+
+    def __init__(self, host: str, timeout_s: float, max_bytes: int, setting: str = "") -> None:
+        self.host, self.max_bytes = host, max_bytes
+        self.total_s = timeout_s * _TIMEOUTS_IN_ALL
+        self._setting = setting or "timeout_s (RAG_TIMEOUT)"
+        self._deadline = time.monotonic() + self.total_s
+        self._sockets: list[Any] = []
+        self._timer: threading.Timer | None = None
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the time is up; 0.0 when it is."""
+        return max(self._deadline - time.monotonic(), 0.0)
+
+    def too_long(self, received: int = 0) -> ProviderError:
+        """The error for a server that has not finished when the time is up."""
+        kind = ProviderBroke if received else ProviderUnreachable
+        so_far = f" ({received:,} characters of the answer came)" if received else ""
+        return kind(
+            f"{self.host} did not finish within {self.total_s:g} s{so_far}; is it busy, or the model slow? "
+            f"Try again, or raise {self._setting}",
+            provider=self.host,
+            retryable=True,
+        )
+
+    def too_large(self, what: str, limit: int) -> ProviderError:
+        """The error for a server that sends more than it may."""
+        return ProviderBroke(
+            f"{self.host} sent {what} of more than {limit:,} bytes, which is not read; is the address right, "
+            "and is this a model's server?",
+            provider=self.host,
+            retryable=False,
+        )
+
+    def watch(self) -> None:
+        """Close the connection when the time is up, whatever a thread is waiting for. Ended by `release`."""
+        if self._timer is None:
+            self._timer = threading.Timer(self.left_s, self._abort)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def release(self) -> None:
+        """Stop watching. Calling it twice is fine."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def trace(self, event: str, info: dict[str, Any]) -> None:
+        """Take note of each connection that the transport opens."""
+        stream = info.get("return_value")
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")) and stream is not None:
+            self._sockets = [stream.get_extra_info("socket")]
+
+    def _abort(self) -> None:
+        for opened in self._sockets:
+            with suppress(OSError):
+                socket.socket.shutdown(opened, socket.SHUT_RDWR)
+
+
+def chat_bytes(answer_tokens: int | None) -> int:
+    """The bytes that an answer of so many tokens may take, with all that a server writes around them."""
+    return _BASE_BYTES + (answer_tokens or _DEFAULT_TOKENS) * _BYTES_PER_TOKEN
+
+
+def embedding_bytes(texts: int) -> int:
+    """The bytes that the vectors of so many texts may take."""
+    return MAX_LINE_BYTES + texts * _BYTES_PER_VECTOR
+
+
+_bounds: ContextVar[Bounds] = ContextVar("the bounds of the request that is being sent")
+
+
+@contextmanager
+def sending(bounds: Bounds) -> Iterator[None]:
+    """Apply the bounds to the request that is sent in the block; its response carries them on."""
+    token = _bounds.set(bounds)
+    try:
+        yield
+    finally:
+        _bounds.reset(token)
+
+
+async def within(bounds: Bounds, work: Awaitable[T], received: int = 0) -> T:
+    """Wait for the work until the time is up. Raises ProviderError then."""
+    import asyncio
+
+    limit = asyncio.timeout(bounds.left_s)
+    try:
+        async with limit:
+            return await work
+    except TimeoutError:
+        if limit.expired():
+            raise bounds.too_long(received) from None
+        raise
+
+
+def http_client() -> Any:
+    """An HTTP client for threads, bounded as `sending` says, that follows no redirect.
+
+    Each request has a connection of its own, which can be closed without harm to any other.
+    """
+    hooks: dict[str, list[Any]] = {"request": [_watch_connection], "response": [_bound]}
+    return openai.DefaultHttpxClient(event_hooks=hooks, **_OPTIONS)
+
+
+def async_http_client() -> Any:
+    """The same for an event loop, where `within` bounds the time."""
+    return openai.DefaultAsyncHttpxClient(event_hooks={"response": [_abound]}, **_OPTIONS)
+
+
+_OPTIONS: dict[str, Any] = {
+    "follow_redirects": False,
+    "headers": {"Accept-Encoding": "identity"},
+    "limits": _httpx.Limits(max_keepalive_connections=0),
+}
+
+
+def _watch_connection(request: Any) -> None:
+    request.extensions["trace"] = _bounds.get().trace
+
+
+def _bound(response: Any) -> None:
+    response.stream = _BoundedStream(response.stream, _checked(response))
+
+
+async def _abound(response: Any) -> None:
+    response.stream = _AsyncBoundedStream(response.stream, _checked(response))
+
+
+def _checked(response: Any) -> _Meter:
+    """The meter for the body of a response. Raises ProviderRejected for a redirect."""
+    bounds = _bounds.get()
+    if response.has_redirect_location:
+        raise _redirected(bounds.host, response.status_code, response.headers["location"])
+    encoding = response.headers.pop("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
+        raise ProviderBroke(
+            f"{bounds.host} sent an answer compressed with {encoding[:40]!r}, though it was asked for none; "
+            "is there a proxy in between?",
+            provider=bounds.host,
+            retryable=False,
+        )
+    streams = response.headers.get("content-type", "").startswith("text/event-stream")
+    return _Meter(
+        bounds, response.status_code, inflates=encoding.endswith(("gzip", "deflate")), lines=streams
+    )
+
+
+def _redirected(host: str, status: int, location: str) -> ProviderError:
+    try:
+        there = urlsplit(location).netloc.rpartition("@")[2] or host
+    except ValueError:
+        there = "an address that cannot be read"
+    return ProviderRejected(
+        f"{host} answered {status} and points to {there[:200]}; nothing was sent there. If the model is "
+        "there, set --base-url (RAG_BASE_URL; RAG_EMBEDDING_BASE_URL for embeddings) to its address",
+        provider=host,
+        retryable=False,
+        status=status,
+    )
+
+
+class _Meter:
+    """Takes a body as it arrives, and gives its bytes without compression, within the bounds."""
+
+    def __init__(self, bounds: Bounds, status: int, *, inflates: bool, lines: bool) -> None:
+        self._bounds, self._is_error, self._has_lines = bounds, status >= 400, lines
+        self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 32) if inflates else None
+        self._total = self._line = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether enough came of a body that only says what is wrong."""
+        return self._is_error and self._total >= _MAX_ERROR_BYTES
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """The pieces of a chunk. Raises ProviderError when there are too many bytes."""
+        for piece in self._inflated(chunk):
+            self._count(piece)
+            yield piece
+            if self.is_full:
+                return
+
+    def _inflated(self, chunk: bytes) -> Iterator[bytes]:
+        if self._inflater is None:
+            yield chunk
+            return
+        while True:
+            try:
+                piece = self._inflater.decompress(chunk, _INFLATED_PIECE)
+            except zlib.error as error:
+                host = self._bounds.host
+                message = f"{host} sent an answer whose compression is damaged ({error})"
+                raise ProviderBroke(message, provider=host, retryable=True) from error
+            if piece:
+                yield piece
+            chunk = self._inflater.unconsumed_tail
+            if not chunk and len(piece) < _INFLATED_PIECE:
+                return
+
+    def _count(self, piece: bytes) -> None:
+        bounds = self._bounds
+        self._total += len(piece)
+        if self._is_error:
+            return
+        if self._total > bounds.max_bytes:
+            raise bounds.too_large("an answer", bounds.max_bytes)
+        if not self._has_lines:
+            return
+        last = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
+        self._line = len(piece) - last - 1 if last >= 0 else self._line + len(piece)
+        if self._line > MAX_LINE_BYTES:
+            raise bounds.too_large("a line", MAX_LINE_BYTES)
+
+
+class _BoundedStream(_httpx.SyncByteStream):  # type: ignore[misc]
+    """The body of a response, measured as it is read."""
+
+    def __init__(self, stream: Any, meter: _Meter) -> None:
+        self._stream, self._meter = stream, meter
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._stream:
+            yield from self._meter.pieces(chunk)
+            if self._meter.is_full:
+                return
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._stream.close()
+
+
+class _AsyncBoundedStream(_httpx.AsyncByteStream):  # type: ignore[misc]
+    """The same for an event loop."""
+
+    def __init__(self, stream: Any, meter: _Meter) -> None:
+        self._stream, self._meter = stream, meter
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            for piece in self._meter.pieces(chunk):
+                yield piece
+            if self._meter.is_full:
+                return
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self._stream.aclose()

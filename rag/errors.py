@@ -38,6 +38,13 @@ Each message says what happened, the numbers, and what to do. Foreign exceptions
 the foreign library is called, with `raise … from error`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rag.types import Answer
+
 
 class RagError(Exception):
     """The root of all errors raised on purpose. `exit_code` is what the command line ends with."""
@@ -256,9 +263,14 @@ class SettingsError(ConfigError):
 
 
 class ProviderError(RagError):
-    """A service failed. `retryable` says whether the same call may succeed later."""
+    """A service failed. `retryable` says whether the same call may succeed later.
+
+    `quotes` is set where a model failed to answer a question: the answer without a model, the lines nearest
+    to the question. It is not stored.
+    """
 
     exit_code = 3
+    quotes: Answer | None = None
 
     def __init__(self, message: str, *, provider: str, retryable: bool, status: int | None = None) -> None:
         super().__init__(message)

@@ -230,8 +230,12 @@ def test_an_answer_that_breaks_off_is_an_error_and_no_turn(opened, sample_repo, 
     server.behaviours = [behaviour, "good"]
     server.answers = ["It is signed by HMAC of the payload under the key [1].", "Signed [1]."]
     dialog = begun(opened(base_url=server.base_url), sample_repo)
-    with pytest.raises(ProviderBroke, match=r"broke off|ended|stopped"):
+    with pytest.raises(ProviderBroke, match=r"broke off|ended|stopped") as caught:
         ask(dialog, SIGNED)
+    quotes = caught.value.quotes
+    assert quotes is not None
+    assert (quotes.model, quotes.turn_id) == ("extractive", "")
+    assert quotes.citations[0].path == "snip/sessions.py"
     assert dialog.turns() == []
     assert ask(dialog, SIGNED).text == "Signed [1]."
     assert [turn.order for turn in dialog.turns()] == [0]

@@ -690,8 +690,22 @@ def test_a_service_that_fails_is_exit_code_3_and_no_turn(sample_repo, server):
     server.behaviours = ["fails"]
     done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url)
     assert done.code == 3
-    assert done.out == ""
+    assert done.out.startswith("The language model failed, so nothing is explained here; these are the lines")
+    assert "[1] snip/sessions.py:" in done.out
     assert done.err.splitlines()[-1].startswith("rag: 127.0.0.1:")
+    told = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--json")
+    assert told.code == 3
+    assert told.json["error"]["type"] == "ProviderBroke"
+    assert told.json["quotes"]["model"] == "extractive"
+    assert told.json["quotes"]["citations"][0]["path"] == "snip/sessions.py"
+    assert told.json["quotes"]["turn"] == ""
+    assert rag("turns", "list", "--json").json == []
+
+
+def test_a_question_is_not_lost_where_no_model_can_be_asked(sample_repo):
+    done = rag("ask", sample_repo, SIGNED, "--base-url", "http://127.0.0.1:9/v1")
+    assert done.code == 3
+    assert "[1] snip/sessions.py:" in done.out
     assert rag("turns", "list", "--json").json == []
 
 

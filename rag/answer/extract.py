@@ -66,20 +66,23 @@ class ExtractiveGenerator:
         return extract(prepared, self.quoted) if prepared.quotes is None else iter(prepared.quotes)
 
 
-def extract(prepared: Prepared, quoted: list[tuple[str, int, int]] | None = None) -> Iterator[str]:
+def extract(
+    prepared: Prepared, quoted: list[tuple[str, int, int]] | None = None, *, why: str = _NO_MODEL
+) -> Iterator[str]:
     """Quote the best lines of three sources, each under its number, and one line of the next five.
 
-    Says so when there are none. The places quoted are added to `quoted` as they come.
+    Says so when there are none. The places quoted are added to `quoted` as they come. `why` says, without a
+    full stop, that and why nothing is explained.
     """
     sources = prepared.prompt.sources
     if not sources:
         found = (
             "The template in use shows no sources" if prepared.hits else "Nothing was found on this question"
         )
-        yield f"{found}. {_NO_MODEL}.\n"
+        yield f"{found}. {why}.\n"
         return
     sought = _Sought.of(prepared.standalone_question or prepared.question, [s.hit for s in sources])
-    yield f"{_NO_MODEL}; these are the lines nearest to the question, quoted as they stand.\n"
+    yield f"{why}; these are the lines nearest to the question, quoted as they stand.\n"
     several = len({(source.hit.repo, source.hit.location) for source in sources}) > 1
     ordered = sorted(sources, key=lambda source: not sought.calling(source.hit)) if sought.called else sources
     places = quoted if quoted is not None else []

@@ -28,7 +28,7 @@ from rag.cli.terminal import (
     seconds,
     settings_from,
 )
-from rag.errors import ConfigError, NotFound, RagError, SourceNotFound
+from rag.errors import ConfigError, NotFound, ProviderError, RagError, SourceNotFound
 from rag.quoting import visible
 from rag.types import Answer, Conversation, Filters, Source
 
@@ -99,7 +99,12 @@ def ask(
                 filters=Filters(tuple(include or ()), tuple(exclude or ())),
                 refreshing=not no_refresh,
             )
-            answer = answer_question(engine, dialog, question, show=not json, keep_broken=keep_broken)
+            try:
+                answer = answer_question(engine, dialog, question, show=not json, keep_broken=keep_broken)
+            except ProviderError as error:
+                if json:
+                    out_json(_failed_json(error, dialog))
+                raise
             if json:
                 out_json(answer_json(answer, dialog))
     if not answer.found:
@@ -205,7 +210,7 @@ def answer_question(
     """
     from rag.service import converse
 
-    generator = engine.generator()
+    generator = engine.answering_generator()
     prose = Prose()
     gone: BrokenPipeError | None = None
     with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
@@ -218,9 +223,11 @@ def answer_question(
                         prose.write(piece)
                     except BrokenPipeError as error:
                         gone = error
-        except RagError:
+        except RagError as error:
             if gone is None:
                 prose.end()  # what is said of the error gets a line of its own
+                if show and isinstance(error, ProviderError) and error.quotes is not None:
+                    _print_quotes(error.quotes, several=len(dialog.repositories) > 1)
             raise
     if gone is not None:
         raise gone
@@ -229,6 +236,20 @@ def answer_question(
         _print_sources(answer, several=len(dialog.repositories) > 1)
     _print_figures(engine, answer)
     return answer
+
+
+def _print_quotes(quotes: Answer, *, several: bool) -> None:
+    """Print what is shown of a question whose model failed."""
+    prose = Prose()
+    prose.write(quotes.text)
+    prose.end()
+    _print_sources(quotes, several=several)
+
+
+def _failed_json(error: ProviderError, dialog: Dialog) -> dict[str, Any]:
+    """A failed question as JSON values; the quotes are None where the question was not searched."""
+    quotes = None if error.quotes is None else answer_json(error.quotes, dialog)
+    return {"error": {"message": str(error), "type": type(error).__name__}, "quotes": quotes}
 
 
 def _print_sources(answer: Answer, *, several: bool) -> None:

@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any
 
 from rag.adal import adalflow
+from rag.answer.instead import FailedGenerator
 from rag.component.database_manager import OLLAMA_EMBEDDER, DatabaseManager, filters_of, ollama_url
 from rag.component.documents import Documents, retriever_output
 from rag.component.memory import Memory
@@ -157,6 +158,14 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
             self._generator = self.engine.generator()
         return self._generator
 
+    def _answering_generator(self) -> Any:
+        """The same; a model that cannot be had fails when it is asked, and is looked for again next time."""
+        return self._generator or self._kept(self.engine.answering_generator())
+
+    def _kept(self, generator: Any) -> Any:
+        self._generator = None if isinstance(generator, FailedGenerator) else generator
+        return generator
+
     def call(self, query: str, language: str | None = None) -> Answer:
         """Ask a question and remember the turn. `rag(query)` is the same.
 
@@ -165,7 +174,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
         Raises:
             NotFound: no repository is prepared.
-            ProviderError: the model failed; no turn is stored.
+            ProviderError: the model failed; no turn is stored. `quotes` is the answer without a model.
             ConfigError: what the user can mend, for example a context that is too small.
         """
         with closing(self._pieces(query, language)) as pieces:
@@ -250,7 +259,9 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         self, query: str, language: str | None, keep_broken: bool = False
     ) -> Generator[str | Answer, None, None]:
         dialog = self._dialog(language)
-        with closing(converse(dialog, query, self.generator, keep_broken=keep_broken, cache=None)) as pieces:
+        with closing(
+            converse(dialog, query, self._answering_generator(), keep_broken=keep_broken, cache=None)
+        ) as pieces:
             for piece in pieces:
                 yield _with_documents(piece)
 
@@ -258,7 +269,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         self, query: str, language: str | None, keep_broken: bool = False
     ) -> AsyncGenerator[str | Answer, None]:
         dialog = await asyncio.to_thread(self._dialog, language)
-        generator = await asyncio.to_thread(lambda: self.generator)
+        generator = await asyncio.to_thread(self._answering_generator)
         async with aclosing(
             aconverse(dialog, query, generator, keep_broken=keep_broken, cache=None)
         ) as pieces:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from rag.errors import NotFound
+from rag.errors import NotFound, ProviderError
 from rag.ports import CompletingGenerator, is_async
 from rag.retrieval.search import Found
 from rag.serve.deepwiki_filters import FileRules, rules_of
@@ -16,7 +16,7 @@ from rag.serve.deepwiki_prompts import LAST_STAGE, SOURCES, Wanted, read_request
 from rag.serve.deepwiki_repos import ready, shelf_of
 from rag.serve.deepwiki_shapes import LANGUAGES, ChatRequest
 from rag.serve.deepwiki_wiki import Wikis
-from rag.serve.errors import BadRequest, Forbidden
+from rag.serve.errors import BadRequest, Forbidden, ModelFailed
 from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url
@@ -92,15 +92,25 @@ class Chat:
             heading = research_heading(wanted.stage, is_last=is_last)
         else:
             heading = ""
-        async with aclosing(self._service.answer(dialog, wanted.text)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Answer):
-                    rest = made.close().rstrip("\n") + _sources(piece, shelf, base)
-                    if heading + rest:
-                        yield heading + rest
-                elif said := made.feed(piece):
-                    yield heading + said
-                    heading = ""
+        begun = False
+        try:
+            async with aclosing(self._service.answer(dialog, wanted.text)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Answer):
+                        rest = made.close().rstrip("\n") + _sources(piece, shelf, base)
+                        if heading + rest:
+                            yield heading + rest
+                    elif said := made.feed(piece):
+                        yield heading + said
+                        heading, begun = "", True
+        except ProviderError as error:
+            if error.quotes is None:
+                raise
+            quotes = inert(error.quotes.text).rstrip("\n") + _sources(error.quotes, shelf, base)
+            if not begun:
+                raise ModelFailed(error, self._service.words(error), {"quotes": quotes}) from error
+            yield f"{made.close()}\n\n{quotes}"
+            raise
 
     async def _dialog(
         self,

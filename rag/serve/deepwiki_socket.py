@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from rag.errors import RagError
 from rag.serve.deepwiki_chat import Chat
 from rag.serve.deepwiki_shapes import ChatRequest
-from rag.serve.errors import BadRequest, ShuttingDown, TooSlow
+from rag.serve.errors import BadRequest, ModelFailed, ShuttingDown, TooSlow
 from rag.serve.json_limits import check_json
 from rag.serve.keys import Caller
 from rag.serve.service import Service
@@ -89,7 +89,8 @@ async def _send(socket: WebSocket, service: Service, chat: Chat, asked: ChatRequ
                 await socket.send_text(piece)
                 begun = "\n\n"
     except RagError as error:
-        await _say(socket, f"{begun}Error: {_one_line(service, error)}")
+        quotes = f"\n\n{error.more['quotes']}" if isinstance(error, ModelFailed) else ""
+        await _say(socket, f"{begun}Error: {_one_line(service, error)}{quotes}")
     except asyncio.CancelledError:
         if not service.streams.ending:
             raise

@@ -131,6 +131,21 @@ class IndexingFailed(ServeError):
             self.status, self.code = 404, "ref_not_found"
 
 
+class ModelFailed(ServeError):
+    """The model failed on a question. `more` goes into the body beside the error: the quotes."""
+
+    def __init__(self, error: ProviderError, message: str, more: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.status, self.code = status_of(error)
+        self.more = more
+        self._headers = headers_of(error)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Those of the model's error."""
+        return self._headers
+
+
 _STATUS: tuple[tuple[type[RagError], int, str], ...] = (
     (NotFound, 404, "not_found"),
     (SourceNotFound, 404, "repository_not_found"),
@@ -180,9 +195,10 @@ def shape(status: int, message: str, *, code: str | None = None, param: str | No
 def shape_of(error: RagError, message: str | None = None) -> dict[str, Any]:
     """The body for one of our errors; with another `message` where its own is not for everybody."""
     status, code = status_of(error)
-    return shape(
+    body = shape(
         status, str(error) if message is None else message, code=code, param=getattr(error, "param", None)
     )
+    return body | getattr(error, "more", {})
 
 
 def body_of(error: RagError) -> bytes:

@@ -15,14 +15,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 
-from rag.errors import RagError
+from rag.errors import ProviderError, RagError
 from rag.evaluation.metrics import Span
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import judge
 from rag.retrieval.search import search_in_turn
 from rag.serve import answer_models, eval_models, models
 from rag.serve.caller import CallerOf
-from rag.serve.errors import shape_of
+from rag.serve.errors import ModelFailed, shape_of
 from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url, viewer_link
@@ -151,24 +151,37 @@ def _asking(service: Service) -> APIRouter:
         """Ask a question. The answer is stored as a turn of the conversation, which it begins if need be.
 
         With `stream`: events `piece` ({"text": …}) as they come, then one `answer` (as without), or `error`.
+        Where the model fails, `quotes` beside `error` is the answer without a model, which is not stored.
         """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(caller, asked.repositories, conversation=asked.conversation)
         base = str(request.base_url)
-        if not asked.stream:
-            answer = await until_gone(request, service.answered(dialog, asked.question))
+
+        def body_of(answer: Answer) -> answer_models.AnswerBody:
             return answer_models.answer_body(answer, urls_of(service, caller, dialog, answer.sources, base))
 
+        def failed(error: ProviderError) -> RagError:
+            if error.quotes is None:
+                return error
+            quotes = body_of(error.quotes).model_dump(mode="json")
+            return ModelFailed(error, service.words(error), {"quotes": quotes})
+
+        if not asked.stream:
+            try:
+                return body_of(await until_gone(request, service.answered(dialog, asked.question)))
+            except ProviderError as error:
+                raise failed(error) from error
+
         async def events() -> AsyncGenerator[bytes, None]:
-            async with aclosing(service.answer(dialog, asked.question)) as pieces:
-                async for piece in pieces:
-                    if isinstance(piece, Answer):
-                        body = answer_models.answer_body(
-                            piece, urls_of(service, caller, dialog, piece.sources, base)
-                        )
-                        yield event(body.model_dump(mode="json"), "answer")
-                    else:
-                        yield event({"text": piece}, "piece")
+            try:
+                async with aclosing(service.answer(dialog, asked.question)) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, Answer):
+                            yield event(body_of(piece).model_dump(mode="json"), "answer")
+                        else:
+                            yield event({"text": piece}, "piece")
+            except ProviderError as error:
+                raise failed(error) from error
 
         last = partial(last_words, service)
         return EventStream(events(), streams=service.streams, last_words=last, patience_s=service.patience_s)

@@ -21,10 +21,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from rag.answer.citations import reference_spans
-from rag.errors import RagError
+from rag.errors import ProviderError, RagError
 from rag.ports import CompletingGenerator, is_async
 from rag.serve.caller import CallerOf
-from rag.serve.errors import BadRequest, TooLarge, UnknownRepository, shape_of
+from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepository, shape_of
 from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url
@@ -191,11 +191,37 @@ class Chat:
             found.append({"type": "url_citation", "url_citation": cited})
         return found
 
+    async def _pieces(
+        self, dialog: PrefixDialog, question: str, shelves: Sequence[Shelf], head: dict[str, Any], base: str
+    ) -> AsyncGenerator[str | Answer, None]:
+        """The pieces of an answer. Where the model fails in the middle, the quotes come before the error."""
+        begun = ""
+        try:
+            async with aclosing(self.service.answer(dialog, question)) as pieces:
+                async for piece in pieces:
+                    yield piece
+                    begun = "\n\n"
+        except ProviderError as error:
+            if begun and error.quotes is not None:
+                yield begun + error.quotes.text
+                raise
+            raise self.quoted(error, shelves, head, base) from error
+
+    def quoted(
+        self, error: ProviderError, shelves: Sequence[Shelf], head: dict[str, Any], base: str
+    ) -> RagError:
+        """A failure of the model; `quotes` beside the error is a completion, written without it."""
+        if (quotes := error.quotes) is None:
+            return error
+        annotations = self.annotations(quotes, shelves, base)
+        body = _completion(head, quotes.text, annotations, quotes.usage)
+        return ModelFailed(error, self.service.words(error), {"quotes": body | {"rag": _more(quotes)}})
+
     async def stream(
         self, dialog: PrefixDialog, question: str, shelves: Sequence[Shelf], head: dict[str, Any], base: str
     ) -> AsyncGenerator[dict[str, Any], None]:
         """The chunks of an answer, in the order clients expect: role, content, annotations, end."""
-        async with aclosing(self.service.answer(dialog, question)) as pieces:
+        async with aclosing(self._pieces(dialog, question, shelves, head, base)) as pieces:
             first = True
             async for piece in pieces:
                 if first:
@@ -274,7 +300,10 @@ def _add_completions(router: APIRouter, chat: Chat) -> None:
             chunks = chat.stream(dialog, read.question, shelves, _as_chunk(head), base)
             known = dialog.conversation.id if dialog.conversation else ""
             return _streamed(service, chunks, wants_usage, known)
-        answer = await until_gone(request, service.answered(dialog, read.question))
+        try:
+            answer = await until_gone(request, service.answered(dialog, read.question))
+        except ProviderError as error:
+            raise chat.quoted(error, shelves, head, base) from error
         annotations = chat.annotations(answer, shelves, base)
         body = _completion(head, answer.text, annotations, answer.usage, _ended(answer))
         headers = {"X-Rag-Conversation": answer.conversation_id}

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
+from rag.answer.instead import FailedGenerator
 from rag.errors import NotFound, RagError, StoreCorrupt
 from rag.ports import TextGenerator
 from rag.serve.errors import BadRequest, Forbidden
@@ -210,7 +211,7 @@ class Service:
             ProviderError, ConfigError: as `rag.service.aconverse`.
         """
         self.limiter.check_question(question)
-        async with self.limiter.seat(), self.generator() as generator:
+        async with self.limiter.seat(), self.generator(or_failing=True) as generator:
             conversation = dialog.conversation.id if dialog.conversation else ""
             names = [repository.source.name for repository in dialog.repositories]
             with self.telemetry.question(
@@ -269,13 +270,18 @@ class Service:
             return await to_thread(compared, engine, turn, answer, sources)
 
     @asynccontextmanager
-    async def generator(self) -> AsyncIterator[TextGenerator]:
-        """What writes answers, for one question at a time: it says afterwards how many tokens it took."""
-        generator = self._generators.pop() if self._generators else await to_thread(self.engine.generator)
+    async def generator(self, *, or_failing: bool = False) -> AsyncIterator[TextGenerator]:
+        """What writes answers, for one question at a time: it says afterwards how many tokens it took.
+
+        With `or_failing` a model that cannot be had fails when it is asked, not here.
+        """
+        opened = self.engine.answering_generator if or_failing else self.engine.generator
+        generator = self._generators.pop() if self._generators else await to_thread(opened)
         try:
             yield generator
         finally:
-            self._generators.append(generator)
+            if not isinstance(generator, FailedGenerator):
+                self._generators.append(generator)
 
 
 def _children_can_prepare(engine: Settings) -> bool:

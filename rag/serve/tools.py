@@ -17,8 +17,9 @@ from pydantic import BaseModel, Field
 
 from rag.database.store import Store
 from rag.lines import lines_of
+from rag.errors import ProviderError
 from rag.retrieval.lookup import Use, definitions, uses
-from rag.serve.errors import BadRequest, StillIndexing
+from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
 from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url
@@ -177,9 +178,19 @@ class Toolbox:
         shelves = [(await self._ready(caller, name, ref, tell))[0] for name in names]
         dialog = await self._service.dialog(caller, shelves, conversation=conversation)
         await tell(0.5, 1.0, "answering")
-        answer = await self._service.answered(dialog, question)
         served = {shelf.source.location: shelf for shelf in shelves}
-        places = [self._cited(citation, served.get(citation.location)) for citation in answer.citations]
+
+        def places_of(answer: Answer) -> list[Place]:
+            return [self._cited(citation, served.get(citation.location)) for citation in answer.citations]
+
+        try:
+            answer = await self._service.answered(dialog, question)
+        except ProviderError as error:
+            if error.quotes is None:
+                raise
+            quotes = _with_sources(error.quotes, places_of(error.quotes))
+            raise ModelFailed(error, f"{self._service.words(error)}\n\n{quotes}", {}) from error
+        places = places_of(answer)
         return Asked(
             result=_with_notes(_with_sources(answer, places), answer.notes),
             coverage=[coverage_body(one) for one in answer.coverage],

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rag import backends
+from rag.answer.instead import FailedGenerator
 from rag.corpus.acquire import acquire, clone_folder, fetched_folder, is_in_place, moved_on, resolve
 from rag.corpus.git import going_nowhere_else
 from rag.corpus.read import read
@@ -28,7 +29,7 @@ from rag.database.update import (
     stored_skips,
     write_texts,
 )
-from rag.errors import ConversationMismatch, NotFound, SourceError, StoreCorrupt, StoreError
+from rag.errors import ConversationMismatch, NotFound, ProviderError, SourceError, StoreCorrupt, StoreError
 from rag.memory.vectors import KeptVectors
 from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
 from rag.resources import make_private
@@ -122,6 +123,16 @@ class Engine:
         generator = backends.open_generator(self.settings)
         self._name_receiver(backends.remote_model_host(self.settings), "questions and excerpts of the code")
         return generator
+
+    def answering_generator(self) -> TextGenerator:
+        """What writes the answers; where the model cannot be had, one that fails when it is asked.
+
+        A question is then searched all the same, and the error carries the quotes.
+        """
+        try:
+            return self.generator()
+        except ProviderError as error:
+            return FailedGenerator(self.settings.model or "", error)
 
     def _name_receiver(self, host: str | None, what: str) -> None:
         """Say where text goes, the first time it goes there; None stays on this machine."""

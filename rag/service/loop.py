@@ -13,6 +13,7 @@ from functools import partial
 
 from rag.answer.citations import CitationFilter, resolve
 from rag.answer.finish import before_answer, finish
+from rag.answer.instead import quotes_instead
 from rag.answer.not_found import warning
 from rag.errors import ProviderError, StoreCorrupt
 from rag.ports import CompletingGenerator, TextGenerator, is_async
@@ -47,7 +48,7 @@ def converse(
     leaves that to the settings.
 
     Raises:
-        ProviderError: the model failed.
+        ProviderError: the model failed; `quotes` is the answer without it, which is not stored.
         ConfigError: the prompt cannot be made.
     """
     try:
@@ -70,9 +71,10 @@ def converse(
                     yield shown
         if shown := writing.rest():
             yield shown
-    except BaseException:
+    except BaseException as error:
         if keep_broken:
             writing.remember_broken()
+        writing.failed(error)
         raise
     answer = writing.remember()
     if lookup:
@@ -132,9 +134,10 @@ async def aconverse(
                     yield shown
         if shown := writing.rest():
             yield shown
-    except BaseException:
+    except BaseException as error:
         if keep_broken:
             writing.remember_broken()
+        writing.failed(error)
         raise
     answer = await remember(dialog, writing.remember)
     if lookup:
@@ -280,6 +283,11 @@ class _Writing:
         """Store what came of an answer that broke off, marked incomplete; nothing if nothing came."""
         if self._raw:
             self._dialog.remember(self.prepared, self._finished(complete=False))
+
+    def failed(self, error: BaseException) -> None:
+        """Give an error of the model the quotes that can be shown with it."""
+        if isinstance(error, ProviderError):
+            error.quotes = quotes_instead(self.prepared, self._dialog.engine.counter)
 
     def _finished(self, *, complete: bool) -> Answer:
         engine = self._dialog.engine

@@ -77,6 +77,12 @@ def test_a_model_that_fails_at_once_gives_the_error_a_status(modelled, provider,
     reply = modelled.post("/v1/chat/completions", {**CHAT, "stream": stream})
     assert reply.status in (429, 502)
     assert reply.json["error"]["message"]
+    assert "[1]" in reply.json["quotes"]["choices"][0]["message"]["content"]
+    native = modelled.post("/api/ask", {**QUESTION, "stream": stream})
+    assert native.status == reply.status
+    assert native.json["error"] == reply.json["error"]
+    assert native.json["quotes"]["model"] == "extractive"
+    assert native.json["quotes"]["citations"]
     assert turns(modelled) == []
 
 
@@ -87,6 +93,10 @@ def test_a_model_that_fails_in_the_middle_ends_the_stream_with_an_error(modelled
     reply = modelled.post("/api/ask", {**QUESTION, "stream": True})
     assert reply.status == 200
     assert reply.events[-1]["error"]["code"] == "provider_error"
+    assert reply.events[-1]["quotes"]["citations"]
+    chat = modelled.post("/v1/chat/completions", {**CHAT, "stream": True})
+    assert "The language model failed" in chat.body.decode()
+    assert chat.events[-1]["error"]["code"] == "provider_error"
     assert turns(modelled) == []
 
 

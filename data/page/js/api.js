@@ -10,12 +10,13 @@ export function setKey(key) {
   else sessionStorage.removeItem(KEY);
 }
 
-/** An answer of the server that is an error. `status` is 0 when nothing answered. */
+/** An answer of the server that is an error. `status` is 0 when nothing answered, `quotes` what it found. */
 class Refused extends Error {
-  constructor(message, status, code = "") {
+  constructor(message, status, code = "", quotes = undefined) {
     super(message);
     this.status = status;
     this.code = code;
+    this.quotes = quotes;
   }
 }
 
@@ -33,7 +34,7 @@ async function send(method, path, { body, signal } = {}) {
   }
   if (response.ok) return response;
   const told = await response.json().catch(() => null);
-  const error = new Refused(told?.error?.message ?? `The server answered ${response.status}.`, response.status, told?.error?.code);
+  const error = new Refused(told?.error?.message ?? `The server answered ${response.status}.`, response.status, told?.error?.code, told?.quotes);
   if (response.status === 401) tell("key-wanted");
   throw error;
 }

@@ -42,6 +42,7 @@ export async function ask(question) {
   } catch (error) {
     turn.state = error.name === "AbortError" ? "stopped" : "failed";
     turn.error = error.message;
+    if (error.quotes) Object.assign(turn, { answer: error.quotes.answer, citations: error.quotes.sources, hits: error.quotes.hits });
   }
   state.asking = null;
   tell("turn", turn);
@@ -66,7 +67,7 @@ async function receive(turn) {
     } else if (name === "answer") {
       finish(turn, data);
     } else if (name === "error") {
-      throw new Error(data.error.message);
+      throw Object.assign(new Error(data.error.message), { quotes: data.quotes });
     }
   }
   if (turn.state === "writing") throw new Error("The answer broke off; nothing of it was kept.");

@@ -1,0 +1,40 @@
+"""What is shown when the model fails: the question is not lost, the lines nearest to it are quoted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rag.answer.citations import resolve
+from rag.answer.extract import ExtractiveGenerator, extract
+from rag.answer.finish import finish
+from rag.errors import ProviderError
+from rag.ports import TokenCounter
+from rag.types import Answer, Prepared, Usage
+
+_FAILED = "The language model failed, so nothing is explained here"
+
+
+def quotes_instead(prepared: Prepared, counter: TokenCounter) -> Answer:
+    """Return the answer that needs no model, for a question whose model failed. It is not stored."""
+    text = "".join(extract(prepared, why=_FAILED))
+    return finish(
+        prepared,
+        text,
+        resolve(text, prepared.prompt.sources),
+        model=ExtractiveGenerator.model,
+        usage=Usage(estimated=False, cost_usd=0.0),
+        counter=counter,
+    )
+
+
+class FailedGenerator:
+    """Stands for a model that could not be opened: it fails with the same error when it is asked."""
+
+    usage: Usage | None = None
+
+    def __init__(self, model: str, error: ProviderError) -> None:
+        self.model, self._error = model, error
+
+    def stream(self, prepared: Prepared) -> Iterator[str]:
+        """Raise the error."""
+        raise self._error

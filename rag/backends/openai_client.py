@@ -44,6 +44,7 @@ from rag.backends.openai_errors import (
     Call,
     asks_for_unknown_model,
     failures,
+    is_loading,
     refused_parameter,
     retry_after_s,
     translated,
@@ -308,7 +309,10 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         request.attempts += 1
         may_repeat = ours.retryable and not received and "Timeout" not in type(error).__name__
         pause = self._retries.pause_s(request.attempts, retry_after_s(error)) if may_repeat else None
+        if pause is None and not received and is_loading(error):
+            pause = self._retries.loading_pause_s(request.waited_s)
         if pause is not None and pause < left_s:
+            request.waited_s += pause
             return pause
         if isinstance(ours, ProviderRejected) and asks_for_unknown_model(error):
             ours = self._unknown_model(ours, str(request.body.get("model", "")))

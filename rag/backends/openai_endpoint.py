@@ -31,12 +31,15 @@ class Retries:
 
     The pause doubles from `first_pause_s` up to `longest_pause_s`, each time shortened at random by up to
     half so that many clients do not return together. A service that names a longer pause than
-    `longest_pause_s` is not waited for. `sleep` and `asleep` are what waits.
+    `longest_pause_s` is not waited for. A server that is still loading its model is asked again and again for
+    `loading_s`, whatever the limit. `sleep` and `asleep` are what waits.
     """
 
     limit: int = 3
     first_pause_s: float = 0.5
     longest_pause_s: float = 30.0
+    loading_s: float = 120.0
+    loading_pause_each_s: float = 2.0
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     asleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False)
 
@@ -46,6 +49,10 @@ class Retries:
             return None
         grown = min(self.first_pause_s * 2.0 ** (attempt - 1), self.longest_pause_s)
         return max(grown * random.uniform(0.5, 1.0), asked_s or 0.0)
+
+    def loading_pause_s(self, waited_s: float) -> float | None:
+        """The pause for a server that loads its model; None when it was waited for long enough."""
+        return self.loading_pause_each_s if waited_s < self.loading_s else None
 
 
 def checked_url(base_url: str | None, whence: str = "") -> str:

@@ -163,6 +163,11 @@ def retry_after_s(error: Exception) -> float | None:
         return None
 
 
+def is_loading(error: Exception) -> bool:
+    """Whether the server says that it is still loading its model, as llama.cpp's does."""
+    return status_of(error) == 503 and "loading" in _told(error).lower()
+
+
 def asks_for_unknown_model(error: Exception) -> bool:
     """Whether the service says that it does not have the model."""
     if status_of(error) not in (400, 404):

@@ -16,12 +16,13 @@ from rag.backends.openai_replies import Tally
 
 @dataclass(slots=True)
 class Request:
-    """One call on its way: what is sent, what may come back, and how often it was tried."""
+    """One call on its way: what is sent, what may come back, how often it was tried, and how long waited."""
 
     model_type: Any
     body: dict[str, Any]
     bounds: Bounds
     attempts: int = 0
+    waited_s: float = 0.0
     adapted: set[str] = field(default_factory=set)
 
 

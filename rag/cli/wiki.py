@@ -40,8 +40,14 @@ def wiki(
         bool, typer.Option("--plan", help="Let the model choose the pages.", rich_help_panel=_WRITING)
     ] = False,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, help="Pages asked for at once.", rich_help_panel=_WRITING)
-    ] = 4,
+        int | None,
+        typer.Option(
+            "--concurrency",
+            min=1,
+            help="Pages asked for at once; 4, and 1 for a model on this machine.",
+            rich_help_panel=_WRITING,
+        ),
+    ] = None,
     budget_tokens: Annotated[
         int | None,
         typer.Option("--budget-tokens", min=1, help="Begin no page beyond.", rich_help_panel=_WRITING),
@@ -58,6 +64,9 @@ def wiki(
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Have all text written anew.", rich_help_panel=_WRITING)
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files edited by hand.", rich_help_panel=_WRITING)
     ] = False,
     mermaid: Annotated[
         Path | None,
@@ -116,6 +125,7 @@ def wiki(
             budget_usd=budget_usd,
             copies=copies,
             force=force,
+            overwrite=overwrite,
             mermaid=mermaid or (shipped(_MERMAID) if draw else None),
         )
         wanted = locate(source, ref, Filters(tuple(include or ()), tuple(exclude or ())))
@@ -148,8 +158,10 @@ def _print(report: WikiReport) -> None:
     if report.given_up is not None:
         say("rag: the model was asked for no more pages; run again to have their text")
     for result in report.pages:
-        if result.uncited:
-            say(f"rag: the text of {visible(result.page.title)} cites no source")
+        if result.doubts:
+            say(f"rag: {visible(result.page.title)}: {visible(' '.join(result.doubts))}")
+        for name, sentence in result.unknown:
+            say(f"rag: {visible(result.page.title)}: {visible(name)} is in no file: {visible(sentence)}")
     parts = [f"{report.count('written'):,} written", f"{report.count('unchanged'):,} unchanged"]
     if kept := report.count("kept"):
         parts.append(f"{kept:,} edited by hand and left")
@@ -175,6 +187,10 @@ def _as_json(report: WikiReport) -> dict[str, Any]:
                 "prose": result.has_prose,
                 "error": result.error,
                 "invented": result.invented,
+                "uncited": result.uncited,
+                "cut": result.cut,
+                "unknown": [{"name": name, "sentence": sentence} for name, sentence in result.unknown],
+                "doubts": list(result.doubts),
                 "tokens": result.usage.total_tokens if result.usage else 0,
             }
             for result in report.pages

@@ -14,8 +14,10 @@ from rag.serve.links import viewer_link
 from rag.serve.service import Service
 from rag.service import Engine, Repository
 from rag.types import Answer, Checkout
+from rag.types import Answer
+from rag.wiki.doubts import doubts, marked
 from rag.wiki.links import Cited, ForgeLinks
-from rag.wiki.markdown import code, link, plain
+from rag.wiki.markdown import code, link
 from rag.wiki.outline import structure_xml
 from rag.wiki.page_writer import PageWriter
 from rag.wiki.prose import ProseWriter, as_markdown
@@ -176,9 +178,7 @@ def _rendered(structure: WikiStructure, page: WikiPage, prose: Prose | None, lin
     if prose is not None:
         cited = Cited(links)
         text, more = as_markdown(prose, cited), frozenset(cited.paths)
-        if not prose.citations:
-            note = "**No statement of the text below cites a source.** "
-            note += f"It was written by {plain(prose.model)}."
+        note = marked(doubts(prose, structure.survey), prose.model)
     rendered = PageWriter(structure, links).render(page, text, note=note)
     files = structure.survey.files
     return _sources(sorted((rendered.sources | more) & files.keys()), links) + rendered.text

@@ -114,6 +114,11 @@ class Engine:
         """Counts tokens as the model does, or a little high."""
         return backends.open_token_counter(self.settings)
 
+    @property
+    def asks_this_machine(self) -> bool:
+        """Whether the model is on this machine, where it often answers one prompt at a time."""
+        return self.settings.has_model and backends.remote_model_host(self.settings) is None
+
     def generator(self) -> TextGenerator:
         """What writes the answers: the configured model, else the extractive answerer."""
         if not self.settings.has_model:

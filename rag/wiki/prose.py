@@ -25,6 +25,7 @@ from rag.resources import shipped
 from rag.service.dialog import Dialog
 from rag.service.loop import converse
 from rag.types import Answer, DialogTurn, Hit, Prepared
+from rag.wiki.doubts import whole_sentences
 from rag.wiki.links import Cited
 from rag.wiki.markdown import block, code
 from rag.wiki.state import Prose, ProseCitation, sha256
@@ -161,13 +162,14 @@ class ProseWriter:
             raise ProviderBroke("the model wrote nothing", provider=answer.model, retryable=True)
         citations = tuple(ProseCitation(c.n, c.path, c.start, c.end, c.blob) for c in answer.citations)
         return Prose(
-            answer.text,
+            whole_sentences(answer.text) if answer.cut else answer.text,
             self.fingerprint(page),
             answer.model,
             citations,
             answer.invented,
             answer.conversation_id,
             answer.usage,
+            answer.cut,
         )
 
     def _asked(self, dialog: Dialog, question: str, stopped: Callable[[], bool]) -> Answer:

@@ -23,7 +23,9 @@ class PageResult:
 
     `action` is "written", "unchanged" (nothing it is made of changed), "kept" (it was edited by hand, and is
     left alone) or "waiting" (the run was stopped before it, and it is as it was). `error` says why
-    prose that was asked for is not there. `usage` is what this run spent on it.
+    prose that was asked for is not there. `usage` is what this run spent on it. `doubts` say, in sentences,
+    what of the prose a reader should not rely on; `unknown` are the names in it that are nowhere in the
+    repository, each with the sentence that names it.
     """
 
     page: WikiPage
@@ -34,6 +36,9 @@ class PageResult:
     invented: int = 0
     uncited: bool = False
     usage: Usage | None = None
+    doubts: tuple[str, ...] = ()
+    unknown: tuple[tuple[str, str], ...] = ()
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +85,21 @@ class WikiOptions:
     """How a wiki is written.
 
     `max_pages` bounds the pages that follow the code. With `prose` the engine's model writes prose where one
-    is configured; `plan` also lets it say which pages there are. `concurrency` pages are asked for at once.
+    is configured; `plan` also lets it say which pages there are. `concurrency` pages are asked for at once;
+    by default one of a model on this machine, which often answers one prompt at a time, and four of others.
     No page is begun when `budget_tokens` or `budget_usd` is spent. `copies` are made of all cited files,
-    also where a forge shows them. `force` asks anew for all prose. `mermaid` is a mermaid.min.js that is laid
+    also where a forge shows them. `force` asks anew for all prose, and `overwrite` also writes over what was
+    edited by hand. `mermaid` is a mermaid.min.js that is laid
     beside the pages, so that MkDocs' pages draw their diagrams.
     """
 
     max_pages: int = MAX_PAGES
     prose: bool = True
     plan: bool = False
-    concurrency: int = 4
+    concurrency: int | None = None
     budget_tokens: int | None = None
     budget_usd: float | None = None
     copies: bool = False
     force: bool = False
+    overwrite: bool = False
     mermaid: Path | None = None

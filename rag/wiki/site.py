@@ -106,7 +106,7 @@ def _yaml(value: Any) -> str:
 
 
 def llms_txt(structure: WikiStructure, *, commit: str) -> str:
-    """The list of pages for programs that read, as llmstxt.org describes it."""
+    """The list of pages for programs that read, as llmstxt.org describes it, with links to built pages."""
     pages: Mapping[str, WikiPage] = {page.id: page for page in structure.pages}
     lines = [f"# {plain(structure.title)}", ""]
     if structure.description:
@@ -116,9 +116,8 @@ def llms_txt(structure: WikiStructure, *, commit: str) -> str:
     for section in structure.sections:
         lines += [f"## {plain(section.title)}", ""]
         for page in (pages[name] for name in section.pages):
-            lines.append(
-                f"- [{plain(page.title)}](docs/{page_file(structure, page)}): {plain(page.description)}"
-            )
+            built = page_file(structure, page).removesuffix(".md") + ".html"
+            lines.append(f"- [{plain(page.title)}]({built}): {plain(page.description)}")
         lines.append("")
     return "\n".join(lines)
 

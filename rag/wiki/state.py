@@ -37,7 +37,10 @@ class ProseCitation:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """What a model wrote for a page. `fingerprint` stands for all that it was asked with."""
+    """What a model wrote for a page. `fingerprint` stands for all that it was asked with.
+
+    `cut` says that it reached its limit of tokens; the text then ends with its last whole sentence.
+    """
 
     text: str
     fingerprint: str
@@ -46,6 +49,7 @@ class Prose:
     invented: int = 0
     conversation: str = ""
     usage: Usage = field(default_factory=Usage)
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

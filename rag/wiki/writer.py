@@ -2,13 +2,15 @@
 
     DIR/docs/index.md, *.md     the pages
     DIR/docs/source/…           copies of cited files, where no forge shows them
-    DIR/mkdocs.yml, llms.txt    navigation for MkDocs and for programs
+    DIR/docs/llms.txt           the list of pages for programs, part of the built site
+    DIR/mkdocs.yml              settings and navigation for MkDocs
     DIR/.rag-wiki.json          what each page was made of
 
 A page is written as soon as it is done, and noted in the state file: a run that is broken off goes on where
 it was, and one that finds all as it was written parses nothing. A page whose prose fails is written without
-it and says so; the others go on. Where no page could have prose (a key that is refused, a budget that is
-spent) the model is asked no more: prose that was there stays, other pages are written as without a model.
+it, and asked for once more at the end of the run; the others go on. What was edited by hand is left. Where no
+page could have prose (a key that is refused, a budget that is spent) the model is asked no more: prose that
+was there stays, other pages are written as without a model.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag.corpus.skip import WIKI_STATE_FILE
-from rag.errors import ConfigError, RagError, WikiUnwritable
+from rag.errors import ConfigError, ProviderError, RagError, WikiUnwritable
 from rag.wiki import site
 from rag.wiki.budget import Purse
+from rag.wiki.doubts import cites, doubts, marked, unknown_names
 from rag.wiki.links import Cited, FileLinks, ForgeLinks, copy_name, page_file
-from rag.wiki.markdown import plain
 from rag.wiki.page_writer import PageWriter, Rendered
 from rag.wiki.proposal import plan_pages
 from rag.wiki.prose import Cancelled, ProseWriter, as_markdown, concerns_all
@@ -84,7 +86,10 @@ class WikiBuilder:
         self.notes: list[str] = []
         self._purse = Purse(self.options.budget_tokens, self.options.budget_usd)
         self._state = WikiState()
+        self._before: dict[str, str] = {}
         self._given_up: RagError | None = None
+        self._tries_again = False
+        self._has_prose = False
 
     @cached_property
     def survey(self) -> Survey:
@@ -155,14 +160,15 @@ class WikiBuilder:
     # ------------------------------------------------------------ before
 
     def _check(self) -> None:
-        if self.options.concurrency < 1 or self.options.max_pages < 1:
+        at_once = 1 if self.options.concurrency is None else self.options.concurrency
+        if at_once < 1 or self.options.max_pages < 1:
             raise ConfigError("a wiki needs at least 1 page, written 1 at a time")
         docs = self.folder / "docs"
         if self.folder.exists() and not self.folder.is_dir():
             raise WikiUnwritable(f"{self.folder} is a file; choose a folder with -o")
         if not (self.folder / WIKI_STATE_FILE).exists() and any(
             path.exists() and (path.is_file() or any(path.iterdir()))
-            for path in (docs, self.folder / "mkdocs.yml", self.folder / "llms.txt")
+            for path in (docs, self.folder / "mkdocs.yml")
         ):
             raise WikiUnwritable(
                 f"{self.folder} holds documents that are no wiki of ours; choose an empty folder with -o"
@@ -205,7 +211,8 @@ class WikiBuilder:
         prose_writer = None
         if self.writes_prose:
             prose_writer = ProseWriter(self.engine, self.repository, structure)
-        with ThreadPoolExecutor(self.options.concurrency, thread_name_prefix="wiki") as pool:
+        failed: list[WikiPage] = []
+        with ThreadPoolExecutor(self._concurrency, thread_name_prefix="wiki") as pool:
             try:
                 for page in structure.pages:
                     known = self._state.pages.get(page.id)
@@ -219,30 +226,45 @@ class WikiBuilder:
                     done += 1
                     yield self._told(self._write(page, prose), done, total)
                 for future in as_completed(waiting):
+                    if _may_succeed_later(future):
+                        failed.append(waiting[future])
+                        continue
                     done += 1
                     yield self._told(self._finish(waiting[future], future), done, total)
+                for page in sorted(failed, key=structure.pages.index):
+                    done += 1
+                    assert prose_writer is not None
+                    future = pool.submit(self._prose, prose_writer, page, once_more=True)
+                    yield self._told(self._finish(page, future), done, total)
             except BaseException:
                 self.cancel.set()
                 pool.shutdown(cancel_futures=True)
                 raise
 
+    @property
+    def _concurrency(self) -> int:
+        return self.options.concurrency or (1 if self.engine.asks_this_machine else 4)
+
     def _told(self, result: PageResult, done: int, total: int) -> PageResult:
         self.progress(result, done, total)
         return result
 
-    def _prose(self, writer: ProseWriter, page: WikiPage) -> Prose:
-        """In a thread of the pool."""
+    def _prose(self, writer: ProseWriter, page: WikiPage, *, once_more: bool = False) -> Prose:
+        """In a thread of the pool. The first page that is asked for once more tries what was given up."""
         if self.cancel.is_set():
             raise Cancelled("the run was stopped before this page")
+        if once_more and not self._tries_again:
+            self._tries_again, self._given_up = True, None
         if self._given_up is not None:
             raise self._given_up
         try:
             self._purse.check()
             prose = writer.write(page, self.cancel.is_set)
         except RagError as error:
-            if concerns_all(error):
+            if concerns_all(error) or (once_more and not self._has_prose):
                 self._given_up = error
             raise
+        self._has_prose = True
         self._purse.spend(prose.usage)
         return prose
 
@@ -258,13 +280,7 @@ class WikiBuilder:
             if concerns_all(error):
                 return self._without_model(page, error)
             return self._write(page, None, error=str(error))
-        result = self._write(page, prose)
-        return replace(
-            result,
-            usage=prose.usage,
-            invented=prose.invented,
-            uncited=not prose.citations,
-        )
+        return replace(self._write(page, prose), usage=prose.usage)
 
     def _without_model(self, page: WikiPage, error: RagError) -> PageResult:
         """A page that has prose stays as it is; another is written as if there were no model."""
@@ -279,7 +295,8 @@ class WikiBuilder:
 
     def _write(self, page: WikiPage, prose: Prose | None, error: str = "") -> PageResult:
         """Write a page, unless nothing it is made of changed, or somebody edited it."""
-        rendered = self._render(page, prose, error)
+        said = doubts(prose, self.survey) if prose is not None else []
+        rendered = self._render(page, prose, said)
         files = self.survey.files
         sources = {path: files[path].blob for path in sorted(rendered.sources)}
         fingerprint = sha256(f"{_FORMAT}\0{self._timeless(rendered.text)}")
@@ -287,13 +304,24 @@ class WikiBuilder:
         path = self.folder / "docs" / file
         known = self._state.pages.get(page.id)
         result = PageResult(page, file, "written", has_prose=prose is not None, error=error)
+        if prose is not None:
+            result = replace(
+                result,
+                invented=prose.invented,
+                uncited=not cites(prose),
+                doubts=tuple(said),
+                unknown=unknown_names(prose.text, self.survey),
+                cut=prose.cut,
+            )
         if known is not None and known.file == file and path.is_file():
-            if sha256(path.read_text(encoding="utf-8", errors="replace")) != known.sha256:
+            edited = sha256(path.read_text(encoding="utf-8", errors="replace")) != known.sha256
+            if edited and not self.options.overwrite:
                 self.notes.append(
-                    f"docs/{file} was edited by hand and is left as it is; remove it to have it written again"
+                    f"docs/{file} was edited by hand and is left as it is; remove it, or use --overwrite, "
+                    "to have it written again"
                 )
                 return replace(result, action="kept")
-            if known.fingerprint == fingerprint:
+            if known.fingerprint == fingerprint and not edited:
                 self._state.pages[page.id] = replace(known, sources=sources, prose=prose, error=error)
                 return replace(result, action="unchanged")
         write_text(path, rendered.text)
@@ -303,17 +331,13 @@ class WikiBuilder:
         write_state(self.folder, self._state)
         return result
 
-    def _render(self, page: WikiPage, prose: Prose | None, error: str) -> Rendered:
+    def _render(self, page: WikiPage, prose: Prose | None, said: list[str]) -> Rendered:
         note, text, more = "", "", frozenset[str]()
         if prose is not None:
             cited = Cited(self._links)
             text = as_markdown(prose, cited)
             more = frozenset(cited.paths)
-            if not prose.citations:
-                note = "**No statement of the text below cites a source.** "
-                note += f"It was written by {plain(prose.model)}."
-        elif error:
-            note = f"**The text of this page is missing:** {plain(error)}"
+            note = marked(said, prose.model)
         rendered = self._writer.render(page, text, note=note)
         return replace(rendered, sources=rendered.sources | more)
 
@@ -343,13 +367,14 @@ class WikiBuilder:
         return removed
 
     def _write_site(self, structure: WikiStructure) -> None:
-        self._state.site = {}
+        self._before, self._state.site = self._state.site, {}
         checkout = self.repository.checkout
         commit = f"{checkout.commit}{' with changes' if checkout.dirty else ''}" if checkout.commit else ""
         draws = self.options.mermaid is not None
         self._write_changed("mkdocs.yml", site.mkdocs_yml(structure, commit=commit, draws=draws))
         self._write_changed(f"docs/{site.STYLE_FILE}", site.STYLE)
-        self._write_changed("llms.txt", site.llms_txt(structure, commit=commit))
+        self._write_changed("docs/llms.txt", site.llms_txt(structure, commit=commit))
+        self._remove_ours("llms.txt")  # where earlier versions wrote it
         if self.options.mermaid is not None:
             target = self.folder / "docs" / site.MERMAID_FILE
             self._write_changed(f"docs/{site.DRAWING_FILE}", site.DRAWING_SCRIPT)
@@ -360,10 +385,31 @@ class WikiBuilder:
         self._write_copies()
 
     def _write_changed(self, name: str, text: str) -> None:
-        path = self.folder / name
-        self._state.site[name] = sha256(text)
-        if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
-            write_text(path, text)
+        """Write a file around the pages; one that was edited by hand stays, and ours is put beside it."""
+        path, new = self.folder / name, f"{name}.new"
+        known = self._before.get(name)
+        there = sha256(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else None
+        if there in (None, known, sha256(text)) or self.options.overwrite:
+            self._state.site[name] = sha256(text)
+            if there != sha256(text):
+                write_text(path, text)
+            self._remove_ours(new)
+            return
+        if known is not None:
+            self._state.site[name] = known
+        self.notes.append(
+            f"{name} was edited by hand and is left as it is; what rag would write is in {new}. Copy over "
+            "what you want of it, or use --overwrite to have it replaced"
+        )
+        self._state.site[new] = sha256(text)
+        if _read(self.folder / new) != text:
+            write_text(self.folder / new, text)
+
+    def _remove_ours(self, name: str) -> None:
+        """Remove a file that is written no more, unless somebody edited it."""
+        known, text = self._before.get(name), _read(self.folder / name)
+        if text is not None and sha256(text) == known:
+            (self.folder / name).unlink()
 
     def _write_copies(self) -> None:
         """Copies of the files that the pages link to; those no page links to any more are removed."""
@@ -384,6 +430,16 @@ class WikiBuilder:
         if not self.cancel.is_set() and self._given_up is None:
             return set()
         return {path for known in self._state.pages.values() for path in known.sources}
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+
+def _may_succeed_later(future: Future[Prose]) -> bool:
+    """Whether a page has no prose for a reason that may be gone at the end of the run."""
+    error = future.exception()
+    return isinstance(error, ProviderError) and error.retryable
 
 
 def write_wiki(

@@ -110,7 +110,7 @@ def test_a_page_that_fails_says_so_the_others_go_on_and_the_next_run_tries_again
     (failed,) = report.failed
     assert "context" in failed.error and failed.action == "written"
     text = page(folder, failed.page.id)
-    assert "The text of this page is missing" in text and "## " in text
+    assert "context" not in text and "127.0.0.1" not in text and "## " in text
     assert sum(result.has_prose for result in report.pages) == 5
     with ProviderServer(answers=[GOOD]) as server:
         again = build(sample_repo, folder, server)
@@ -136,7 +136,6 @@ def test_a_model_that_no_page_can_have_is_asked_once_and_nothing_is_lost(sample_
     assert {result.error for result in report.failed} == {str(report.given_up)}
     assert by_id(report)[changed].action == "waiting" and page(folder, changed) == before
     assert by_id(report)[lacking].action == "written" and not by_id(report)[lacking].has_prose
-    assert "text of this page is missing" not in page(folder, lacking)
     with ProviderServer(answers=[GOOD]) as server:
         assert not build(sample_repo, folder, server).failed
     assert "It keeps links" in page(folder, lacking)
@@ -147,7 +146,53 @@ def test_an_answer_that_breaks_off_is_no_page(sample_repo, tmp_path):
         made = builder(sample_repo, tmp_path / "wiki", server)
         report = made.build()
     assert len(report.failed) == 6
+    assert not any("127.0.0.1" in path.read_text() for path in (tmp_path / "wiki/docs").glob("*.*"))
     assert made.engine.turns.conversations() == []
+
+
+def test_a_page_that_failed_is_asked_for_once_more_at_the_end_of_the_run(sample_repo, tmp_path):
+    with ProviderServer(answers=[GOOD], behaviours=["good", "cut", "good"]) as server:
+        report = build(sample_repo, tmp_path / "wiki", server)
+        asked = [re.search(r"Title: (.*)", chat.prompt)[1] for chat in server.chats]
+    assert not report.failed
+    assert asked[-1] == asked[1]
+    assert len(asked) == 7
+
+
+def test_what_a_reader_should_not_rely_on_is_marked_and_told(sample_repo, tmp_path):
+    invented = (
+        "Links are kept [1]. It calls `frobnicate_everything()` in `quantum/teleport.py` [1], as [99] says."
+    )
+    with ProviderServer(answers=[invented]) as server:
+        done = rag(
+            "wiki",
+            sample_repo,
+            "-o",
+            tmp_path / "wiki",
+            "--model",
+            "m",
+            "--base-url",
+            server.base_url,
+            "--json",
+        )
+    told = next(one for one in done.json["pages"] if one["id"] == "snip")
+    text = page(tmp_path / "wiki", "snip")
+    assert "nowhere in the repository: `frobnicate_everything()`, `quantum/teleport.py`" in text
+    assert "1 reference to sources that were never shown was removed" in text
+    assert [one["name"] for one in told["unknown"]] == ["frobnicate_everything()", "quantum/teleport.py"]
+    assert told["unknown"][0]["sentence"].startswith("It calls `frobnicate_everything()`")
+    assert told["invented"] == 1 and len(told["doubts"]) == 2
+
+
+def test_a_text_cut_at_its_limit_ends_with_a_whole_sentence_and_says_so(sample_repo, tmp_path):
+    with ProviderServer(
+        answers=["It keeps links [1]. Then it goes on to `snip/app"], behaviours=["length"]
+    ) as server:
+        report = build(sample_repo, tmp_path / "wiki", server)
+    text = page(tmp_path / "wiki", "snip")
+    assert by_id(report)["snip"].cut
+    assert "cut at its limit of tokens" in text
+    assert "goes on to" not in text and "It keeps links" in text
 
 
 def test_no_page_is_begun_when_the_budget_is_spent(sample_repo, tmp_path):
@@ -241,7 +286,8 @@ def test_the_command_fails_with_the_service_and_leaves_a_whole_wiki(sample_repo,
     assert (tmp_path / "wiki/docs/snip.md").is_file()
     with ProviderServer(behaviours=["fails"]) as server:
         done = rag(
-            "wiki", sample_repo, "-o", tmp_path / "wiki", "--model", "m", "--base-url", server.base_url
+            *("wiki", sample_repo, "-o", tmp_path / "wiki", "--model", "m", "--base-url", server.base_url),
+            *("--concurrency", 6),
         )
     assert done.code == 3 and done.err.count("try again later") == 1 and "6 without text" in done.out
 

@@ -50,9 +50,11 @@ def test_a_wiki_is_written_and_mkdocs_finds_no_fault(sample_repo, tmp_path):
     report = write(sample_repo, tmp_path / "wiki")
     assert set(actions(report).values()) == {"written"}
     assert "index.md" in pages(tmp_path / "wiki")
-    listed = (tmp_path / "wiki/llms.txt").read_text()
-    assert all(f"](docs/{page.file})" in listed for page in report.pages)
     build_strictly(tmp_path / "wiki")
+    listed = (tmp_path / "wiki/site/llms.txt").read_text()
+    linked = re.findall(r"\]\(([^)]+)\)", listed)
+    assert len(linked) == len(report.pages)
+    assert all((tmp_path / "wiki/site" / name).is_file() for name in linked)
     html = (tmp_path / "wiki/site/snip.html").read_text()
     assert not re.findall(
         r'(?:src|<link[^>]*href)="(?:https?:)?//', html
@@ -91,7 +93,7 @@ def test_a_second_run_parses_nothing_and_says_the_same(sample_repo, tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    "name", ["docs/snip.md", "mkdocs.yml", "llms.txt", "docs/assets/wiki.css", "docs/source"]
+    "name", ["docs/snip.md", "mkdocs.yml", "docs/llms.txt", "docs/assets/wiki.css", "docs/source"]
 )
 def test_what_was_taken_away_is_written_again(sample_repo, tmp_path, name):
     folder = tmp_path / "wiki"
@@ -155,7 +157,7 @@ def test_another_commit_alone_writes_no_page(sample_repo, tmp_path):
     assert not (folder / "docs/source").exists()
     git(sample_repo, "commit", "--quiet", "--allow-empty", "--message", "Nothing")
     assert set(actions(write(sample_repo, folder)).values()) == {"unchanged"}
-    assert git(sample_repo, "rev-parse", "HEAD") in (folder / "llms.txt").read_text()
+    assert git(sample_repo, "rev-parse", "HEAD") in (folder / "docs/llms.txt").read_text()
 
 
 def test_a_page_that_is_no_more_goes_and_one_edited_by_hand_stays(sample_repo, tmp_path):
@@ -169,6 +171,34 @@ def test_a_page_that_is_no_more_goes_and_one_edited_by_hand_stays(sample_repo, t
     assert report.removed == ("worker.md",) and not (folder / "docs/worker.md").exists()
     assert actions(report)["snip"] == "kept" and (folder / "docs/snip.md").read_text() == "# Mine\n"
     assert any("edited by hand" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("name", ["mkdocs.yml", "docs/llms.txt", "docs/assets/wiki.css"])
+def test_a_file_around_the_pages_that_was_edited_stays_and_ours_lies_beside_it(sample_repo, tmp_path, name):
+    folder = tmp_path / "wiki"
+    write(sample_repo, folder)
+    edited, ours = folder / name, (folder / name).read_text()
+    edited.write_text(ours + "# my own line\n")
+    for _ in range(2):
+        report = write(sample_repo, folder)
+        assert edited.read_text() == ours + "# my own line\n"
+        assert (folder / f"{name}.new").read_text() == ours
+        assert set(actions(report).values()) == {"unchanged"}
+        assert [note for note in report.notes if note.startswith(f"{name} was edited by hand")]
+    write(sample_repo, folder, overwrite=True)
+    assert edited.read_text() == ours
+    assert not (folder / f"{name}.new").exists()
+    assert write(sample_repo, folder).notes == ()
+
+
+def test_an_edited_page_is_replaced_only_on_request(sample_repo, tmp_path):
+    folder = tmp_path / "wiki"
+    write(sample_repo, folder)
+    ours = (folder / "docs/snip.md").read_text()
+    (folder / "docs/snip.md").write_text("# Mine\n")
+    assert actions(write(sample_repo, folder))["snip"] == "kept"
+    assert actions(write(sample_repo, folder, overwrite=True))["snip"] == "written"
+    assert (folder / "docs/snip.md").read_text() == ours
 
 
 def test_pages_that_a_repository_asks_for_make_a_whole_wiki(sample_repo, tmp_path):

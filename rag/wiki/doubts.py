@@ -1,0 +1,98 @@
+"""What of a model's text for a page a reader should not rely on, as the repository shows."""
+
+from __future__ import annotations
+
+import re
+
+from rag.answer.markdown import closes_fence, code_spans, opened_fence
+from rag.wiki.markdown import code, plain
+from rag.wiki.state import Prose
+from rag.wiki.survey import Survey
+
+_MOST_NAMES = 8
+_NAME = re.compile(r"[A-Za-z_][\w.:/$-]*\w(?:\(\))?")
+_PART = re.compile(r"[A-Za-z_$][\w$]{2,}")
+_REFERENCE = re.compile(r"\[\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*\]")
+_SENTENCE_END = re.compile(r"[.!?。！？](?:[*_\"')\]]|\s*\[[\d,; –-]+\])*(?=\s|$)")
+
+
+def whole_sentences(text: str) -> str:
+    """The text up to the end of its last whole sentence or list item; as it is where it has none."""
+    kept = text.rstrip()
+    fence, opened_at, position = None, 0, 0
+    for line in kept.split("\n"):
+        if fence is None and (fence := opened_fence(line)) is not None:
+            opened_at = position
+        elif fence is not None and closes_fence(line, fence):
+            fence = None
+        position += len(line) + 1
+    if fence is not None:
+        kept = kept[:opened_at].rstrip()
+    ends = [match.end() for match in _SENTENCE_END.finditer(kept)]
+    return kept[: ends[-1]] if ends else text
+
+
+def unknown_names(text: str, survey: Survey) -> tuple[tuple[str, str], ...]:
+    """The names between backticks that occur nowhere in the repository, each once, with their sentence."""
+    found: dict[str, str] = {}
+    for line in _outside_fences(text):
+        for start, end in code_spans(line, whole=True).spans:
+            name = line[start:end].strip("`").strip()
+            if name not in found and _NAME.fullmatch(name) and not _occurs(name, survey):
+                found[name] = _sentence_at(line, start)
+    return tuple(found.items())
+
+
+def cites(prose: Prose) -> bool:
+    """Whether any statement of a model's text refers to a source by its number."""
+    return bool(prose.citations and _REFERENCE.search(prose.text))
+
+
+def doubts(prose: Prose, survey: Survey) -> list[str]:
+    """What to say of a model's text, in sentences of Markdown; none where nothing is wrong with it."""
+    said = []
+    if not cites(prose):
+        said.append("No statement of the text below cites a source.")
+    if unknown := unknown_names(prose.text, survey):
+        named = ", ".join(code(name) for name, _ in unknown[:_MOST_NAMES])
+        more = f" and {len(unknown) - _MOST_NAMES} more" if len(unknown) > _MOST_NAMES else ""
+        said.append(f"The text below names what is nowhere in the repository: {named}{more}.")
+    if prose.invented:
+        what = "1 reference" if prose.invented == 1 else f"{prose.invented} references"
+        said.append(f"{what} to sources that were never shown {_were(prose.invented)} removed from the text.")
+    if prose.cut:
+        said.append("The text below was cut at its limit of tokens and ends with its last whole sentence.")
+    return said
+
+
+def marked(said: list[str], model: str) -> str:
+    """The note that stands before such a text; "" where there is nothing to say."""
+    return f"**{' '.join(said)}** It was written by {plain(model)}." if said else ""
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _occurs(name: str, survey: Survey) -> bool:
+    bare = name.removesuffix("()")
+    if any(bare in path for path in survey.files):
+        return True
+    parts = [part for part in _PART.findall(bare) if part not in ("self", "this")]
+    return all(any(part in file.text for file in survey.files.values()) for part in parts)
+
+
+def _outside_fences(text: str) -> list[str]:
+    lines, fence = [], None
+    for line in text.split("\n"):
+        if fence is not None:
+            fence = None if closes_fence(line, fence) else fence
+        elif (fence := opened_fence(line)) is None:
+            lines.append(line)
+    return lines
+
+
+def _sentence_at(line: str, position: int) -> str:
+    ends = [match.end() for match in _SENTENCE_END.finditer(line)]
+    begin = max((end for end in ends if end <= position), default=0)
+    return line[begin : next((end for end in ends if end > position), len(line))].strip(" \t-*#>")

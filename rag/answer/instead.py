@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from rag.answer.citations import resolve
 from rag.answer.extract import ExtractiveGenerator, extract
 from rag.answer.finish import finish
-from rag.errors import ProviderError
 from rag.ports import TokenCounter
 from rag.types import Answer, Prepared, Usage
 
@@ -25,16 +22,3 @@ def quotes_instead(prepared: Prepared, counter: TokenCounter) -> Answer:
         usage=Usage(estimated=False, cost_usd=0.0),
         counter=counter,
     )
-
-
-class FailedGenerator:
-    """Stands for a model that could not be opened: it fails with the same error when it is asked."""
-
-    usage: Usage | None = None
-
-    def __init__(self, model: str, error: ProviderError) -> None:
-        self.model, self._error = model, error
-
-    def stream(self, prepared: Prepared) -> Iterator[str]:
-        """Raise the error."""
-        raise self._error

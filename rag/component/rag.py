@@ -17,12 +17,12 @@ from itertools import chain
 from typing import Any
 
 from rag.adal import adalflow
-from rag.answer.instead import FailedGenerator
 from rag.component.database_manager import OLLAMA_EMBEDDER, DatabaseManager, filters_of, ollama_url
 from rag.component.documents import Documents, retriever_output
 from rag.component.memory import Memory
 from rag.errors import ConversationMismatch, NotFound
 from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
+from rag.service.engine import FailedGenerator
 from rag.settings import Settings, load_settings
 from rag.types import Answer, Conversation, Hit, Source
 

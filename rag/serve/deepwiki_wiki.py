@@ -14,7 +14,6 @@ from rag.serve.links import viewer_link
 from rag.serve.service import Service
 from rag.service import Engine, Repository
 from rag.types import Answer, Checkout
-from rag.types import Answer
 from rag.wiki.doubts import doubts, marked
 from rag.wiki.links import Cited, ForgeLinks
 from rag.wiki.markdown import code, link

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
-from rag.answer.instead import FailedGenerator
 from rag.errors import NotFound, RagError, StoreCorrupt
 from rag.ports import TextGenerator
 from rag.serve.errors import BadRequest, Forbidden
@@ -25,6 +24,7 @@ from rag.serve.storing import Storing
 from rag.serve.streams import Streams
 from rag.serve.telemetry import Telemetry, log
 from rag.service import Dialog, Engine, aconverse
+from rag.service.engine import FailedGenerator
 from rag.service.replay import AsBefore, Replay, compared
 from rag.settings import Settings, with_absolute_paths
 from rag.types import Answer, Conversation, DialogTurn

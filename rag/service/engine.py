@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from rag import backends
-from rag.answer.instead import FailedGenerator
 from rag.corpus.acquire import acquire, clone_folder, fetched_folder, is_in_place, moved_on, resolve
 from rag.corpus.git import going_nowhere_else
 from rag.corpus.read import read
@@ -536,3 +535,16 @@ def index_texts(files: Sequence[SourceFile], path: Path, settings: Settings) -> 
     embedder = backends.open_embedder(settings)
     options = Options(max_file_bytes=settings.max_file_bytes, gather=backends.gather_rows)
     return write_texts(files, checkout, path, embedder, options)
+
+
+class FailedGenerator:
+    """Stands for a model that could not be opened: it fails with the same error when it is asked."""
+
+    usage: Usage | None = None
+
+    def __init__(self, model: str, error: ProviderError) -> None:
+        self.model, self._error = model, error
+
+    def stream(self, prepared: Prepared) -> Iterator[str]:
+        """Raise the error."""
+        raise self._error

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rag.wiki import diagrams, modules
+from rag.wiki.about import what_it_is
 from rag.wiki.entry_points import entry_points, keys, variables
 from rag.wiki.links import Cited, Links
 from rag.wiki.markdown import bullets, code, plain, sentence, table, title, words
 from rag.wiki.outline import numbered
-from rag.wiki.quotes import introduction, title_of
-from rag.wiki.structure import package_quote, page_links, readmes
+from rag.wiki.quotes import title_of
+from rag.wiki.structure import package_quote, page_links
 from rag.wiki.symbols import File
 from rag.wiki.values import WikiPage, WikiStructure
 
@@ -116,8 +117,8 @@ class PageWriter:
     def _overview(self, page: WikiPage, cited: Cited) -> list[str]:
         survey = self.survey
         parts = []
-        for path in readmes(survey)[:1]:
-            parts.append(modules.quoted(cited, introduction(survey.files[path].text, path)))
+        if said := what_it_is(survey):
+            parts.append(modules.quoted(cited, said))
         files: Counter[str] = Counter()
         lines: Counter[str] = Counter()
         for file in survey.files.values():

@@ -11,10 +11,11 @@ from rag.errors import WikiStructureInvalid
 from rag.service.dialog import Dialog
 from rag.service.loop import converse
 from rag.types import Answer, DialogTurn, Hit, Prepared, Usage
+from rag.wiki.about import readmes
 from rag.wiki.outline import parse_structure_xml
 from rag.wiki.prose import template_path
 from rag.wiki.state import WikiState
-from rag.wiki.structure import files_about, new_id, readmes, sections_of, with_relations
+from rag.wiki.structure import files_about, new_id, sections_of, with_relations
 from rag.wiki.survey import Survey
 from rag.wiki.values import WikiPage, WikiStructure
 

@@ -6,7 +6,7 @@ Only quoted, with its lines; nothing is made up.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rag.corpus.definitions import plain_title
 from rag.wiki.markdown import unstressed
@@ -169,8 +169,25 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
     They end with the section they begin in; one that only leads to what is left out (`…:`) is left out too.
     """
     found: list[Quote] = []
+    begun = ""
+    for section, quote in paragraphs(text, path):
+        if found and section != begun:
+            break
+        if len(quote.text.split()) > 3 and not (found and quote.text.endswith(":")):
+            found.append(quote)
+            begun = section
+        if len(found) == limit:
+            break
+    return found
+
+
+def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
+    """The paragraphs of a document that are words, without markup, each with the title of its section.
+
+    Not titles, badges, lists, code. Titles are preceded by their number, so that equal ones differ.
+    """
     paragraph: list[str] = []
-    first, fence = 1, ""
+    first, fence, section = 1, "", ""
     lines = [*text.split("\n")[:400], ""]
     for number, line in enumerate(lines, start=1):
         if mark := _FENCE.match(line):
@@ -184,13 +201,10 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
             continue
         if paragraph:
             words = _as_it_reads(" ".join(paragraph), path)
-            if len(words.split()) > 3 and not (found and words.endswith(":")):
-                found.append(Quote(words, path, first, first + len(paragraph) - 1))
+            yield section, Quote(words, path, first, first + len(paragraph) - 1)
             paragraph = []
-        is_title = underlined or (not fence and re.match(r"#{1,6}\s", line))
-        if len(found) == limit or (found and is_title):
-            break
-    return found
+        if underlined or (not fence and re.match(r"#{1,6}\s", line)):
+            section = f"{number} {_as_it_reads(line.strip('# '), path)}"
 
 
 _RST_LINK = re.compile(r"`([^`<]+?)\s*(?:<[^`>]*>)?`__?(?!\w)")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rag.retrieval.search import search
 from rag.types import Kind
+from rag.wiki.about import readmes, what_it_is
 from rag.wiki.entry_points import MANIFESTS
 from rag.wiki.grouping import Group, groups
 from rag.wiki.markdown import sentence
@@ -83,18 +84,9 @@ def structure_of(
 
 
 def describe(surveyed: Survey) -> str:
-    """What the repository says of itself in its first document; "" when it says nothing."""
-    for path in readmes(surveyed):
-        if found := surveyed.summary(path):
-            return sentence(found.text, 400)
-    return ""
-
-
-def readmes(surveyed: Survey) -> list[str]:
-    """The documents at the top that introduce the repository, the README first."""
-    top = [file.path for file in surveyed.of_kind("doc") if "/" not in file.path]
-    named = [path for path in top if re.match(r"readme\b", path, re.IGNORECASE)]
-    return sorted(named, key=lambda path: (not path.endswith((".md", ".rst")), path))
+    """What the project is, in its own words; "" when it does not say."""
+    found = what_it_is(surveyed)
+    return re.sub(r":$", ".", sentence(found[0].text, 400)) if found else ""
 
 
 # ---------------------------------------------------------------- from the code

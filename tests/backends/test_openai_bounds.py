@@ -262,6 +262,27 @@ def test_no_pause_that_a_server_asks_for_is_longer_than_ours(after: str) -> None
     assert all(0 <= pause <= 30 for pause in pauses)
 
 
+@pytest.mark.parametrize(("refusals", "answers"), [(12, True), (500, False)])
+def test_a_server_that_loads_its_model_is_waited_for_but_not_for_ever(refusals: int, answers: bool) -> None:
+    told = b'{"error":{"message":"Loading model"}}'
+    loading = b"HTTP/1.1 503 No\r\nContent-Length: %d\r\n\r\n%s" % (len(told), told)
+    good = JSON + b'{"choices":[{"message":{"content":"yes"}}]}'
+    pauses: list[float] = []
+
+    def play(server: Raw, connection: socket.socket) -> None:
+        server.send(connection, good if server.requests > refusals else loading)
+
+    with serving(play) as server:
+        client = OpenAICompatibleClient(server.url, None, 60.0, Retries(sleep=pauses.append))
+        writer = AdalGenerator(client, "m")
+        if answers:
+            assert writer.complete("Where?") == "yes"
+        else:
+            with pytest.raises(ProviderBroke, match="503: Loading model"):
+                writer.complete("Where?")
+    assert 15 < sum(pauses) < 130
+
+
 # ---------------------------------------------------------------- tokens
 
 

@@ -1,0 +1,216 @@
+"""What a project is, in its own words: the first thing a wiki says, so it has to be that and nothing else.
+
+In this order: a sentence of the README whose subject is the project and that says what it is; the first
+paragraph of its section "What is X"; the description in the package's manifest; what the main package says at
+its top; a first paragraph or a title of the README that says something. Sections on sponsors, releases,
+installing and the like are not asked, nor paragraphs on the document itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+from rag.wiki.quotes import paragraphs, title_of
+from rag.wiki.survey import Survey
+from rag.wiki.symbols import File
+from rag.wiki.values import Quote
+
+_MOST_PARAGRAPHS = 3
+_OTHER_SECTIONS = re.compile(
+    r"sponsor|donat|fund|backer|supporter|enterprise|licen[cs]e|install|download|contribut|build|status|test"
+    r"|\bCI\b|release|announc|news|what'?s new|change|migrat|upgrad|documentation|table of contents|help"
+    r"|communit|require|need\b|prerequisite|credit|acknowledg|author|example|usage|quick ?start"
+    r"|getting started|why",
+    re.IGNORECASE,
+)
+_ABOUT = re.compile(
+    r"(?:what(?:'s|’s| is| are)|about|introducing|introduction to)\s+(?!an?\s)(\S.*?)\s*\??$", re.IGNORECASE
+)
+_SELF = re.compile(
+    r"(?:about|what is (?:it|this)[^?]*|introduction|overview|description|summary)\??$", re.IGNORECASE
+)
+_NOISE = re.compile(
+    r"\[?!|(?:note|warning|important|tip|caution|attention|disclaimer)\b|these docs|thank|welcome|please"
+    r"|this (?:readme|document|file|page|guide|branch|is the (?:readme|documentation))"
+    r"|we(?:'re|’re| are) (?:excited|happy|proud|pleased|hiring)|if you|you (?:can|may|need)"
+    r"|(?:see|read|visit|check|click|download|install|run|star|become|join|follow) "
+    r"|to (?:install|build|use|get) |(?:the (?:full |latest |official |complete )?)?documentation"
+    r"|more information|copyright|licen[cs]ed|dual|version|latest|available|supported|sponsor|https?:"
+    r"|\W*$|.*\?$|.*\b(?:announc|sponsor|tidelift|newsletter|open collective|backers?\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_BEING = (
+    r"\s+(?:is|are)\s+(?:(?:also|basically|essentially|just|often|primarily|simply)\s+)?"
+    r"(?:(?:referred to|known|described) as\s+)?(?:an?|the|one)\s"
+)
+_DOING = (
+    r"\s+(?:\w+ly\s+)?(?:provides|offers|lets|allows|makes|helps|enables|gives|integrates|implements|adds|turns|brings"
+    r"|simplifies|converts|generates|creates|manages|runs|parses|builds)\s"
+)
+_DESCRIBED = {
+    "setup.cfg": r"^description\s*=\s*(.+)$",
+    "setup.py": r"^\s*description\s*=\s*[\"'](.+?)[\"']",
+    "pom.xml": r"<description>\s*([^<]+?)\s*</description>",
+    ".csproj": r"<Description>\s*([^<]+?)\s*</Description>",
+    ".gemspec": r"\.(?:summary|description)\s*=\s*[\"'](.+?)[\"']\s*$",
+    ".podspec": r"\.summary\s*=\s*[\"'](.+?)[\"']\s*$",
+    "pubspec.yaml": r"^description:\s*[\"']?([^>|\n\"'][^\n\"']*)",
+    "mix.exs": r"^\s*description:\s*\"(.+?)\"",
+    ".cabal": r"^synopsis:\s*(.+)$",
+}
+"""How a manifest that is read line by line says what the package is, by the end of its path."""
+
+
+def what_it_is(survey: Survey) -> list[Quote]:
+    """What the project is: a paragraph and up to two that follow it; none where it does not say."""
+    readme = next(iter(readmes(survey)), "")
+    told = list(paragraphs(survey.files[readme].text, readme)) if readme else []
+    told = [(section.partition(" ")[2], quote) for section, quote in told]
+    names = _names(survey, readme)
+    number = _chosen(told, names)
+    if number is None and (described := _described(survey, names)):
+        return [described]
+    if number is None:
+        lead = [n for n, (section, _) in enumerate(told) if section == told[0][0]]
+        number = next((n for n in lead if _says_something(*told[n])), None)
+    if number is not None:
+        section = told[number][0]
+        rest = [
+            q for s, q in told[number + 1 :] if s == section and _says_something(s, q) and q.text[-1] != ":"
+        ]
+        return [told[number][1], *rest[: _MOST_PARAGRAPHS - 1]]
+    title = title_of(survey.files[readme].text, readme) if readme else None
+    return [title] if title is not None and len(title.text.split()) > 3 else []
+
+
+def readmes(survey: Survey) -> list[str]:
+    """The documents that introduce the repository, the README at the top first, also where it is a link."""
+    top = [file.path for file in survey.of_kind("doc") if "/" not in file.path]
+    named = [path for path in top if re.match(r"readme\b", path, re.IGNORECASE)]
+    named.sort(key=lambda path: (not path.endswith((".md", ".rst")), path))
+    return named or _linked_readmes(survey) or _own_readmes(survey)
+
+
+def _linked_readmes(survey: Survey) -> list[str]:
+    """What a README at the top that is a symbolic link leads to, inside the root."""
+    if survey.checkout is None:
+        return []
+    root = survey.checkout.root.resolve()
+    links = [path for path in sorted(root.glob("[Rr][Ee][Aa][Dd][Mm][Ee]*")) if path.is_symlink()]
+    inside = [path.resolve() for path in links if path.resolve().is_relative_to(root)]
+    return [name for path in inside if (name := path.relative_to(root).as_posix()) in survey.files]
+
+
+def _own_readmes(survey: Survey) -> list[str]:
+    """The README of a folder that is called as the repository is."""
+    own = re.compile(rf"(?:[\w-]+/)?{re.escape(survey.name)}/readme\.\w+", re.IGNORECASE)
+    return [path for path in survey.files if own.fullmatch(path)]
+
+
+def _names(survey: Survey, readme: str) -> list[str]:
+    """What the project is called: the repository, its packages, the beginning of the README's title."""
+    called = [survey.name, *(name for _, name, _ in _manifests(survey) if name)]
+    if readme:
+        called.append(
+            re.split(r"\s[-–—|]\s|[:,(]", title_of(survey.files[readme].text, readme).text)[0].strip()
+        )
+    return [name for name in dict.fromkeys(called) if name and len(name.split()) <= 4]
+
+
+def _chosen(told: list[tuple[str, Quote]], names: list[str]) -> int | None:
+    """The paragraph of a README that says what the project is."""
+    subject = rf"(?:the\s+)?(?:{'|'.join(_pattern(name) for name in names)})(?:\s*\([^)]*\))?,?"
+    is_it, does = (re.compile(subject + verb, re.IGNORECASE) for verb in (_BEING, _DOING))
+    usable = [(n, s, q.text) for n, (s, q) in enumerate(told) if _says_something(s, q)]
+    lead = told[0][0] if told else ""
+    for n, _, text in usable:
+        if is_it.match(text):
+            return n
+    for n, section, text in usable:
+        about = _ABOUT.match(section)
+        if about and re.match(_pattern(about[1]) + r"\b", text, re.IGNORECASE):
+            return n
+        if (section == lead or about or _SELF.match(section)) and does.match(text):
+            return n
+    return None
+
+
+def _says_something(section: str, quote: Quote) -> bool:
+    other = _OTHER_SECTIONS.search(section) and not _ABOUT.match(section)
+    return not other and len(quote.text.split()) > 3 and not _NOISE.match(quote.text)
+
+
+def _pattern(name: str) -> str:
+    """A regular expression for a name, however its parts are joined."""
+    return r"[-_ .]?".join(re.escape(part) for part in re.split(r"[-_ .]+", name) if part)
+
+
+# ---------------------------------------------------------------- manifests
+
+
+def _described(survey: Survey, names: list[str]) -> Quote | None:
+    """What a manifest, else the main package itself, says that the project is."""
+    for file, _, text in _manifests(survey):
+        if len(text.split()) > 1 and not _NOISE.match(text):
+            line = next(
+                (n for n, row in enumerate(file.lines, 1) if text.split()[0] in row and text[:20] in row), 1
+            )
+            return Quote(text, file.path, line, line)
+    for name in names:
+        for path in (
+            f"{name}/__init__.py",
+            f"src/{name}/__init__.py",
+            f"lib/{name}.rb",
+            "src/lib.rs",
+            "doc.go",
+        ):
+            if path in survey.files and (said := survey.summary(path)) and not _NOISE.match(said.text):
+                return said
+    return None
+
+
+def _manifests(survey: Survey) -> Iterator[tuple[File, str, str]]:
+    """The manifests of the project itself, those at the top first, each with its name and description."""
+    for path in sorted(survey.files, key=lambda path: (path.count("/"), path)):
+        file = survey.files[path]
+        folder, _, base = path.rpartition("/")
+        read = _read(file, base)
+        if read is None:
+            continue
+        own = _plain(survey.name)
+        if not folder or own in (_plain(read[0]), _plain(folder.rpartition("/")[2])):
+            yield file, *read
+
+
+def _read(file: File, base: str) -> tuple[str, str] | None:
+    """Name and description of a manifest, "" where it has none; None for a file that is no manifest."""
+    if base in ("pyproject.toml", "Cargo.toml", "package.json", "composer.json"):
+        try:
+            read: Any = tomllib.loads(file.text) if base.endswith(".toml") else json.loads(file.text)
+        except (ValueError, RecursionError):
+            return None
+        for table in (("project",), ("tool", "poetry"), ("package",), ("workspace", "package"), ()):
+            inner = read
+            for key in table:
+                inner = inner.get(key) if isinstance(inner, dict) else None
+            if isinstance(inner, dict) and isinstance(inner.get("description"), str):
+                return _last(inner.get("name")), " ".join(inner["description"].split())
+        return ("", "") if isinstance(read, dict) else None
+    for end, pattern in _DESCRIBED.items():
+        if base.endswith(end):
+            found = re.search(pattern, file.text, re.MULTILINE)
+            name = base.removesuffix(end) if end.startswith(".") else ""
+            return name, " ".join(found[1].split()) if found else ""
+    return None
+
+
+def _last(name: object) -> str:
+    return name.rpartition("/")[2] if isinstance(name, str) else ""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.lower())

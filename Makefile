@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-clients check bench lock clean
+.PHONY: help demo test test-clients check bench fuzz lock clean
 
 help:
 	@echo "make demo    set up, index a real repository, ask it: no key, no server"
@@ -14,6 +14,7 @@ help:
 	@echo "make check   lint and types"
 	@echo "make bench   measure (ONLY=name for one); all on one page in .bench/report.html"
 	@echo "make lock    write down the packages of the container image, with their hashes (needs uv)"
+	@echo "make fuzz    try 100,000 hostile inputs in at most an hour; goes on where the last run stopped"
 	@echo "make clean   remove what the others made"
 
 $(BIN)/python:
@@ -75,5 +76,8 @@ lock:
 	$(LOCK) pyproject.toml $(LOCKED_EXTRAS:%=--extra %) --no-emit-package rag-turns -o data/server/requirements.txt
 	echo "hatchling>=1.27" | $(LOCK) - -o data/server/build-requirements.txt
 
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m tools.fuzz $(ARGS)
+
 clean:
-	rm -rf $(VENV) $(CLIENTS) .demo .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) .demo .bench .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis

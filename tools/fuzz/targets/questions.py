@@ -1,0 +1,188 @@
+"""Questions, history, answers: what people and models write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from rag.answer.extract import ExtractiveGenerator
+from rag.errors import RagError
+from rag.memory.likeness import meaning
+from rag.retrieval.confidence import judge
+from rag.retrieval.search import search_in_turn
+from rag.service import Dialog, converse
+from rag.types import Answer
+from tools.fuzz import text
+from tools.fuzz.case import Case, case_of
+from tools.fuzz.targets.base import Refused, Target, open_engine, sample_copy
+
+_ENDS = "\n\x1e\n"
+"""Stands between the texts of a history."""
+_MOST = 100_000
+
+SAMPLES = (
+    "Where is a token checked?",
+    "Why does `create_session` fail with ValueError: expired token in snip/auth.py:12?",
+    "And who calls it?",
+    "How are sessions signed, and when do they expire",
+    "what about the other one",
+    "TLDR please",
+    "Traceback (most recent call last):\n  File \"snip/app.py\", line 12, in main\n    raise KeyError(name)\nKeyError: 'x'",
+    "Which tests cover `storage.py`? Answer in German.",
+    "不好意思，请问会话是在哪里签名的？",
+    "wo wird das Token geprüft",
+    "The answer is in `sign` [1], see [2, 3].\n\n```python\nx = 1\n```\n",
+    "# Title\n\n- a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
+)
+_TOKENS = (
+    "where is the who calls `a` `a.b` a.py a.py:1 a::b() A_B why not it and thx [1] [2] [1,2] ``` "
+    "** # \n ? . , ! parse_range HTTP2 tokn sesion 'a' \"a\" -- --flag <a> &amp; | \\ 12 3.4 wo was 哪里 ? "
+    "please could you tell me File line"
+).split(" ")
+
+
+def written(rng: Random, most: int = _MOST) -> str:
+    """A text as somebody may write it, or as nobody would."""
+    return text.text(rng, most, samples=SAMPLES, tokens=_TOKENS)
+
+
+def _functions() -> dict[str, Callable[[str], Any]]:
+    """What reads a text alone, by name."""
+    from rag import markup, messages, quoting
+    from rag.analysis import count_terms
+    from rag.answer import citations, markdown
+    from rag.corpus import definitions
+    from rag.corpus.address import without_credentials
+    from rag.memory import consolidate, digest
+    from rag.retrieval import question
+    from rag.serve import deepwiki_prompts, prefix
+    from rag.serve.messages import read_messages
+    from rag.wiki import inert, mermaid, quotes, steering
+    from rag.wiki import markdown as wiki_markdown
+
+    def streamed(words: str) -> None:
+        shown = citations.CitationFilter([])
+        for start in range(0, len(words), 997):
+            shown.feed(words[start : start + 997])
+        shown.resolved(shown.close())
+
+    def letter_by_letter(words: str) -> None:
+        shown, made = citations.CitationFilter([]), inert.Inert()
+        for letter in words[:5_000]:
+            shown.feed(letter)
+            made.feed(letter)
+
+    def commented(words: str) -> None:
+        lines = words.split("\n")
+        quotes.docstring(lines, "a.py", 0, len(lines))
+        quotes.head_comment(lines, "a.c", "c")
+        quotes.comment_above(lines, "a.py", len(lines) - 1, "python")
+        quotes.signature(lines, 0, len(lines), "a")
+
+    return {
+        "understand": question.understand,
+        "without_places": question.without_places,
+        "meaning": lambda words: meaning(words, ["sample", "snip"]),
+        "count_terms": lambda words: count_terms([words], [words]),
+        "framed": lambda words: markup.framed(words, words, [[words, words]], words),
+        "split_messages": messages.split_messages,
+        "quoting": lambda words: (
+            quoting.one_line(words),
+            quoting.without_markers(words),
+            quoting.fence(words),
+        ),
+        "resolve": lambda words: citations.resolve(words, []),
+        "streamed": streamed,
+        "letter_by_letter": letter_by_letter,
+        "code_spans": lambda words: [markdown.code_spans(line, whole=True) for line in words.split("\n")],
+        "plain_title": definitions.plain_title,
+        "without_credentials": without_credentials,
+        "read_reply": consolidate.read_reply,
+        "digest": lambda words: digest.digest(words.split("\n\n")),
+        "read_request": lambda words: deepwiki_prompts.read_request([("user", words)]),
+        "chain": lambda words: prefix.chain("a", [(words, words)]),
+        "read_messages": lambda words: read_messages(
+            [("user", words), ("assistant", words), ("user", words)]
+        ),
+        "inert": inert.inert,
+        "mermaid": lambda words: mermaid.check(words),
+        "label_of": mermaid.label_of,
+        "introduction": lambda words: quotes.introduction(words, "README.md"),
+        "introduction_rst": lambda words: quotes.introduction(words, "README.rst"),
+        "title_of": lambda words: quotes.title_of(words, "README.md"),
+        "commented": commented,
+        "parse_steering": steering.parse_steering,
+        "sentence": wiki_markdown.sentence,
+        "wiki_words": lambda words: (
+            wiki_markdown.words(words),
+            wiki_markdown.plain(words),
+            wiki_markdown.title(words),
+        ),
+    }
+
+
+class Texts(Target):
+    """Each function that reads a text alone: questions, answers, Markdown, prompts."""
+
+    name, share = "texts", 10.0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.functions = _functions()
+
+    def make(self, rng: Random) -> Case:
+        return case_of(self.name, rng.choice(sorted(self.functions)), written(rng, 300_000))
+
+    def run(self, case: Case) -> None:
+        try:
+            self.functions[case.label](case.text)
+        except (RagError, ValueError) as error:
+            if not isinstance(error, RagError) and case.label not in ("mermaid",):
+                raise
+
+
+class Search(Target):
+    """A question with its history is searched, and judged."""
+
+    name, share = "search", 6.0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.searcher = open_engine(folder).repository(str(sample_copy(folder))).searcher
+
+    def make(self, rng: Random) -> Case:
+        texts = [written(rng) for _ in range(rng.choice((1, 1, 1, 2, 4)))]
+        return case_of(self.name, "", _ENDS.join(texts))
+
+    def run(self, case: Case) -> None:
+        *history, question = case.text.split(_ENDS)
+        found = search_in_turn([self.searcher], question, history)
+        confidence = judge([self.searcher], found)
+        if not 0 <= confidence.value <= 1:
+            raise Refused(f"the confidence is {confidence.value}")
+
+
+class Ask(Target):
+    """Questions of one conversation are answered and stored."""
+
+    name, share = "ask", 2.0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.engine = open_engine(folder)
+        self.repository = self.engine.repository(str(sample_copy(folder)))
+
+    def make(self, rng: Random) -> Case:
+        return case_of(self.name, "", _ENDS.join(written(rng, 20_000) for _ in range(rng.choice((1, 2, 3)))))
+
+    def run(self, case: Case) -> None:
+        dialog = Dialog(self.engine, [self.repository])
+        for question in case.text.split(_ENDS):
+            try:
+                *_, last = converse(dialog, question, ExtractiveGenerator(), cache=True)
+            except RagError:
+                continue
+            if not isinstance(last, Answer):
+                raise Refused("the last piece is no Answer")

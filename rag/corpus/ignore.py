@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,6 +73,13 @@ def _is_pattern(line: str) -> bool:
 
 
 def _spec(lines: list[str]) -> GitIgnoreSpec:
+    """The patterns, compiled. Raises ValueError for what is none."""
     from pathspec import GitIgnoreSpec  # most repositories need none, and every command starts here
 
-    return GitIgnoreSpec.from_lines(lines)
+    from rag.corpus.globs import Glob
+
+    try:
+        # The same engine everywhere: others that may be installed read sets differently.
+        return GitIgnoreSpec.from_lines(lines, Glob, backend="simple")
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"no pattern of gitignore syntax: {error}") from error

@@ -1,0 +1,65 @@
+"""One pattern of gitignore syntax, matched in time that grows with pattern and path, not exponentially.
+
+`pathspec` translates a pattern into an expression in which every `*` and `**` may be tried at each length: a
+pattern such as `*a*a*a*b` takes exponential time on a path of some dozen characters. A glob does not need
+that. What stands between two stars is best matched as far left as it can be, since that leaves most to the
+next star, so all stars but the last one of a segment match without looking back, and so do all `**` but the
+last one. Brackets match no slash, as in git.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+_STAR = "[^/]*"
+_PART = re.compile(
+    r"(?P<star>(?:\[\^/\]\*)+)|(?P<plus>\[\^/\]\+)|(?P<one>\[\^/\])"
+    r"|(?P<between>\(\?:/\.\+\)\?)|(?P<before>\(\?:\.\+/\)\?)"
+    r"|(?P<end>\(\?:\(\?P<ps_d>/\)\|\$\)|\(\?P<ps_d>/\))|(?P<set>\[\^?\]?[^\]]*\])|(?P<other>\\.|.)",
+    re.DOTALL,
+)
+"""The parts of an expression that `pathspec` makes."""
+_SET_OPERATION = re.compile(r"[\[&~|]|(?<=-)-")
+"""What Python's sets may take for an operation one day, and warns of."""
+
+
+class Glob(GitIgnoreSpecPattern):
+    """A pattern of a `.gitignore`, with an expression that does not look back."""
+
+    @classmethod
+    def pattern_to_regex(cls, pattern: str) -> tuple[str | None, bool | None]:  # type: ignore[override]
+        """The expression of a pattern, and whether it includes what it matches."""
+        expression, includes = super().pattern_to_regex(pattern)
+        return _linear(expression) if expression else expression, includes
+
+
+def _linear(expression: str) -> str:
+    """The expression without backtracking; equal in what it matches."""
+    parts = [(match.lastgroup or "", match[0]) for match in _PART.finditer(expression)]
+    joints = [at for at, (kind, _) in enumerate(parts) if kind in ("before", "between")]
+    pieces, start = [], 0
+    for this, following in pairwise(joints):
+        lazy = "(?:.+?/)??" if parts[this][0] == "before" else "(?:/.+?)??"
+        pieces += [_segments(parts[start:this]), f"(?>{lazy}{_segments(parts[this + 1 : following])}(?=/))"]
+        start = following
+    return "".join([*pieces, _segments(parts[start:])])
+
+
+def _segments(parts: list[tuple[str, str]]) -> str:
+    """Parts in which no star but the last one of a segment looks back."""
+    made: list[str] = []
+    star = -1
+    for kind, text in parts:
+        if kind == "star":
+            if star >= 0:  # the one before: as few characters as bring what stands between the two
+                made[star:] = ["(?>[^/]*?", *made[star + 1 :], ")"]
+            star, text = len(made), _STAR
+        elif kind == "set":
+            text = "(?!/)" + text[0] + _SET_OPERATION.sub(r"\\\g<0>", text[1:-1]) + text[-1]
+        elif text == "/" or kind in ("between", "before", "end"):
+            star = -1
+        made.append(text)
+    return "".join(made)

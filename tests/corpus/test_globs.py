@@ -1,0 +1,78 @@
+"""Patterns of strangers: matched as git does, and in time."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from rag.corpus.ignore import Patterns, read_patterns
+from rag.errors import SourceError
+
+SLOW = (
+    ("*a" * 100 + "b", "a" * 4_000),
+    ("*" * 200 + "b", "a" * 4_000),
+    ("**/a/" * 40 + "b", "a/" * 2_000),
+    ("a/**/" + "*a*/" * 20 + "b", "a/" * 2_000),
+    ("*[!b]*" * 30 + "c", "a" * 4_000),
+)
+
+
+@pytest.mark.parametrize(("pattern", "path"), SLOW, ids=lambda text: text[:12])
+def test_no_pattern_takes_more_than_time_in_proportion(pattern: str, path: str) -> None:
+    patterns = Patterns.of([pattern], where="--include")
+    began = time.process_time()
+    assert not patterns.match(path)
+    assert time.process_time() - began < 0.5
+
+
+def test_patterns_match_what_git_ignores(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    made = {_some(chance, ("*", "**", "a", "b", "/", "?", "[ab]", "[!a]", "*a", "b*")) for _ in range(120)}
+    paths = {_some(chance, ("a", "b", "/", "ab", "ba", "c")).strip("/") for _ in range(60)}
+    paths = {re.sub("/+", "/", path) for path in paths} - {""}
+    subprocess.run(["git", "init", "-q", "--template="], cwd=tmp_path, check=True)
+    matched = 0
+    for pattern in sorted(made):
+        (tmp_path / ".gitignore").write_text(pattern + "\n")
+        patterns = Patterns.of([pattern], where="--include")
+        ours = {path for path in paths if patterns.match(path)}
+        assert ours == _ignored_by_git(tmp_path, paths), pattern
+        matched += len(ours)
+    assert matched > 100
+
+
+def _some(chance: random.Random, pieces: tuple[str, ...]) -> str:
+    return "".join(chance.choice(pieces) for _ in range(chance.randint(1, 6)))
+
+
+def _ignored_by_git(folder: Path, paths: set[str]) -> set[str]:
+    done = subprocess.run(
+        ["git", "check-ignore", "--no-index", "-z", "--stdin"],
+        cwd=folder,
+        input="\0".join(sorted(paths)).encode(),
+        capture_output=True,
+        check=False,
+    )
+    return set(done.stdout.decode().split("\0")) - {""}
+
+
+@pytest.mark.parametrize("pattern", ["[z-a]", "[a--b]", "a\\"])
+def test_what_is_no_pattern_is_named(tmp_path: Path, pattern: str) -> None:
+    with pytest.raises(SourceError, match="--include holds a pattern that cannot be read"):
+        Patterns.of([pattern], where="--include")
+    (tmp_path / ".gitignore").write_text(f"{pattern}\n*.log\n")
+    found = read_patterns(tmp_path / ".gitignore", strict=False)
+    assert found is not None and found.match("a.log") and not found.match("a.py")
+
+
+@pytest.mark.parametrize("pattern", ["[[a]", "[a&&b]", "[a||b]", "[a~~b]"])
+def test_sets_warn_of_nothing(pattern: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Patterns.of([pattern], where="--include").match("a")

@@ -26,6 +26,22 @@ def shipped(name: str) -> Path:
     )
 
 
+def is_file(path: Path | str) -> bool:
+    """Whether there is such a file, whatever the path is: one that no file can have is that of none."""
+    try:
+        return Path(path).expanduser().is_file()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def is_folder(path: Path | str) -> bool:
+    """Whether there is such a folder, whatever the path is; a question is none, however long it is."""
+    try:
+        return Path(path).expanduser().is_dir()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
 def make_private(folder: Path) -> None:
     """Make a folder and its missing parents, for this user only, whatever the umask. Raises OSError."""
     if not folder.is_dir():

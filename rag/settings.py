@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rag.errors import SettingsError
+from rag.parsing import parse_toml
 
 ENVIRONMENT = {
     "model": ("RAG_MODEL", "OPENAI_MODEL"),
@@ -153,10 +153,10 @@ def _from_file(settings: Settings) -> Settings:
     path = settings.config_file
     try:
         text = path.read_text(encoding="utf-8")
-        values = tomllib.loads(text)
+        values = parse_toml(text)
     except FileNotFoundError:
         return settings
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the settings file {path}: {error}; mend or remove it") from error
     set_by, told = {}, {}
     for name in values:

@@ -10,13 +10,13 @@ Prices are USD per million tokens, in `data/prices.toml`; `RAG_HOME/prices.toml`
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rag.errors import SettingsError
+from rag.parsing import parse_toml
 from rag.resources import shipped
 from rag.types import Usage
 
@@ -61,9 +61,9 @@ def load_prices(home: Path | None = None) -> dict[str, Price]:
 
 def _read(path: Path) -> dict[str, Price]:
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = parse_toml(path.read_text(encoding="utf-8"))
         return {name: _price(name, table) for name, table in tables.items() if isinstance(table, Mapping)}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the prices in {path}: {error}; mend or remove it") from error
 
 

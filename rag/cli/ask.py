@@ -30,6 +30,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, SourceNotFound
 from rag.quoting import visible
+from rag.resources import is_folder
 from rag.types import Answer, Conversation, Filters, Source
 
 if TYPE_CHECKING:
@@ -129,8 +130,8 @@ def split_words(words: Sequence[str], repositories: Sequence[str]) -> tuple[list
     question = words[-1].strip()
     if not question:
         raise ConfigError('the question is empty; ask for instance: rag ask . "Where is a token checked?"')
-    is_folder = "/" in question and Path(question).is_dir()
-    if len(words) == 1 and (is_folder or _PLACE.fullmatch(question)):
+    is_place = "/" in question and is_folder(question)
+    if len(words) == 1 and (is_place or _PLACE.fullmatch(question)):
         raise ConfigError(f'{question} is a place; say what is asked of it: rag ask {question} "Where is …?"')
     return [*repositories, *words[:-1]], question
 

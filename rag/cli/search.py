@@ -26,6 +26,7 @@ from rag.cli.terminal import (
     settings_from,
 )
 from rag.errors import ConfigError, StoreCorrupt
+from rag.parsing import parse_json
 from rag.quoting import visible
 from rag.types import Filters, Hit
 
@@ -154,7 +155,7 @@ def _serve_batch(searchers: list[Searcher]) -> None:
         )
     )
     failed = 0
-    for line in sys.stdin:
+    for line in sys.stdin.buffer:
         if not line.strip():
             continue
         reply = _batch_reply(searchers, line)
@@ -166,16 +167,16 @@ def _serve_batch(searchers: list[Searcher]) -> None:
         )
 
 
-def _batch_reply(searchers: list[Searcher], line: str) -> dict[str, Any]:
+def _batch_reply(searchers: list[Searcher], line: bytes) -> dict[str, Any]:
     from rag.retrieval.search import search_in_turn
 
     request: Any = None
     try:
-        request = json_module.loads(line)
+        request = parse_json(line.decode())
         query, history, k = _checked_request(request)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         number = request.get("id") if isinstance(request, dict) else None
-        what = "no JSON: " if isinstance(error, json_module.JSONDecodeError) else ""
+        what = "no JSON: " if isinstance(error, (json_module.JSONDecodeError, UnicodeDecodeError)) else ""
         return {"id": number, "error": f"{what}{error}"}
     found = search_in_turn(searchers, query, history, k=k)
     results = [

@@ -12,6 +12,7 @@ import typer
 from rag.cli import options
 from rag.cli.terminal import errors_as_exit_codes, out, say, settings_from
 from rag.errors import BackendMissing, ConfigError
+from rag.resources import is_folder
 
 if TYPE_CHECKING:
     from rag.types import Source
@@ -192,7 +193,7 @@ def named_source(text: str | None) -> tuple[str, Source]:
 
     name, equals, place = (text or "").partition("=")
     is_name = equals and "://" not in name and not name.startswith((".", "/", "~"))
-    if is_name and not Path(text or "").is_dir():
+    if is_name and not is_folder(text or ""):
         return name, locate(place)
     source = locate(text)
     return source.name, source

@@ -25,6 +25,7 @@ from rag.cli.terminal import (
     settings_from,
 )
 from rag.errors import ConfigError
+from rag.parsing import parse_json
 
 if TYPE_CHECKING:
     from rag.types import Backup
@@ -75,7 +76,7 @@ def import_(
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         try:
             new = engine.turns.restore(_lines(source), namespace=engine.settings.namespace)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ConfigError(f"cannot read {source}: {error}; nothing was stored") from error
         if json:
             out_json({"conversations": new})
@@ -185,4 +186,4 @@ def _lines(source: Path) -> Iterator[dict[str, Any]]:
         text = sys.stdin.read() if str(source) == "-" else source.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read {source}: {error.strerror}") from error
-    return (json_module.loads(line) for line in text.split("\n") if line.strip())
+    return (parse_json(line) for line in text.split("\n") if line.strip())

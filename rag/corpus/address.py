@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from rag.corpus.worktree import work_tree
 from rag.errors import RefNotFound, SourceError, SourceNotFound
+from rag.resources import is_folder
 from rag.types import Source
 
 _SCHEMES = frozenset({"https", "http", "ssh", "git", "file"})
@@ -66,7 +67,7 @@ def _remote(text: str, *, remember: bool = True) -> str | None:
     if _URL.match(text):
         return _canonical_url(text, remember=remember)
     match = _SCP.fullmatch(text)
-    if match is None or _is_folder(text):
+    if match is None or is_folder(text):
         return None
     user = f"{match['user']}@" if match["user"] else ""
     return f"{user}{match['host'].lower()}:{_trimmed(match['path'])}"
@@ -111,13 +112,6 @@ def _token(user: str, password: str | None) -> str:
 def _trimmed(path: str) -> str:
     path = path.rstrip("/")
     return path if path.endswith("/.git") else path.removesuffix(".git").rstrip("/")
-
-
-def _is_folder(text: str) -> bool:
-    try:
-        return Path(text).expanduser().is_dir()
-    except (OSError, RuntimeError, ValueError):
-        return False
 
 
 def _real(path: Path) -> str:

@@ -22,7 +22,6 @@ import os
 import shutil
 import tarfile
 import tempfile
-import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -34,6 +33,7 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 
 from rag.errors import SettingsError, SourceError, SourceNotFound
+from rag.parsing import parse_toml
 from rag.resources import make_private
 
 TIMEOUT_S = 120
@@ -88,8 +88,8 @@ def read_repositories(path: Path) -> list[Repository]:
         SettingsError: the file cannot be read, is no TOML, lacks a field, or names a repository twice.
     """
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8")).get("repository", [])
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        entries = parse_toml(path.read_text(encoding="utf-8")).get("repository", [])
+    except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the repositories in {path}: {error}; mend the file") from error
     repositories = [_repository(entry, path) for entry in entries]
     names = [repository.name for repository in repositories]

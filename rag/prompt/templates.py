@@ -42,7 +42,7 @@ import jinja2.sandbox
 from rag.errors import TemplateError
 from rag.prompt.known import Known
 from rag.prompt.views import StaleView, history_of, plain
-from rag.resources import shipped
+from rag.resources import is_file, shipped
 from rag.types import DialogTurn
 
 _SYSTEM_VARIABLES = frozenset({"language", "repositories"})
@@ -101,6 +101,7 @@ class Template:
             ArithmeticError,
             LookupError,
             AttributeError,
+            RecursionError,
         ) as error:
             line = _failing_line(error)
             raise TemplateError(f"the template {self.origin}:{line} cannot be rendered: {error}") from error
@@ -197,7 +198,7 @@ def parse_template(
     try:
         tree = environment.parse(text)
         compiled = environment.from_string(text)
-    except jinja2.TemplateError as error:
+    except (jinja2.TemplateError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 1
         raise TemplateError(f"the template {origin}:{line} has a mistake: {error}") from error
     variables = frozenset(jinja2.meta.find_undeclared_variables(tree)) - set(environment.globals)
@@ -218,10 +219,10 @@ def _chosen(wanted: str, home: Path) -> Template:
     if "{{" in wanted or "{%" in wanted:
         return parse_template(wanted)
     folder = home / "templates"
-    candidates = [Path(wanted).expanduser(), folder / wanted, folder / f"{wanted}.j2"]
+    candidates = [Path(wanted), folder / wanted, folder / f"{wanted}.j2"]
     for path in candidates:
-        if path.is_file():
-            return _read(path)
+        if is_file(path):
+            return _read(path.expanduser())
     raise TemplateError(
         f"there is no template {wanted!r}: neither such a file nor {wanted} or {wanted}.j2 in {folder}; "
         f"copy {shipped('templates') / 'answer.j2'} to begin one"

@@ -14,13 +14,13 @@ Keys are the names of the fields of `ServerSettings`. One that is spelt wrong is
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rag.errors import SettingsError
+from rag.parsing import parse_toml
 from rag.serve.settings import ServerSettings
 from rag.service import locate
 from rag.settings import Settings
@@ -72,8 +72,8 @@ def read_config(path: Path) -> dict[str, Any]:
         SettingsError: the file cannot be read, is of another version, or sets what is no setting.
     """
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        values = parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise SettingsError(f"cannot read the server's settings {path}: {error}") from error
     version = values.pop("version", None)
     if version != VERSION:

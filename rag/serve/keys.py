@@ -15,12 +15,12 @@ import hashlib
 import os
 import re
 import secrets
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rag.errors import SettingsError
+from rag.parsing import parse_toml
 from rag.resources import make_private
 from rag.serve.errors import Unauthorized
 
@@ -100,7 +100,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
         SettingsError: it cannot be read, or an entry is not complete.
     """
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8")).get("key", [])
+        entries = parse_toml(path.read_text(encoding="utf-8")).get("key", [])
         return tuple(_key(entry) for entry in entries)
     except FileNotFoundError:
         return ()

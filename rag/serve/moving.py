@@ -20,6 +20,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 from pydantic import BaseModel
 
+from rag.parsing import parse_json
 from rag.serve.caller import CallerOf
 from rag.serve.errors import BadRequest, TooLarge
 from rag.serve.json_limits import check_json
@@ -91,14 +92,14 @@ def _restored(desk: Desk, sent: bytes, served: Mapping[str, str], most: int) -> 
             if len(written) > most:
                 raise TooLarge(f"the file has more than {most:,} lines; send its conversations in parts")
     try:
-        lines = [json.loads(line.decode()) for line in written]
+        lines = [parse_json(line.decode()) for line in written]
         if not lines:
             raise ValueError("it is empty")
         if any("record" in line for line in lines):
             raise ValueError("it holds what is kept beside conversations, which `rag turns import` reads")
         lines = [_placed(line, lambda told: served.get(told, told)) for line in lines]
         return desk.store.restore(_own(desk, lines), namespace=desk.namespace)
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise BadRequest(f"the file cannot be read: {error}; nothing was stored") from error
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rag.parsing import parse_json, parse_toml
 from rag.wiki.survey import Survey
 from rag.wiki.symbols import File
 
@@ -91,8 +90,8 @@ def entry_points(survey: Survey) -> list[EntryPoint]:
 
 def _pyproject(file: File) -> Iterator[EntryPoint]:
     try:
-        read: dict[str, Any] = tomllib.loads(file.text)
-    except tomllib.TOMLDecodeError:
+        read: dict[str, Any] = parse_toml(file.text)
+    except ValueError:
         return  # a template of one, say: it declares nothing
     project = read.get("project")
     tables = [project.get("scripts"), project.get("gui-scripts")] if isinstance(project, dict) else []
@@ -106,7 +105,7 @@ def _pyproject(file: File) -> Iterator[EntryPoint]:
 
 def _package_json(file: File) -> Iterator[EntryPoint]:
     try:
-        read = json.loads(file.text)
+        read = parse_json(file.text)
     except ValueError:
         return
     if not isinstance(read, dict):

@@ -5,7 +5,6 @@ A target is a file, or for Go and Java's `.*` a folder, which ends in "/".
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from rag.parsing import parse_json
 from rag.wiki.syntax import Import
 
 _STANDARD = sys.stdlib_module_names
@@ -172,7 +172,7 @@ class Resolver:
         found = {}
         for path in self._named("package.json"):
             try:
-                described = json.loads(self._texts[path])
+                described = parse_json(self._texts[path])
             except ValueError:
                 continue  # a package without a readable description has no name
             if isinstance(described, dict) and isinstance(described.get("name"), str):

@@ -18,6 +18,7 @@ from typing import Any
 
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import WikiUnwritable
+from rag.parsing import parse_json
 from rag.types import Usage
 from rag.wiki.values import WikiPage
 
@@ -93,7 +94,7 @@ def read_state(folder: Path) -> WikiState | None:
     """
     path = folder / WIKI_STATE_FILE
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
+        read = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

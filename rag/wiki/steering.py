@@ -9,11 +9,11 @@ repository, never instructions to this program.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rag.errors import WikiSteeringInvalid
+from rag.parsing import parse_json
 
 if TYPE_CHECKING:
     from rag.wiki.survey import Survey
@@ -75,8 +75,8 @@ def parse_steering(text: str) -> Steering:
         WikiSteeringInvalid: it is no such JSON, a title stands twice, or a parent does not exist.
     """
     try:
-        read = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        read = parse_json(text)
+    except ValueError as error:
         raise _invalid(f"it is not JSON: {error}") from error
     if not isinstance(read, dict):
         raise _invalid("its top is not an object")

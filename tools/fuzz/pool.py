@@ -17,7 +17,7 @@ from tools.fuzz.worker import Bounds, Order, Outcome, cpu_of, descendants, memor
 
 _FACTOR = 10
 """A worker that takes so many times what an input may take is killed."""
-_STUCK_S = 120.0
+_STUCK_S = 900.0
 _MOST_BYTES = 3 << 30
 _INPUTS = 2_000
 _HELD_BYTES = 1 << 30

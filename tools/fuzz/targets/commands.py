@@ -28,7 +28,7 @@ def command(*arguments: str, stdin: bytes) -> tuple[int, str]:
 class Batch(Target):
     """Lines of `rag search --batch`: each gets its result or its error, in its place."""
 
-    name, share = "batch", 3.0
+    name, share = "batch", 2.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -52,7 +52,7 @@ class Batch(Target):
         code, printed = command("search", str(self.root), "--batch", "--no-refresh", stdin=case.content)
         if code not in (0, 2):
             raise Refused(f"exit code {code}")
-        for line in printed.splitlines():
+        for line in printed.rstrip("\n").split("\n"):
             if not isinstance(json.loads(line), dict):
                 raise Refused(f"a line is {line[:100]}")
 
@@ -60,7 +60,7 @@ class Batch(Target):
 class Import(Target):
     """Lines of `rag turns import`: stored, or refused as a whole with an error."""
 
-    name, share = "import", 4.0
+    name, share = "import", 2.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -29,7 +29,8 @@ SAMPLES = (
     "How are sessions signed, and when do they expire",
     "what about the other one",
     "TLDR please",
-    "Traceback (most recent call last):\n  File \"snip/app.py\", line 12, in main\n    raise KeyError(name)\nKeyError: 'x'",
+    'Traceback (most recent call last):\n  File "snip/app.py", line 12, in main\n'
+    "    raise KeyError(name)\nKeyError: 'x'",
     "Which tests cover `storage.py`? Answer in German.",
     "不好意思，请问会话是在哪里签名的？",
     "wo wird das Token geprüft",

@@ -51,7 +51,7 @@ _KNOWN = {
     "value": "short",
     "user": "anna",
 }
-"""A usual value for the parameters and fields of these names; those in braces are filled in when it is sent."""
+"""A usual value for parameters and fields of these names; those in braces are filled in when it is sent."""
 
 
 class Log(logging.Handler):

@@ -79,7 +79,7 @@ class _Known(dict[str, tuple[str, ...]]):
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         terms = _split_word(word)
-        if len(self) < _MAX_KNOWN:
+        if len(self) < _MAX_KNOWN and len(word) <= _MAX_WORD:
             self[word] = terms
         return terms
 

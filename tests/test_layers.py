@@ -8,7 +8,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent / "rag"
 ROOMS = {"corpus", "database", "retrieval", "memory", "prompt", "answer"}
-GROUND = set("types errors analysis resources records quoting parsing messages markup processes lines".split())
+GROUND = set(
+    "types errors analysis resources records quoting parsing messages markup processes lines".split()
+)
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters"}
 

@@ -55,9 +55,14 @@ def write_raw(raw: bool) -> None:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write at once."""
+    """Write at once. What the stream's encoding lacks is written as an escape, which JSON reads too."""
     kept = _raw and not stream.isatty()
-    stream.write(text if kept else text.replace("\r\n", "\n").translate(CONTROLS))
+    text = text if kept else text.replace("\r\n", "\n").translate(CONTROLS)
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or "utf-8"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
 
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from rag.types import Unit
 
 _MAX_SYMBOL_CHARS = 100
+_MAX_SCOPE_CHARS = 500
+_MAX_TITLE_CHARS = 1_000
+"""No heading is longer; the patterns of markup below take the square of what they read."""
 
 
 @dataclass(slots=True)
@@ -41,8 +44,9 @@ class Heading:
 
 
 def joined(*names: str) -> str:
-    """Names joined by dots, empty ones left out."""
-    return ".".join(name for name in names if name)
+    """Names joined by dots, empty ones left out; of a long row its end, for each definition holds its own."""
+    name = ".".join(name for name in names if name)
+    return name if len(name) <= _MAX_SCOPE_CHARS else f"…{name[1 - _MAX_SCOPE_CHARS :]}"
 
 
 def tidy(name: str) -> str:
@@ -59,6 +63,7 @@ _MARKUP = re.compile(r"<[^<>]+>|&\w+;|\{[.#][^}]*\}|`+|\*\*+|__+")
 
 def plain_title(title: str) -> str:
     """A heading as it reads, without badges, links and emphasis; as written when nothing else is left."""
+    title = title[:_MAX_TITLE_CHARS]
     plain = _LINK.sub(r"\1", _IMAGE.sub("", _ROLE.sub(r"\1", title)))
     return " ".join(_MARKUP.sub(" ", plain).split()) or title
 

@@ -54,7 +54,7 @@ _DEEP_YAML = re.compile(rf"^[ \t?:-]{{{_MAX_YAML_INDENT},}}|(?:[?:-][ \t]+){{20}
 
 _MACRO = r"[A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?"
 _C_MACROS = re.compile(
-    rf"(?m)^[ \t]*{_MACRO}[ \t]*;?[ \t]*$|(?<=\bclass ){_MACRO}(?= +\w)|(?<=\bstruct ){_MACRO}(?= +\w)"
+    rf"(?m)^[ \t]*{_MACRO}[ \t]*+;?[ \t]*+$|(?<=\bclass ){_MACRO}(?= +\w)|(?<=\bstruct ){_MACRO}(?= +\w)"
 )
 """Macros where the grammar knows nothing of the kind: `BEGIN_NAMESPACE`, `class API_EXPORT Name`."""
 

@@ -72,7 +72,7 @@ def _level(mark: str) -> int:
 
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*$")
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*)|$)")
 
 
 def _markdown_headings(lines: Sequence[str]) -> list[Heading]:
@@ -86,7 +86,8 @@ def _markdown_headings(lines: Sequence[str]) -> list[Heading]:
             elif mark[0] == fence[0] and len(mark) >= len(fence):
                 fence = ""
         elif not fence and (heading := _ATX.match(line)):
-            found.append(Heading(row, len(heading[1]), heading[2] or ""))
+            title = (heading[2] or "").rstrip().rstrip("#").rstrip()
+            found.append(Heading(row, len(heading[1]), title))
     return found
 
 

@@ -30,19 +30,37 @@ def merge(
     definition behind it, else to what stands before. No result of a join is longer than `max_chars`.
     """
     merger = _Merger(lines, offsets, max_chars)
-    groups: list[list[Piece]] = []
+    groups: list[_Group] = []
     for piece in pieces:
         if groups and merger.joins(groups[-1], piece):
-            groups[-1].append(piece)
+            groups[-1].add(piece, is_small=merger.is_small(piece))
         else:
-            groups.append([piece])
-    result: list[list[Piece]] = []
+            groups.append(_Group(piece, is_small=merger.is_small(piece)))
+    result: list[_Group] = []
     for group in groups:
         if result and merger.trails(result[-1], group):
-            result[-1] += group
+            result[-1].pieces += group.pieces
         else:
             result.append(group)
-    return [merger.joined(group) for group in result]
+    return [merger.joined(group.pieces) for group in result]
+
+
+class _Group:
+    """Pieces that become one. What holds for all of them is known, for it is asked before each further one.
+
+    `is_loose` says that all are, and that none opens a class; `is_all_loose` only that all are.
+    """
+
+    def __init__(self, piece: Piece, *, is_small: bool) -> None:
+        self.pieces: list[Piece] = []
+        self.is_small = self.is_loose = self.is_all_loose = True
+        self.add(piece, is_small=is_small)
+
+    def add(self, piece: Piece, *, is_small: bool) -> None:
+        self.pieces.append(piece)
+        self.is_small = self.is_small and is_small
+        self.is_all_loose = self.is_all_loose and piece.is_loose
+        self.is_loose = self.is_loose and piece.is_loose and not _opens_class(piece)
 
 
 def _opens_class(piece: Piece) -> bool:
@@ -58,14 +76,15 @@ class _Merger:
     def __init__(self, lines: Sequence[str], offsets: Sequence[int], max_chars: int) -> None:
         self.lines, self.offsets, self.max_chars = lines, offsets, max_chars
 
-    def joins(self, group: list[Piece], piece: Piece) -> bool:
+    def joins(self, so_far: _Group, piece: Piece) -> bool:
         """Whether the piece goes on what the group began."""
+        group = so_far.pieces
         size = self._size(group[0].start, piece.end)
         if size > self.max_chars:
             return False
         if piece.is_loose and not piece.is_head and self._speaks_of(piece, group[-1].label.symbol):
             return True
-        if self._is_tiny(group) and not piece.is_loose:
+        if not piece.is_loose and self._is_tiny(so_far):
             owner = group[0].owner  # the last lines of a function are no part of the next one
             return owner.unit != "function" or owner == piece.owner
         if piece.label == group[-1].label and not piece.is_loose and piece.label.unit == "function":
@@ -78,17 +97,18 @@ class _Merger:
                 if _constructs(piece)
                 else head <= _TINY_CHARS and size <= _OPENING_CHARS
             )
-        if self._is_tiny(group) and piece.is_head and piece.label.symbol != group[0].label.symbol:
+        if piece.is_head and piece.label.symbol != group[0].label.symbol and self._is_tiny(so_far):
             return True
-        if size > _MERGED_CHARS or not (self._is_small(piece) and all(map(self._is_small, group))):
+        if size > _MERGED_CHARS or not (so_far.is_small and self.is_small(piece)):
             return False
-        if not piece.is_loose and all(p.is_loose for p in group):
+        if not piece.is_loose and so_far.is_all_loose:
             return False  # a definition keeps its name: it is no part of the imports above it
         return piece.owner == group[0].owner or (piece.label.unit == "section" == group[0].label.unit)
 
-    def trails(self, group: list[Piece], tail: list[Piece]) -> bool:
+    def trails(self, before: _Group, rest: _Group) -> bool:
         """Whether a tiny loose rest goes to what stands before it."""
-        if not self._is_tiny(tail) or self._size(group[0].start, tail[-1].end) > self.max_chars:
+        group, tail = before.pieces, rest.pieces
+        if not self._is_tiny(rest) or self._size(group[0].start, tail[-1].end) > self.max_chars:
             return False
         return tail[0].owner.symbol in ("", group[-1].owner.symbol, group[-1].label.symbol)
 
@@ -126,11 +146,11 @@ class _Merger:
         share = sum(self._size(piece.start, piece.end) for piece in defined)
         return longest.label if 2 * share >= self._size(group[0].start, group[-1].end) else owner
 
-    def _is_tiny(self, group: list[Piece]) -> bool:
+    def _is_tiny(self, group: _Group) -> bool:
         """Whether the group is loose and says next to nothing; the head of a class names the class."""
-        if not all(p.is_loose and not _opens_class(p) for p in group):
+        if not group.is_loose:
             return False
-        start, end = group[0].start, group[-1].end
+        start, end = group.pieces[0].start, group.pieces[-1].end
         size = self._size(start, end)
         return size <= _TINY_CHARS or (size <= _COMMENT_CHARS and self._is_comment(start, end))
 
@@ -143,7 +163,8 @@ class _Merger:
             return False
         return re.match(rf"\s*{re.escape(symbol)}\b", self.lines[piece.start]) is not None
 
-    def _is_small(self, piece: Piece) -> bool:
+    def is_small(self, piece: Piece) -> bool:
+        """Whether the piece alone says too little."""
         if piece.is_loose:
             return True
         size = self._size(piece.start, piece.end)

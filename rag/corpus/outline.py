@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rag.corpus.definitions import Definition, Heading, sections
 from rag.corpus.grammars import has_grammar, parse
 from rag.corpus.patterns import outline_by_lines
-from rag.corpus.syntax import Collector, child_of_type, text_of
+from rag.corpus.syntax import Collector, child_of_type, text_of, whole_text_of
 from rag.corpus.tables import table_of
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _in_script(node: Node, is_large: Callable[[int, int], bool]) -> list[Definit
     if code is None:
         return []
     language = "tsx" if _TYPESCRIPT.search(text_of(child_of_type(node, "start_tag"))) else "javascript"
-    inner = _parsed(text_of(code), language)
+    inner = _parsed(whole_text_of(code), language)
     return [] if inner is None else _collected(inner, language, code.start_point.row, is_large)
 
 

@@ -48,9 +48,18 @@ class Table:
     through: frozenset[str] = field(default_factory=frozenset)
 
 
+_MAX_NAME_BYTES = 1_000
+"""No name is longer, however long the node is; some rules for names take the square of what they read."""
+
+
 def text_of(node: Node | None) -> str:
-    """The node's text, "" for none."""
-    return node.text.decode("utf-8", "replace") if node is not None and node.text else ""
+    """The beginning of the node's text, as far as it may be a name; "" for none."""
+    return node.text[:_MAX_NAME_BYTES].decode("utf-8", "replace") if node is not None and node.text else ""
+
+
+def whole_text_of(node: Node) -> str:
+    """The node's text."""
+    return node.text.decode("utf-8", "replace") if node.text else ""
 
 
 def by_field(unit: Unit | None, name: str = "name", body: str = "body") -> Rule:

@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from rag.database.store import Store
-from rag.lines import lines_of
 from rag.errors import ProviderError
+from rag.lines import lines_of
 from rag.retrieval.lookup import Use, definitions, uses
 from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
 from rag.serve.keys import Caller

@@ -42,8 +42,10 @@ from rag.types import (
     DialogTurn,
     Filters,
     IndexReport,
+    Prepared,
     Source,
     SourceFile,
+    Usage,
 )
 
 Progress = Callable[[str, int, int], None]

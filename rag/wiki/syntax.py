@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query
 
 _MAX_CHARS = 2_000_000
+_MAX_NESTED = 100
 _MEMBER = re.compile(r"([\w$]+)\s*\??(?:\.|::)\s*([\w$]+)")
 
 
@@ -213,19 +214,23 @@ def _rust(node: Node) -> list[Import]:
         return [_import(node, f"mod {name}", [("", name)])]
     argument = node.child_by_field_name("argument")
     made = []
-    for path, here in _rust_paths(argument, "") if argument is not None else []:
+    for path, here in _rust_paths(argument, "", _MAX_NESTED) if argument is not None else []:
         made.append(_import(node, path, [("", here)]))
     return made
 
 
-def _rust_paths(node: Node, before: str) -> list[tuple[str, str]]:
-    """Each path that a `use` names, with the name it gets here."""
+def _rust_paths(node: Node, before: str, deeper: int) -> list[tuple[str, str]]:
+    """Each path that a `use` names, with the name it gets here; none below so many lists in lists."""
+    if not deeper:
+        return []
     if node.type == "scoped_use_list":
         inner = node.child_by_field_name("list")
         before += _text(node.child_by_field_name("path")) + "::"
-        return _rust_paths(inner, before) if inner is not None else []
+        return _rust_paths(inner, before, deeper - 1) if inner is not None else []
     if node.type == "use_list":
-        return [found for child in node.children if child.is_named for found in _rust_paths(child, before)]
+        return [
+            f for child in node.children if child.is_named for f in _rust_paths(child, before, deeper - 1)
+        ]
     if node.type == "use_as_clause":
         return [(before + _text(node.child_by_field_name("path")), _text(node.child_by_field_name("alias")))]
     if node.type == "use_wildcard":

@@ -1,0 +1,107 @@
+"""The kept inputs and some fresh ones: in time, in bounded memory, without a traceback.
+
+Fresh inputs differ with each commit; a failure names the seed, the target and the number that repeat it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rag.corpus.grammars import has_grammar
+from rag.corpus.languages import language_of_path
+from tools.fuzz.__main__ import KEPT, planned
+from tools.fuzz.case import Case, case_of, kept_cases
+from tools.fuzz.minimise import minimised
+from tools.fuzz.pool import Worker
+from tools.fuzz.state import BLOCK, Progress, State
+from tools.fuzz.targets import TARGETS
+from tools.fuzz.targets.files import GRAMMAR_FILES
+from tools.fuzz.worker import Bounds, Order, Outcome
+
+FRESH = 2_000
+ROOT = Path(__file__).resolve().parents[2]
+CASES = kept_cases(KEPT)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    running = Worker()
+    yield running
+    running.close()
+
+
+def seed() -> str:
+    """The commit; a fixed one where there is no git."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()[:12] or "0"
+
+
+@pytest.mark.parametrize("case", [case for _, case in CASES], ids=[why for why, _ in CASES])
+def test_kept_inputs_pass(worker: Worker, case: Case) -> None:
+    outcome = worker.run(Order(case.target, case=case))
+    assert outcome.kind == "passed", outcome
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_fresh_inputs_pass(worker: Worker, target: str) -> None:
+    for number in range(planned(FRESH)[target]):
+        outcome = worker.run(Order(target, number, seed()))
+        again = f"python -m tools.fuzz --seed {seed()} repeat {target} {number}"
+        assert outcome.kind == "passed", f"{outcome}; {again}"
+
+
+def test_every_input_is_repeatable(worker: Worker) -> None:
+    for target in TARGETS:
+        orders = [Order(target, 3, "a"), Order(target, 3, "a"), Order(target, 3, "b")]
+        first, same, other = map(worker.case, orders)
+        assert first == same != other
+
+
+def test_every_grammar_is_fuzzed() -> None:
+    from rag.corpus import grammars
+
+    fuzzed = {language_of_path(name) for name in GRAMMAR_FILES}
+    assert {language for language in fuzzed if language and has_grammar(language)} == set(grammars._MODULES)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("raise", "raised"), ("slow", "slow"), ("memory", "memory"), ("", "passed")]
+)
+def test_what_exceeds_a_bound_is_noticed(text: str, kind: str, tmp_path: Path) -> None:
+    from tools.fuzz.worker import measured
+
+    class Fault(TARGETS["names"]):  # type: ignore[misc]
+        def run(self, case: Case) -> None:
+            if case.text == "raise":
+                raise KeyError(case.text)
+            if case.text == "slow":
+                sum(range(3_000_000))
+            if case.text == "memory":
+                bytearray(b"x" * (20 << 20))
+
+    bounds = Bounds(seconds=0.01, memory_bytes=8 << 20) if kind != "memory" else Bounds(memory_bytes=8 << 20)
+    assert measured(Fault(tmp_path), case_of("names", "", text), bounds).kind == kind
+
+
+def test_a_failing_input_is_made_shorter() -> None:
+    class Fails(Worker):
+        def run(self, order: Order) -> Outcome:
+            assert order.case is not None
+            return Outcome("slow" if b"<<" in order.case.content else "passed")
+
+    case = case_of("names", "", "a" * 1_000 + "<<" + "b" * 1_000)
+    assert minimised(Fails(), case, Outcome("slow")).content == b"<<"
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    state = State(tmp_path, "a", {"names": 3 * BLOCK, "texts": BLOCK})
+    assert len(state.blocks()) == 4
+    state.finish("names", 1, Progress(0, run=BLOCK))
+    assert State(tmp_path, "a", {"names": 3 * BLOCK, "texts": BLOCK}).blocks() == [
+        block for block in state.blocks() if block != ("names", 1)
+    ]
+    assert len(State(tmp_path, "another seed", {"names": BLOCK}).blocks()) == 1

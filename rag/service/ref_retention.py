@@ -79,6 +79,8 @@ class RefRetention:
         self._home, self._store_file = home, store_file
         self._most, self._most_bytes, self._clock = most, most_bytes, clock
         self._claims: dict[str, _Claim] = {}
+        self._names: dict[Source, str] = {}
+        """Of the sources that are claimed."""
         self._lock = threading.Lock()
 
     def begin(self, source: Source) -> list[Source]:
@@ -98,6 +100,7 @@ class RefRetention:
                     if len(self._entries()) >= self._most:
                         raise self._full(f"{self._most:,} refs and URLs are kept on disk, and all are in use")
                 self._claims[name] = _Claim(self._locked_entry(name, source), source)
+                self._names[source] = name
             claim = self._claims[name]
             claim.jobs, claim.used = claim.jobs + 1, self._clock()
             return evicted
@@ -133,7 +136,7 @@ class RefRetention:
 
     def used(self, source: Source) -> None:
         """Note that a source is asked. It waits for nothing: the event loop calls it."""
-        if claim := self._claims.get(self._name(source)):
+        if claim := self._claims.get(self._names.get(source, "")):
             claim.used = self._clock()
 
     def release(self, source: Source) -> None:
@@ -141,7 +144,7 @@ class RefRetention:
 
         It waits for nothing, as `used`. While a job of the source is under way it does nothing.
         """
-        name = self._name(source)
+        name = self._names.get(source, "")
         claim = self._claims.get(name)
         if claim is not None and not claim.jobs:
             self._release(name)
@@ -280,6 +283,7 @@ class RefRetention:
         claim = self._claims.pop(name, None)
         if claim is None:  # somebody else was faster
             return
+        self._names.pop(claim.source, None)
         with suppress(OSError):
             os.utime(claim.handle, times=(used, used))
         os.close(claim.handle)

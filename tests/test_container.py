@@ -109,7 +109,11 @@ def _until(running: Running, condition) -> object:
 
 
 def test_each_mounted_repository_is_served_with_its_history(running: Running, mounted: Path) -> None:
-    states = {one["name"]: one for one in running.ask("/api/repositories")}
+    def indexed() -> object:
+        found = running.ask("/api/repositories")
+        return found if all(one["indexed"] and not one["job"]["running"] for one in found) else None
+
+    states = {one["name"]: one for one in _until(running, indexed)}
     assert states.keys() == {"api", "web-app"}
     for name, state in states.items():
         commit = git(mounted / name, "-c", "safe.directory=*", "rev-parse", "HEAD")

@@ -284,6 +284,30 @@ def without_seats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running.ready()
 
 
+def test_over_stdio_the_first_answer_after_an_edit_knows_it_or_names_it(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
+    root = sample_copy(tmp_path).location
+    command = [sys.executable, "-P", "-m", "rag", "mcp", "--repo", root]
+
+    async def run() -> None:
+        async with connected(command) as session:
+            text, values, _ = await called(session, "find_symbol", name="paint_zebra")
+            assert text.startswith("paint_zebra is not in the index")
+            assert values["places"] == []
+            assert values["coverage"][0]["not_indexed_count"] == 0
+            with open(os.path.join(root, "zebra.py"), "w") as file:  # noqa: PTH118, PTH123
+                file.write("def paint_zebra():\n    return 1\n")
+            text, values, _ = await called(session, "find_symbol", name="paint_zebra")
+            known = {place["path"] for place in values["places"]}
+            (coverage,) = values["coverage"]
+            assert "zebra.py" in known or "zebra.py" in coverage["not_indexed"]
+            assert "zebra.py" in text
+
+    asyncio.run(run())
+
+
 def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_HOME", str(tmp_path / "home"))
 

@@ -152,7 +152,8 @@ _GROUPS = """
 delete remove erase|directory folder dir|argument parameter arg param|configuration config conf cfg
 repository repo|database db|environment env|execute run|choose select pick|throw raise|start begin
 application app|initialize init|call invoke|maximum max|minimum min|continue resume
-message msg|function func fn
+message msg|function func fn|compute calculate|happen occur|determine decide|display show|permit allow
+modify change|fetch retrieve|store save|close shut|big large|fast quick|collect gather
 """
 ALIKE = [part.split() for line in _GROUPS.strip().split("|") for part in line.split("\n") if part]
 """Words that always mean the same of a program."""
@@ -160,7 +161,6 @@ ALIKE = [part.split() for line in _GROUPS.strip().split("|") for part in line.sp
 _PLACE = r"(?:file|place|spot|module|part of code|part of codebase)s?"
 _CODE = r"(?:function|method|code|routine)s?"
 _WHERE_CODE = r"(?:file|code|module)s?"
-_RELATE = r"(?:call|use|import|invoke|reference)s?"
 _ASKED = r"(?:where|when|why|how|who|what|which|(?:in|at|by) (?:which|what)|place where|way|reason)\b"
 _TELL = r"(?:tell|show|explain|describe|point|help)"
 _AUXILIARY = r"(?:is|are|was|were|do|does|did|can|could|may|should|must|will|has|have)\b"
@@ -186,8 +186,9 @@ FRAMES = [
         (rf"^(?:in|at) (?:which|what) (?:exact )?{_PLACE} ", "where "),
         (r"^where in (?:code|codebase|source|source code|repository|project) ", "where "),
         (r"^place where ", "where "),
-        (rf"^(?:which|what) {_WHERE_CODE} (?!{_AUXILIARY}|{_RELATE}\b)", "where it "),
-        (rf"^(?:by )?(?:which|what) {_CODE} (?!{_AUXILIARY})", "who "),
+        (rf"^(?:which|what) {_WHERE_CODE} (?!{_AUXILIARY})", "where it "),
+        (rf"^by (?:which|what) {_CODE} ", "who "),
+        (rf"^(?:which|what) {_CODE} (?!{_AUXILIARY})", "who "),
         (r"^code (?:that|which) ", "where it "),
         (rf"^{_CODE} (?:that|which) ", "who "),
         (r"^by (?:whom|what|who) ", "who "),
@@ -207,13 +208,27 @@ FRAMES = [
         (r"^what is purpose of (.+)$", r"what is \1 for"),
         (r"^what (is|are) (.+) used for$", r"what \1 \2 for"),
         (r"^how to ", "how do i "),
+        (r"^(?:which|what) tests (?:are there|exist) for ", "which tests cover "),
+        (r"^(?:what|who) are callers of ", "who calls "),
+        (r"^what are (?:uses|usages) of (\S+)$", r"where is \1 used"),
+        (
+            r"^what (?:does (\S+) default to|value does (\S+) have by default)$",
+            r"what is default value of \1\2",
+        ),
+        (r"^what type does (\S+) return$", r"what is return type of \1"),
+        (r"^what type is returned by (\S+)$", r"what is return type of \1"),
         (r"^what if ", "what happens if "),
         (r"\benv (var)", r"environment \1"),
         (r"\benvironment var(s?)\b", r"environment variable\1"),
+        (r"\b(?:turned|switched) off\b", "disabled"),
+        (r"\b(?:turned|switched) on\b", "enabled"),
         (r"^is it possible for (.+?) to ", r"can \1 "),
         (r"^is it possible to ", "can we "),
         (r"^what is return value of (`\S+)$", r"what does \1 return"),
-        (r"^(?:which|what) (\S+) does (`\S+) (?:take|accept|expect)$", r"what are \1 of \2"),
+        (
+            r"^(?:which|what) (\S+) does (`\S+) (?:take|accept|expect|need|require|have|receive)$",
+            r"what are \1 of \2",
+        ),
         (r"^how (?:do|does) (\S+) and (\S+) differ$", r"what is difference between \1 and \2"),
         (r"^how does (\S+) differ from (\S+)$", r"what is difference between \1 and \2"),
     )

@@ -7,6 +7,7 @@ of a question, and sentences and endings of sentences that consist only of words
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _LANGUAGES = """english|german|french|spanish|italian|portuguese|dutch|polish|russian|turkish|chinese|japanese
 |korean|arabic|hindi|swedish|danish|norwegian|finnish|czech|ukrainian|greek|hebrew|vietnamese|thai|indonesian
@@ -71,6 +72,7 @@ _SAID = re.compile(r"[\w'-]+")
 _QUOTED = re.compile(r"(`[^`\n]*`)")
 
 
+@lru_cache(maxsize=64)
 def without_instructions(text: str) -> str:
     """The question without greetings, thanks and what is said of the form of its answer.
 

@@ -136,6 +136,18 @@ def test_pages_put_together_are_the_contents(served: Served) -> None:
     over_http(served, talk)
 
 
+def test_an_answer_that_is_probably_not_there_is_warned_of(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        text, asked, _ = await called(
+            session, "ask_question", repoName="sample", question="Where are Kafka messages consumed?"
+        )
+        warning = "Probably not in this repository. `Kafka` occurs nowhere."
+        assert text.startswith(warning)
+        assert (asked["found"], asked["warning"], asked["missing_words"]) == (True, warning, ["Kafka"])
+
+    over_http(served, talk)
+
+
 def test_a_follow_up_goes_on_with_its_conversation(served: Served) -> None:
     async def talk(session: Any) -> None:
         text, first, _ = await called(

@@ -109,6 +109,15 @@ def counted(engine: Engine) -> tuple[int, int, int]:
 # ---------------------------------------------------------------- what is given again
 
 
+def test_a_word_that_the_repository_defines_is_no_other_form_of_itself(engine, shop):
+    questions = ("How do we sign a token for a clock?", "How do we sign tokens for a clock?")
+    writer = Writer()
+    assert [bool(asked(engine, shop, question, writer).cached) for question in questions] == [False, True]
+    (shop / "tokens.py").write_text(SIGN + "\n\ndef tokens(clock):\n    return clock.tokens\n")
+    commit(shop)
+    assert [bool(asked(engine, shop, question, writer).cached) for question in questions] == [False, False]
+
+
 def test_a_paraphrase_is_answered_again_and_stored_as_a_turn_of_its_own(engine, shop):
     writer = Writer()
     first = asked(engine, shop, QUESTION, writer)

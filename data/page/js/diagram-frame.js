@@ -25,10 +25,15 @@
     return new XMLSerializer().serializeToString(root);
   }
 
+  /** The text without HTML but line breaks: mermaid makes elements of what looks like a tag in a label. */
+  function withoutTags(text) {
+    return text.replace(/(?<!<)<(?=[a-z!/?])(?!\/?br\b\s*\/?>)/gi, "#lt;");
+  }
+
   async function draw(asked) {
     try {
       window.mermaid.initialize(settings(asked.dark));
-      var drawn = await window.mermaid.render("d" + asked.id, asked.text);
+      var drawn = await window.mermaid.render("d" + asked.id, withoutTags(asked.text));
       parent.postMessage({ id: asked.id, svg: sized(drawn.svg) }, "*");
     } catch (error) {
       parent.postMessage({ id: asked.id, error: String((error && error.message) || error).slice(0, 500) }, "*");

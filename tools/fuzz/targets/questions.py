@@ -21,6 +21,8 @@ from tools.fuzz.targets.base import Refused, Target, open_engine, sample_copy
 _ENDS = "\n\x1e\n"
 """Stands between the texts of a history."""
 _MOST = 100_000
+_MOST_ANSWER = 30_000
+"""No model writes more before it is stopped."""
 
 SAMPLES = (
     "Where is a token checked?",
@@ -65,7 +67,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 
     def streamed(words: str) -> None:
         shown = citations.CitationFilter([])
-        for start in range(0, len(words), 997):
+        for start in range(0, min(len(words), _MOST_ANSWER), 997):
             shown.feed(words[start : start + 997])
         shown.resolved(shown.close())
 

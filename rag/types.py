@@ -98,9 +98,16 @@ class FileEntry:
     changed_ns: int = 0
 
 
+PARSER_GAVE_UP = "parser gave up"
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file (or a whole folder) that is not indexed, and why. `reason` is one of a few fixed phrases."""
+    """A file (or a whole folder) that is not indexed, and why. `reason` is one of a few fixed phrases.
+
+    One reason is of a file that is indexed, cut by lines: PARSER_GAVE_UP, as its grammar takes more time or
+    memory than a file may.
+    """
 
     path: str
     reason: str

@@ -9,8 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent / "rag"
 ROOMS = {"corpus", "database", "retrieval", "memory", "prompt", "answer"}
 GROUND = set(
-    "types errors analysis resources records quoting parsing messages markup processes lines".split()
-)
+    "types errors analysis resources records quoting parsing messages markup lines processes".split()
+) | {"isolated", "isolation"}
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters"}
 

@@ -23,7 +23,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import NotFound, StoreError
 from rag.settings import Settings
-from rag.types import Filters, IndexReport, Source
+from rag.types import PARSER_GAVE_UP, Filters, IndexReport, Source
 
 if TYPE_CHECKING:
     from rag.service.watch import Update
@@ -111,7 +111,8 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
     ]
     for reason, count in skipped.most_common():
         examples = [skip.path for skip in report.skipped if skip.reason == reason]
-        rows.append((f"skipped: {reason}", f"{count:,}", ", ".join(examples if verbose else examples[:3])))
+        what = f"cut by lines: {reason}" if reason == PARSER_GAVE_UP else f"skipped: {reason}"
+        rows.append((what, f"{count:,}", ", ".join(examples if verbose else examples[:3])))
     rows.append(("store", megabytes(report.size_bytes), str(report.path)))
     if report.recall_at_10 is not None:
         rows.append(("search", "approximate", f"finds {report.recall_at_10:.1%} of the ten nearest vectors"))

@@ -11,12 +11,13 @@ The chunks of a file, joined in order, are its text.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from rag.corpus.cut import cut
+from rag.corpus.definitions import Definition
 from rag.corpus.merge import merge
-from rag.corpus.outline import outline
+from rag.corpus.parsing import Text, outlines
 from rag.corpus.partition import partition
 from rag.lines import whole_lines_of
 from rag.types import Chunk, SourceFile
@@ -24,29 +25,33 @@ from rag.types import Chunk, SourceFile
 DEFAULT_MAX_CHARS = 1600
 
 
-def chunk(file: SourceFile, *, max_chars: int = DEFAULT_MAX_CHARS) -> list[Chunk]:
+def chunk(
+    file: SourceFile,
+    *,
+    max_chars: int = DEFAULT_MAX_CHARS,
+    definitions: Sequence[Definition] | None = None,
+) -> list[Chunk]:
     """Cut a file into chunks.
 
     Args:
         file: its language decides how it is parsed; a text that does not parse is cut by lines.
         max_chars: no chunk is longer; a longer line is cut within.
+        definitions: what it defines, where that is known already.
 
     Returns:
         Chunks that, joined in order, are the text. None is empty; an empty file has none.
     """
     if max_chars < 1:
         raise ValueError(f"max_chars must be at least 1, not {max_chars}")
-    return list(_chunks(file, max_chars))
+    if definitions is None:
+        (found,) = outlines([Text(file.text, file.language)], max_chars=max_chars)
+        definitions = found.definitions
+    return list(_chunks(file, max_chars, definitions))
 
 
-def _chunks(file: SourceFile, max_chars: int) -> Iterator[Chunk]:
+def _chunks(file: SourceFile, max_chars: int, definitions: Sequence[Definition]) -> Iterator[Chunk]:
     lines = whole_lines_of(file.text)
     offsets = [0, *accumulate(map(len, lines))]
-
-    def is_large(start: int, end: int) -> bool:
-        return offsets[min(end, len(lines))] - offsets[min(start, len(lines))] > max_chars
-
-    definitions = outline(file.text, lines, file.language, is_large) if lines else []
     for piece in merge(partition(lines, offsets, definitions, file.language), lines, offsets, max_chars):
         label = piece.label
         for start, end in cut(lines, offsets, piece, max_chars):

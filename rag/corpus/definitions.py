@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rag.types import Unit
+if TYPE_CHECKING:
+    from rag.types import Unit
 
 _MAX_SYMBOL_CHARS = 100
 _MAX_SCOPE_CHARS = 500

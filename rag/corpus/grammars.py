@@ -8,6 +8,8 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rag.isolated import OUT_OF_TIME, GaveUp
+
 if TYPE_CHECKING:
     from tree_sitter import Language, Tree
 
@@ -64,6 +66,11 @@ def has_grammar(language: str) -> bool:
     return language in _MODULES
 
 
+def package_of(language: str) -> str:
+    """The name of the package that holds the grammar of a language."""
+    return "tree-sitter-" + _MODULES[language].partition(".")[0].replace("_", "-")
+
+
 @cache
 def _load(language: str) -> Language:
     from tree_sitter import Language
@@ -74,9 +81,11 @@ def _load(language: str) -> Language:
 
 
 def parse(text: str, language: str) -> Tree | None:
-    """Parse a text as UTF-8; None when there is no grammar, or the parser finds no way in time.
+    """Parse a text as UTF-8; None when there is no grammar that could.
 
-    The time is the thread's own, so that a busy machine changes nothing.
+    Raises:
+        GaveUp: the parser finds no way through it in time. That is the thread's own, so that a busy machine
+            changes nothing.
     """
     if language not in _MODULES or (language == "yaml" and _DEEP_YAML.search(text)):
         return None
@@ -95,5 +104,5 @@ def parse(text: str, language: str) -> Tree | None:
 
     try:
         return Parser(_load(language)).parse(block, encoding="utf8", progress_callback=is_late)
-    except ValueError:  # how the parser says that it was stopped
-        return None
+    except ValueError as error:  # how the parser says that it was stopped
+        raise GaveUp(OUT_OF_TIME) from error

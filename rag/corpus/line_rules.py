@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from re import IGNORECASE, Pattern, compile
+from typing import TYPE_CHECKING
 
-from rag.types import Unit
+if TYPE_CHECKING:
+    from rag.types import Unit
 
 _MODIFIERS = (
     r"(?:(?:pub(?:\([\w ]+\))?|public|private|protected|internal|fileprivate|static|export|default|declare"
@@ -19,7 +21,7 @@ _MODIFIERS = (
 )
 _NAME = r"(?P<name>[\w$][\w$.:?!'*-]*)"
 
-_RawRule = tuple[Unit, str]
+_RawRule = tuple["Unit", str]
 
 
 def _words(unit: Unit, words: str) -> _RawRule:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rag.corpus.syntax import Named, Rule, child_of_type, text_of
-from rag.types import Unit
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from rag.types import Unit
 
 _GENERIC = re.compile(r"<[^<>]*>")
 _MIN_CONSTANT_ROWS = 3

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from rag.corpus.naming import is_long, wrapped
 from rag.corpus.syntax import Named, Rule, child_of_type, text_of
-from rag.types import Unit
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from rag.types import Unit
 
 _JS_FUNCTIONS = frozenset({"arrow_function", "function_expression", "function", "generator_function"})
 _JS_CLASSES = frozenset({"class", "class_expression"})

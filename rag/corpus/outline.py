@@ -1,22 +1,48 @@
-"""The outline of a text: by its grammar where there is one, else by lines."""
+"""The outline of a text: by its grammar where there is one, else by lines.
+
+Native code reads the text here, so others call this in a process that may be lost: `rag.corpus.parsing`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 from rag.corpus.definitions import Definition, Heading, sections
 from rag.corpus.grammars import has_grammar, parse
 from rag.corpus.patterns import outline_by_lines
 from rag.corpus.syntax import Collector, child_of_type, text_of, whole_text_of
 from rag.corpus.tables import table_of
+from rag.isolated import GaveUp
+from rag.lines import whole_lines_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MAX_PARSED_CHARS = 4_000_000
 _TYPESCRIPT = re.compile(r"""\blang\s*=\s*["']tsx?["']""")
+
+
+def outline_values(text: str, language: str, max_chars: int | None) -> list[Any]:
+    """The outline as JSON values: start, end, symbol, scope, unit and members of each definition.
+
+    Functions of more than `max_chars` are looked into. Raises GaveUp.
+    """
+    lines = whole_lines_of(text)
+    offsets = [0, *accumulate(map(len, lines))]
+
+    def is_large(start: int, end: int) -> bool:
+        if max_chars is None:
+            return False
+        return offsets[min(end, len(lines))] - offsets[min(start, len(lines))] > max_chars
+
+    return _values(outline(text, lines, language, is_large))
+
+
+def _values(definitions: Sequence[Definition]) -> list[Any]:
+    return [[d.start, d.end, d.symbol, d.scope, d.unit, _values(d.members)] for d in definitions]
 
 
 def outline(
@@ -29,8 +55,11 @@ def outline(
         lines: the same, cut behind each newline.
         language: as `rag.corpus.languages` names it.
         is_large: whether rows `start` to `end` (not included) are too much for one chunk.
+
+    Raises:
+        GaveUp: the parser finds no way through the text in time.
     """
-    if not has_grammar(language) or len(text) > _MAX_PARSED_CHARS:
+    if not has_grammar(language):
         return outline_by_lines(lines, language)
     root = _parsed(text, language)
     if root is None:
@@ -50,9 +79,10 @@ def _parsed(text: str, language: str) -> Node | None:
     if tree is None:
         return None
     if language == "javascript" and tree.root_node.has_error:
-        other = parse(text, "tsx")
-        if other is not None and not other.root_node.has_error:
-            return other.root_node
+        with suppress(GaveUp):
+            other = parse(text, "tsx")
+            if other is not None and not other.root_node.has_error:
+                return other.root_node
     return tree.root_node
 
 
@@ -89,7 +119,10 @@ def _in_script(node: Node, is_large: Callable[[int, int], bool]) -> list[Definit
     if code is None:
         return []
     language = "tsx" if _TYPESCRIPT.search(text_of(child_of_type(node, "start_tag"))) else "javascript"
-    inner = _parsed(whole_text_of(code), language)
+    try:
+        inner = _parsed(whole_text_of(code), language)
+    except GaveUp:
+        inner = None
     return [] if inner is None else _collected(inner, language, code.start_point.row, is_large)
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rag.corpus.definitions import Definition, sections, tidy
 from rag.corpus.headings import headings
 from rag.corpus.line_rules import LineRules, line_rules
-from rag.types import Unit
+
+if TYPE_CHECKING:
+    from rag.types import Unit
 
 _MAX_LINE = 400
 """Longer lines define nothing."""

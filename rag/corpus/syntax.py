@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rag.corpus.definitions import Definition, joined, tidy
-from rag.types import Unit
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from rag.types import Unit
 
 _MAX_DEPTH = 80
 """Definitions nested deeper are part of what encloses them."""

@@ -7,7 +7,7 @@ batches, also by several processes at once (`rag.database.workers`).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from rag.analysis import TermBags, count_terms
 from rag.corpus.chunk import chunk
+from rag.corpus.parsing import Text, outlines
 from rag.corpus.read import read
 from rag.database.codes import KINDS, UNITS
-from rag.types import Chunk, FileEntry, Skipped, SourceFile
+from rag.types import PARSER_GAVE_UP, Chunk, FileEntry, Skipped, SourceFile
 
 _COMPRESSION = 6
 
@@ -26,6 +27,8 @@ _COMPRESSION = 6
 @dataclass(slots=True)
 class Digest:
     """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8.
+
+    `skipped` are files that were not usable, and those that are cut by lines as the parser gave up on them.
 
     `chunks` has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape
     (n, 7)); bytes count in the file's text as UTF-8. `names` are (symbol, scope) of each chunk.
@@ -40,7 +43,13 @@ class Digest:
     skipped: list[Skipped] = field(default_factory=list)
 
 
-def digest(root: Path, entries: Iterable[FileEntry], *, max_chars: int) -> Digest:
+GivenUp = Mapping[tuple[str, str], str]
+"""Why the parser gave up before on the text of a blob id in a language."""
+
+
+def digest(
+    root: Path, entries: Iterable[FileEntry], *, max_chars: int, given_up: GivenUp | None = None
+) -> Digest:
     """Read, chunk and count the terms of files. A file that turns out not to be usable is in `skipped`."""
     usable, skipped, stats = [], [], []
     for entry in entries:
@@ -50,20 +59,31 @@ def digest(root: Path, entries: Iterable[FileEntry], *, max_chars: int) -> Diges
         else:
             usable.append(file)
             stats.append((entry.mtime_ns, entry.size_bytes))
-    result = digest_texts(usable, stats, max_chars=max_chars)
-    result.skipped = skipped
+    result = digest_texts(usable, stats, max_chars=max_chars, given_up=given_up)
+    result.skipped += skipped
     return result
 
 
-def digest_texts(files: Iterable[SourceFile], stats: Sequence[tuple[int, int]], *, max_chars: int) -> Digest:
+def digest_texts(
+    files: Sequence[SourceFile],
+    stats: Sequence[tuple[int, int]],
+    *,
+    max_chars: int,
+    given_up: GivenUp | None = None,
+) -> Digest:
     """Chunk and count the terms of files that are read already; `stats` are their (mtime_ns, size)."""
+    before = given_up or {}
+    texts = [Text(file.text, file.language, before.get((file.blob, file.language), "")) for file in files]
+    found = outlines(texts, max_chars=max_chars)
     result = Digest(stats=list(stats))
     rows: list[tuple[int, ...]] = []
     heads: list[str] = []
     bodies: list[str] = []
-    for number, file in enumerate(files):
+    for number, (file, outline) in enumerate(zip(files, found, strict=True)):
+        if outline.gave_up:
+            result.skipped.append(Skipped(file.path, PARSER_GAVE_UP, outline.gave_up))
         position = 0
-        for piece in chunk(file, max_chars=max_chars):
+        for piece in chunk(file, max_chars=max_chars, definitions=outline.definitions):
             size = len(piece.text.encode("utf-8", "surrogatepass"))
             place = (number, piece.start, piece.end, position, position + size)
             rows.append((*place, UNITS.index(piece.unit), KINDS.index(piece.kind)))

@@ -269,10 +269,11 @@ class Store:
         for path, (mtime_ns, size) in self.touched().items():
             if path in known:
                 known[path] = (mtime_ns, size, known[path][2])
-        return known | {path: (*stat, "") for path, stat in self.skip_stats().items()}
+        # A file that is cut by lines is in both, with its blob here.
+        return {path: (*stat, "") for path, stat in self.skip_stats().items()} | known
 
     def content_skips(self) -> tuple[Skipped, ...]:
-        """Files that were read and found unusable."""
+        """Files that were read and found unusable, or are cut by lines as the parser gave up."""
         packed = unpack_strings(self.segments[-1].columns, "skip")
         parts = (text.decode("utf-8", "surrogateescape").split("\0") for text in packed)
         return tuple(Skipped(path, reason, detail) for path, reason, detail in parts)

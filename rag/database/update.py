@@ -320,15 +320,20 @@ def write_texts(
     """
     from rag.database.digest import digest_texts
     from rag.database.embed import embed_digests
+    from rag.database.quarantine import Quarantine
 
     stats = [(0, len(file.text)) for file in files]
-    digests = [digest_texts(files, stats, max_chars=options.max_chars)]
+    quarantine = Quarantine(path.parent)
+    digests = [digest_texts(files, stats, max_chars=options.max_chars, given_up=quarantine.known)]
+    quarantine.take_up(digests)
     bags = digests[0].bags
     if not len(bags):
         raise NothingToIndex(source=str(checkout.source), seen=len(files), reasons={"empty": len(files)})
     languages: list[str] = []
     vectors = embed_digests(embedder, digests, bags, None, _quiet, _agree)
-    columns = assemble(digests, bags, vectors, languages) | _skip_columns([], {})
+    by_path = {file.path: stat for file, stat in zip(files, stats, strict=True)}
+    columns = assemble(digests, bags, vectors, languages)
+    columns |= _skip_columns(digests[0].skipped, {}, by_path)
     wanted = fingerprint(checkout.source, embedder, options)
     with building(path, wait_s=options.wait_s):
         builder = _Builder(checkout, path, embedder, options, wanted, time.time_ns(), _quiet, _agree)
@@ -393,14 +398,18 @@ class _Builder:
     ) -> tuple[list[Digest], Columns]:
         # Imported here: most often nothing has changed, and the grammars' machinery is not needed.
         from rag.database.embed import embed_digests
+        from rag.database.quarantine import Quarantine
         from rag.database.workers import digest_all
 
+        quarantine = Quarantine(self.path.parent)
         digests = digest_all(
             self.checkout.root,
             files,
             max_chars=self.options.max_chars,
             progress=lambda done, total: self.progress("chunk", done, total),
+            given_up=quarantine.known,
         )
+        quarantine.take_up(digests)
         bags = merge_bags([part.bags for part in digests])
         vectors = embed_digests(self.embedder, digests, bags, store, self.progress, self.confirm)
         self.progress("write", 0, 0)
@@ -438,7 +447,10 @@ def _skip_columns(
     entries: Mapping[str, FileEntry],
     older: Mapping[str, tuple[int, int]] | None = None,
 ) -> Columns:
-    """Files that were read and found unusable, so that the next scan need not read them again."""
+    """Files that were read and found unusable, so that the next scan need not read them again.
+
+    Those that are cut by lines are among them, so that each report names them.
+    """
     stats = dict(older or {})
     stats |= {path: (entry.mtime_ns, entry.size_bytes) for path, entry in entries.items()}
     rows = np.asarray([stats[skip.path] for skip in skips], np.int64).reshape(-1, 2)

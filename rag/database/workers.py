@@ -19,9 +19,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from rag.database.digest import Digest, digest
+from rag.database.digest import Digest, GivenUp, digest
 from rag.errors import RagError
-from rag.processes import PIPE, Limits, python_command, share_of_memory, start
+from rag.processes import PIPE, Limits, TimeoutExpired, python_command, share_of_memory, start
 from rag.types import FileEntry
 
 _BATCH_BYTES = 1_500_000
@@ -29,6 +29,7 @@ _ALONE_BYTES = 3_000_000
 """Below this a second process costs more than it saves."""
 _MAX_PROCESSES = 8
 _MAX_CPU_S = 4 * 3600
+_ENDS_WITHIN_S = 5.0
 
 
 def digest_all(
@@ -38,15 +39,17 @@ def digest_all(
     max_chars: int,
     progress: Callable[[int, int], None],
     processes: int | None = None,
+    given_up: GivenUp | None = None,
 ) -> list[Digest]:
     """Digest all files, in order, with as many processes as there are cores.
 
-    `progress` is told files done and files in all, always from the calling thread.
+    `progress` is told files done and files in all, always from the calling thread. `given_up` says which
+    texts the parser need not try again.
     """
     batches = list(_batches(entries))
     count = min(processes or os.cpu_count() or 1, len(batches), _MAX_PROCESSES)
     if count < 2 or sum(entry.size_bytes for entry in entries) < _ALONE_BYTES:
-        digests = (digest(root, batch, max_chars=max_chars) for batch in batches)
+        digests = (digest(root, batch, max_chars=max_chars, given_up=given_up) for batch in batches)
         return _collect(digests, batches, progress)
     with ExitStack() as stack:
         workers = [stack.enter_context(_Worker()) for _ in range(count)]
@@ -57,7 +60,7 @@ def digest_all(
         def run(batch: Sequence[FileEntry]) -> Digest:
             worker = idle.pop()
             try:
-                return worker.digest(root, batch, max_chars)
+                return worker.digest(root, batch, max_chars, given_up)
             finally:
                 idle.append(worker)
 
@@ -96,19 +99,24 @@ class _Worker:
         self._process = start(python_command("rag.database.workers"), stdin=PIPE, stdout=PIPE, limits=limits)
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, *exc: object) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):  # what a dead worker did not read is of no use any more
                     pipe.close()
+        if kind is None:  # it ends by itself, and what it started with it
+            with suppress(TimeoutExpired):
+                self._process.wait(_ENDS_WITHIN_S)
         self._process.terminate()
         self._process.wait()
 
-    def digest(self, root: Path, entries: Sequence[FileEntry], max_chars: int) -> Digest:
+    def digest(
+        self, root: Path, entries: Sequence[FileEntry], max_chars: int, given_up: GivenUp | None
+    ) -> Digest:
         """Send a batch, wait for its digest. An error in the worker is raised here."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            _send(self._process.stdin, (root, list(entries), max_chars))
+            _send(self._process.stdin, (root, list(entries), max_chars, given_up))
             result = _receive(self._process.stdout)
         except (BrokenPipeError, EOFError) as error:
             raise RagError(
@@ -143,11 +151,11 @@ def _serve() -> None:
     receive, send = sys.stdin.buffer, sys.stdout.buffer
     while True:
         try:
-            root, entries, max_chars = _receive(receive)
+            root, entries, max_chars, given_up = _receive(receive)
         except (EOFError, KeyboardInterrupt):
             return
         try:
-            result: Digest | str = digest(root, entries, max_chars=max_chars)
+            result: Digest | str = digest(root, entries, max_chars=max_chars, given_up=given_up)
         except KeyboardInterrupt:
             return
         except Exception:  # noqa: BLE001 - a process boundary: the parent raises it again

@@ -176,7 +176,7 @@ def doc_lines(hit: Hit) -> list[tuple[int, str]]:
 def _python_doc(text: str, lines: Sequence[str]) -> list[tuple[int, str]]:
     try:
         tree = ast.parse(textwrap.dedent(text))
-    except (SyntaxError, ValueError):  # a class's head stands without its body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a head without its body, deep nesting
         return []
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

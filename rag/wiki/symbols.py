@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rag.corpus.definitions import Definition
-from rag.corpus.outline import outline
-from rag.lines import whole_lines_of
+from rag.corpus.parsing import Text, outlines
 from rag.types import Kind
 from rag.wiki import quotes
 from rag.wiki.values import Symbol
@@ -43,8 +42,8 @@ def symbols_of(file: File) -> Iterator[Symbol]:
     if file.kind == "config" and file.language != "python":
         return
     exports = _exports(file)
-    found = outline(file.text, whole_lines_of(file.text), file.language, lambda start, end: False)
-    for definition in _flat(found):
+    (found,) = outlines([Text(file.text, file.language)], max_chars=None)
+    for definition in _flat(found.definitions):
         if definition.unit in ("function", "class") and not _is_implementation(file, definition):
             yield _symbol(file, definition, exports)
 

@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rag.corpus.grammars import has_grammar, parse
+from rag.isolation import Lost, shared
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query
@@ -114,9 +115,33 @@ def _query(name: str, language: Language) -> Query:
 
 
 def references(text: str, language: str) -> References:
-    """The imports and calls in a text; none where the language is not known, or cannot be parsed in time."""
+    """The imports and calls in a text, read in a process that may be lost.
+
+    None where the language is not known, or the parser does not get through within its bounds.
+    """
     if language not in _QUERIES or not has_grammar(language) or len(text) > _MAX_CHARS:
         return References()
+    value = shared().call("rag.wiki.syntax:reference_values", text, language)
+    if isinstance(value, Lost):
+        return References()
+    imports, calls = value
+    return References(
+        tuple(
+            Import(module, tuple((there, here) for there, here in names), start, end)
+            for module, names, start, end in imports
+        ),
+        tuple(RawCall(receiver, name, line) for receiver, name, line in calls),
+    )
+
+
+def reference_values(text: str, language: str) -> list[Any]:
+    """The imports and calls as JSON values: the fields of each. Raises GaveUp."""
+    found = _read_references(text, language)
+    imports = [[one.module, one.names, one.start, one.end] for one in found.imports]
+    return [imports, [[call.receiver, call.name, call.line] for call in found.calls]]
+
+
+def _read_references(text: str, language: str) -> References:
     tree = parse(text, language)
     if tree is None or tree.language is None:
         return References()

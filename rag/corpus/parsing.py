@@ -1,0 +1,68 @@
+"""What files define, found out in a process that may be lost (`rag.isolation`).
+
+A text that the parser does not get through, or only with more time or memory than a file may take, has its
+definitions found by line patterns instead, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rag.corpus.definitions import Definition
+from rag.corpus.grammars import has_grammar
+from rag.corpus.patterns import outline_by_lines
+from rag.isolation import Lost, shared
+from rag.lines import whole_lines_of
+
+_MAX_PARSED_CHARS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a text defines, in order. `gave_up` says why the parser did not get through; "" is that it did."""
+
+    definitions: list[Definition]
+    gave_up: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text whose outline is wanted. `gave_up` is why the parser gave up on it before, if it did."""
+
+    text: str
+    language: str
+    gave_up: str = ""
+
+
+def outlines(texts: Sequence[Text], *, max_chars: int | None) -> list[Outline]:
+    """The outline of each text.
+
+    Args:
+        texts: a text that the parser gave up on before is not tried again.
+        max_chars: functions that are longer are looked into; None looks into none.
+    """
+    wanted = [n for n, text in enumerate(texts) if _is_parsed(text)]
+    calls = [[texts[n].text, texts[n].language, max_chars] for n in wanted]
+    values = shared().calls("rag.corpus.outline:outline_values", calls) if calls else []
+    found = dict(zip(wanted, values, strict=True))
+    return [_outline(text, found.get(n)) for n, text in enumerate(texts)]
+
+
+def _is_parsed(text: Text) -> bool:
+    return bool(
+        text.text and not text.gave_up and has_grammar(text.language) and len(text.text) <= _MAX_PARSED_CHARS
+    )
+
+
+def _outline(text: Text, value: Any) -> Outline:
+    if isinstance(value, list):
+        return Outline([_definition(each) for each in value])
+    gave_up = value.why if isinstance(value, Lost) else text.gave_up
+    return Outline(outline_by_lines(whole_lines_of(text.text), text.language), gave_up)
+
+
+def _definition(value: Sequence[Any]) -> Definition:
+    start, end, symbol, scope, unit, members = value
+    return Definition(start, end, symbol, scope, unit, [_definition(member) for member in members])

@@ -1,0 +1,269 @@
+"""Call functions of ours on untrusted text in a process that may be lost.
+
+Native code that reads a repository's text may take gigabytes, run for minutes, or crash. It runs in one
+child process (`rag.isolated`) that is started when it is first needed, is used again, and is replaced when it
+dies: the text it died of is `Lost`, and the rest goes on.
+
+The child bounds itself, see there. This process watches it besides, on every system: its memory, and that it
+gets on at all.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rag.errors import RagError
+from rag.isolated import (
+    BEGUN,
+    LENGTH,
+    MEMORY_BYTES,
+    MEMORY_BYTES_A_BYTE,
+    OUT_OF_MEMORY,
+    OUT_OF_TIME,
+    parsed_frame,
+    write_frame,
+)
+from rag.processes import PIPE, Process, python_command, start
+
+__all__ = ["WITHOUT_A_TRY", "Isolated", "Lost", "resident_bytes", "shared"]
+
+_MAX_LOST = 10
+"""Texts of one request that the child may die of; those that are left are lost too, without a try."""
+_MAX_CALLS = 8_000
+"""Calls of one request: as many as the pipe holds bytes that count them."""
+_LOOK_MS = 50
+_IDLE_BYTES = 200 << 20
+"""More than a child has between two requests. One that keeps more is replaced."""
+_STILL_S = 120.0
+"""A child that has not begun another call for so long is stuck, whatever it waits for."""
+_WHY = {signal.SIGPROF: OUT_OF_TIME, signal.SIGKILL: OUT_OF_MEMORY}
+_CRASHED = "crashed or out of memory"  # where memory is out, native code mostly crashes
+WITHOUT_A_TRY = "not tried after others failed"
+"""Why the rest of a request is lost, once too many of its texts are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """There is no value; `why` is a short reason."""
+
+    why: str
+
+
+class Isolated:
+    """A child process that answers calls, one request at a time. Safe to share between threads.
+
+    Args:
+        modules: what it imports while the first request is still being made.
+    """
+
+    def __init__(self, *modules: str) -> None:
+        self._modules = modules
+        self._lock = threading.Lock()
+        self._process: Process[bytes] | None = None
+
+    def begin(self) -> None:
+        """Start the child now, so that it is ready when it is asked. It also starts by itself."""
+        with self._lock:
+            self._child()
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """Call `module:function`; arguments and value are JSON values, the first argument is the text.
+
+        Returns:
+            The value, or `Lost`.
+        """
+        return self.calls(function, [arguments])[0]
+
+    def calls(self, function: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """The values of many calls, in order, `Lost` where there is none.
+
+        Raises:
+            RagError: no child can be started.
+            RuntimeError: the function itself failed, with its traceback.
+        """
+        found: list[Any] = []
+        with self._lock:
+            for first in range(0, len(calls), _MAX_CALLS):
+                found += self._called(function, calls[first : first + _MAX_CALLS])
+        return found
+
+    def close(self) -> None:
+        """End the child."""
+        with self._lock:
+            self._end()
+
+    def _called(self, function: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        values: list[Any] = [None] * len(calls)
+        todo, lost, silent = list(range(len(calls))), 0, 0
+        while todo:
+            if lost == _MAX_LOST:
+                for number in todo:
+                    values[number] = Lost(WITHOUT_A_TRY)
+                return values
+            child = self._child()
+            exchange = _Exchange(child, function, [calls[number] for number in todo])
+            answers = exchange.answers()
+            for number, answer in zip(todo, answers, strict=False):
+                values[number] = _value(answer)
+            if exchange.is_whole:
+                if resident_bytes(child.pid) > _IDLE_BYTES:
+                    self._end()
+                return values
+            why = exchange.why(self._end())
+            if not exchange.begun:  # it had ended before
+                silent += 1
+                if silent == 3:
+                    raise RagError(f"a process that reads source text ended at once ({why}), three times")
+                continue
+            values[todo[exchange.begun - 1]] = Lost(why)
+            lost += 1
+            todo = [number for number in todo if values[number] is None]
+        return values
+
+    def _child(self) -> Process[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            try:
+                command = python_command("rag.isolated", *self._modules)
+                self._process = start(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+            except OSError as error:
+                raise RagError(f"no process can be started that reads source text: {error}") from error
+            assert self._process.stderr is not None
+            os.set_blocking(self._process.stderr.fileno(), False)
+        return self._process
+
+    def _end(self) -> int | None:
+        """End the child; return the code that it ended with."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        with process, suppress(BrokenPipeError):
+            process.kill()
+            if process.stdin is not None:
+                process.stdin.close()
+        return process.returncode
+
+
+class _Exchange:
+    """One request to a child, and what came of it.
+
+    Attributes:
+        begun: how many calls it began.
+        is_whole: whether all were answered.
+    """
+
+    def __init__(self, child: Process[bytes], function: str, calls: Sequence[Sequence[Any]]) -> None:
+        assert child.stdin is not None and child.stdout is not None and child.stderr is not None
+        self._child, self._count = child, len(calls)
+        self._requests, self._from, self._journal = child.stdin, child.stdout.fileno(), child.stderr.fileno()
+        self._request = [function, calls]
+        largest = max(len(str(call[0])) for call in calls)
+        self._most_bytes = _IDLE_BYTES + MEMORY_BYTES + 4 * MEMORY_BYTES_A_BYTE * largest
+        self._buffer = bytearray()
+        self._killed_for = ""
+        self._moved_s = time.monotonic()
+        self.begun, self.is_whole = 0, False
+
+    def answers(self) -> list[Any]:
+        """The answers, in order; those after which the child died are missing."""
+        found: list[Any] = []
+        with suppress(BrokenPipeError, EOFError):
+            write_frame(self._requests, self._request)
+            self._requests.flush()
+            while len(found) < self._count:
+                (size,) = LENGTH.unpack(self._read(LENGTH.size))
+                found.append(parsed_frame(self._read(size)))
+            self.is_whole = True
+        self._count_begun()
+        return found
+
+    def why(self, code: int | None) -> str:
+        """Why the child ended, by the code it ended with."""
+        return self._killed_for or next((why for number, why in _WHY.items() if code == -number), _CRASHED)
+
+    def _read(self, size: int) -> bytes:
+        poller = select.poll()
+        poller.register(self._from, select.POLLIN)
+        while len(self._buffer) < size:
+            if not poller.poll(_LOOK_MS):
+                self._watch()
+            elif piece := os.read(self._from, 1 << 18):
+                self._buffer += piece
+                self._moved_s = time.monotonic()
+            else:
+                raise EOFError
+        data = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return data
+
+    def _watch(self) -> None:
+        """Kill a child that has grown too large, or does not get on."""
+        if self._count_begun():
+            self._moved_s = time.monotonic()
+        if resident_bytes(self._child.pid) > self._most_bytes:
+            self._killed_for = OUT_OF_MEMORY
+        elif time.monotonic() - self._moved_s > _STILL_S:
+            self._killed_for = OUT_OF_TIME
+        if self._killed_for:
+            self._child.kill()
+
+    def _count_begun(self) -> int:
+        """Count what the child has begun since the last look."""
+        new = 0
+        with suppress(BlockingIOError):
+            while piece := os.read(self._journal, 1 << 16):
+                new += piece.count(BEGUN)
+        self.begun += new
+        return new
+
+
+def _value(answer: Any) -> Any:
+    if "failed" in answer:
+        raise RuntimeError(f"a process that reads source text failed:\n{answer['failed']}")
+    return Lost(str(answer["lost"])) if "lost" in answer else answer["value"]
+
+
+def resident_bytes(pid: int) -> int:
+    """The memory of a process that is in use; 0 where the system does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _page_bytes()
+    except (OSError, IndexError):
+        return _resident_on_macos(pid) if sys.platform == "darwin" else 0
+
+
+@cache
+def _page_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
+
+
+def _resident_on_macos(pid: int) -> int:
+    """`ri_resident_size` of `proc_pid_rusage`: the seventh of the numbers behind a UUID of 16 bytes."""
+    import ctypes
+
+    numbers = (ctypes.c_uint64 * 32)()
+    try:
+        libc = ctypes.CDLL("/usr/lib/libproc.dylib")
+        failed = libc.proc_pid_rusage(pid, 0, ctypes.byref(numbers))
+    except (OSError, AttributeError):
+        return 0
+    return 0 if failed else int(numbers[2 + 6])
+
+
+@cache
+def shared() -> Isolated:
+    """The child of this process. It ends with it."""
+    isolated = Isolated("rag.corpus.outline")
+    atexit.register(isolated.close)
+    return isolated

@@ -1,0 +1,255 @@
+"""Text that eats the machine is read in a process that may be lost, and everything else is indexed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import command, rag
+
+from rag.corpus.parsing import Text, outlines
+from rag.isolated import CPU_S, MEMORY_BYTES
+from rag.isolation import WITHOUT_A_TRY, Isolated, Lost, resident_bytes
+from rag.types import PARSER_GAVE_UP
+from rag.wiki.syntax import references
+
+PACKAGE = Path(__file__).resolve().parent.parent / "rag"
+HOSTILE = {
+    "a20.cs": "<a\n" * 6_660,
+    "b40.cs": "<a\n" * 13_320,
+    "c300.cs": "<a\n" * 100_000,
+    "d.ts": "a<b,\n" * 8_000,
+}
+HONEST = {
+    "shop.py": "def honest_python():\n    return 1\n",
+    "Shop.cs": "class Shop { void HonestSharp() { } }\n",
+}
+
+BEHAVIOURS = """
+import os, time
+from rag.isolated import GaveUp
+
+def behave(text, size=0):
+    if text == "grow":
+        return len([bytes(1 << 20) for _ in range(4096)])
+    if text == "spin":
+        while True:
+            pass
+    if text == "crash":
+        os.kill(os.getpid(), 11)
+    if text == "give up":
+        raise GaveUp("no way")
+    if text == "deep":
+        return behave(text)
+    if text == "fail":
+        raise KeyError("ours")
+    return text.upper()
+"""
+
+
+@pytest.fixture
+def isolated(tmp_path, monkeypatch):
+    (tmp_path / "behaviours.py").write_text(BEHAVIOURS)
+    monkeypatch.syspath_prepend(tmp_path)
+    made = Isolated()
+    yield made
+    made.close()
+
+
+BEHAVE = "behaviours:behave"
+
+
+def test_a_text_is_lost_and_those_around_it_are_not(isolated):
+    texts = ["one", "crash", "two", "give up", "three", "spin", "four", "deep", "five"]
+    if sys.platform == "linux":
+        texts += ["grow", "six"]
+    found = dict(zip(texts, isolated.calls(BEHAVE, [[text] for text in texts]), strict=True))
+    assert {text: value for text, value in found.items() if not isinstance(value, Lost)} == {
+        text: text.upper() for text in texts if text in {"one", "two", "three", "four", "five", "six"}
+    }
+    why = {text: value.why for text, value in found.items() if isinstance(value, Lost)}
+    assert why.pop("grow", "out of memory") == "out of memory"
+    assert why == {
+        "crash": "crashed or out of memory",
+        "give up": "no way",
+        "spin": "out of time",
+        "deep": "nested too deeply",
+    }
+
+
+def test_one_process_is_used_again_and_replaced_when_it_was_killed(isolated):
+    assert isolated.call(BEHAVE, "a") == "A"
+    first = isolated._process.pid
+    assert (isolated.call(BEHAVE, "b"), isolated._process.pid) == ("B", first)
+    os.kill(first, signal.SIGKILL)
+    assert isolated.call(BEHAVE, "c\udcff") == "C\udcff"
+    assert isolated._process.pid != first
+
+
+def test_what_many_texts_cost_is_bounded(isolated):
+    found = isolated.calls(BEHAVE, [["crash"]] * 30 + [["one"]])
+    assert {each.why for each in found[:30]} == {"crashed or out of memory", WITHOUT_A_TRY}
+    assert found[30] == Lost(WITHOUT_A_TRY)
+    assert isolated.calls(BEHAVE, [["one"]] * 9_000) == ["ONE"] * 9_000
+
+
+def test_a_mistake_of_ours_is_told_and_not_taken_for_the_texts(isolated):
+    with pytest.raises(RuntimeError, match="KeyError: 'ours'"):
+        isolated.call(BEHAVE, "fail")
+    assert isolated.call(BEHAVE, "a") == "A"
+
+
+def test_the_watch_kills_what_does_not_bound_itself(isolated, monkeypatch):
+    isolated.call(BEHAVE, "a")
+    assert resident_bytes(isolated._process.pid) > 1 << 20
+    monkeypatch.setattr("rag.isolation._STILL_S", 0.0)
+    assert isolated.call(BEHAVE, "spin") == Lost("out of time")
+    monkeypatch.setattr("rag.isolation._STILL_S", 60.0)
+    isolated.call(BEHAVE, "a")
+    monkeypatch.setattr("rag.isolation._IDLE_BYTES", -(1 << 40))
+    assert isolated.call(BEHAVE, "spin") == Lost("out of memory")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_text_beyond_the_bounds_is_cut_by_lines(name):
+    language = {"cs": "csharp", "ts": "typescript"}[name.rpartition(".")[2]]
+    (found,) = outlines([Text(HOSTILE[name], language)], max_chars=1600)
+    assert found.gave_up
+    (again,) = outlines([Text(HOSTILE[name], language, found.gave_up)], max_chars=1600)
+    assert again == found
+
+
+def test_the_wiki_reads_no_references_where_the_parser_gives_up():
+    assert references(HOSTILE["d.ts"], "typescript").calls == ()
+    assert [call.name for call in references("import a from 'b';\nrun(1);\n", "typescript").calls] == ["run"]
+
+
+MEASURE = """
+import json, resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], capture_output=True, text=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([done.returncode, done.stdout, done.stderr, used.ru_maxrss, used.ru_utime + used.ru_stime]))
+"""
+
+
+def measured(*arguments: object) -> tuple[int, str, str, int, float]:
+    """What a command ends with, the most memory that one of its processes had, in KiB, and its CPU time."""
+    run = [sys.executable, "-c", MEASURE, *command(*arguments)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120)
+    return tuple(json.loads(done.stdout))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_everything_else_is_indexed_and_found_and_the_second_run_costs_nothing(size, tmp_path):
+    root = tmp_path / "repository"
+    root.mkdir()
+    for name, text in (HOSTILE | HONEST).items():
+        (root / name).write_text(text)
+    if size == "large":  # for which worker processes are started
+        for number in range(4):
+            (root / f"words{number}.txt").write_text(f"The same words once more, {number}\n" * 28_600)
+    code, told, complained, peak_kib, _ = measured("index", root, "--json")
+    assert (code, "Traceback" in complained) == (0, False), complained
+    report = json.loads(told)
+    assert {skip["path"] for skip in report["skipped"]} == set(HOSTILE)
+    assert {skip["reason"] for skip in report["skipped"]} == {PARSER_GAVE_UP}
+    assert report["files"] == report["seen"]
+    if sys.platform == "linux":
+        assert peak_kib << 10 < 500 << 20
+    for word, path in (("honest_python", "shop.py"), ("HonestSharp", "Shop.cs")):
+        assert rag("search", root, word, "-k", "1", "--json").json["results"][0]["path"] == path
+    # In another process, and from nothing: the texts are known by their blobs.
+    code, told, complained, _, cpu_s = measured("index", root, "--rebuild", "--json")
+    assert code == 0, complained
+    assert {skip["path"] for skip in json.loads(told)["skipped"]} == set(HOSTILE)
+    tried = len(HOSTILE) * CPU_S
+    assert size == "large" or cpu_s < tried + 2
+    shown = rag("index", root).out
+    assert f"cut by lines: {PARSER_GAVE_UP}" in shown
+
+
+def test_a_changed_file_is_tried_again_and_a_file_that_was_given_up_is_not(tmp_path):
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "a.cs").write_text(HOSTILE["a20.cs"])
+    (root / "b.cs").write_text(HONEST["Shop.cs"])
+    assert [skip["path"] for skip in rag("index", root, "--json").json["skipped"]] == ["a.cs"]
+    (root / "a.cs").write_text("class Mended { void Now() { } }\n")
+    report = rag("index", root, "--json").json
+    assert (report["changed"], report["skipped"]) == (1, [])
+    (root / "a.cs").write_text(HOSTILE["a20.cs"])
+    (root / "b.cs").write_text(HOSTILE["a20.cs"])
+    report = rag("index", root, "--json").json
+    assert [skip["path"] for skip in report["skipped"]] == ["a.cs", "b.cs"]
+    again = rag("index", root, "--json").json
+    assert (again["action"], again["changed"], len(again["skipped"])) == ("fresh", 0, 2)
+
+
+def test_a_damaged_or_hostile_list_of_texts_is_as_good_as_none(tmp_path):
+    root = tmp_path / "repository"
+    root.mkdir()
+    (root / "a.cs").write_text(HONEST["Shop.cs"])
+    assert rag("index", root).code == 0
+    file = Path(os.environ["RAG_HOME"]) / "stores" / "given-up.json"
+    for content in (
+        "",
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"version": 1, "texts": [1]}',
+        '{"version": 1, "texts": {}}',
+    ):
+        file.write_text(content)
+        assert rag("index", root, "--rebuild").code == 0
+
+
+def test_the_server_reports_it_and_answers_from_the_rest(serve, tmp_path):
+    from rag.types import Source
+
+    root = tmp_path / "repository"
+    root.mkdir()
+    for name, text in (HOSTILE | HONEST).items():
+        (root / name).write_text(text)
+    served = serve(repositories=(("shop", Source(str(root.resolve()))),)).ready()
+    (listed,) = served.get("/api/repositories").json
+    assert listed["skipped"] == {PARSER_GAVE_UP: len(HOSTILE)}
+    body = {"question": "Where is honest_python?", "repositories": ["shop"]}
+    assert "shop.py" in served.post("/api/ask", body, headers={"Accept": "application/json"}).body.decode()
+
+
+def test_native_parsers_are_called_in_the_child_alone():
+    def imports(path: Path) -> set[str]:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        return {
+            f"{node.module}.{alias.name}"
+            for node in nodes
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+        }
+
+    parse = {path.relative_to(PACKAGE).as_posix(): imports(path) for path in PACKAGE.rglob("*.py")}
+    assert {path for path, names in parse.items() if "rag.corpus.grammars.parse" in names} == {
+        "corpus/outline.py",
+        "wiki/syntax.py",
+    }
+    assert not [path for path, names in parse.items() if any("corpus.outline" in name for name in names)]
+
+
+def test_no_process_but_the_child_loads_a_parser(sample_repo, tmp_path):
+    code = (
+        "import sys\nfrom rag.cli import commands\n"
+        "try:\n    commands()()\nexcept SystemExit:\n    pass\n"
+        "print([name for name in sys.modules if name.startswith('tree_sitter')])"
+    )
+    for arguments in (["index", str(sample_repo)], ["wiki", str(sample_repo), "-o", str(tmp_path / "wiki")]):
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code, *arguments], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "[]", done.stdout
+    assert MEMORY_BYTES < 64 << 20

@@ -127,6 +127,7 @@ async def test_items_of_a_call_that_is_cancelled_are_stored_when_the_caller_know
     with closing(sqlite3.connect(tmp_path / "ours.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         adding = asyncio.create_task(session.add_items(ITEMS[1:2]))
+        await asyncio.sleep(0)  # it begins
         assert await session.get_items() == ITEMS[:1]
         adding.cancel()
         other.execute("ROLLBACK")

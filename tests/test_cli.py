@@ -48,6 +48,8 @@ COMMANDS = (
     "turns rename",
     "turns import",
     "turns copy",
+    "turns backup",
+    "turns restore",
     "eval",
     "doctor",
 )

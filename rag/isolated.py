@@ -18,7 +18,7 @@ import signal
 import struct
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
@@ -54,10 +54,9 @@ def parsed_frame(data: bytes) -> Any:
 def main() -> None:
     """Answer requests until the input ends. The arguments are modules to import before the first one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told too, and closes the input
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    bounds = _Bounds()
+    bounds = Bounds()
     for module in sys.argv[1:]:
         importlib.import_module(module)
     while head := requests.read(LENGTH.size):
@@ -65,37 +64,47 @@ def main() -> None:
         module, _, attribute = name.partition(":")
         function = getattr(importlib.import_module(module), attribute)
         for arguments in calls:
-            os.write(_JOURNAL, BEGUN)
             write_frame(answers, _answer(function, arguments, bounds))
         bounds.lift()
         answers.flush()
 
 
-def _answer(function: Callable[..., Any], arguments: list[Any], bounds: _Bounds) -> dict[str, Any]:
+def _answer(function: Callable[..., Any], arguments: list[Any], bounds: Bounds) -> dict[str, Any]:
     """The call's value, why it was given up, or what is wrong with our code."""
     try:
-        bounds.renew(len(arguments[0]))
-        return {"value": function(*arguments)}
+        return {"value": bounds.call(function, arguments)}
     except GaveUp as why:
         return {"lost": str(why)}
-    except MemoryError:
-        return {"lost": OUT_OF_MEMORY}
-    except RecursionError:
-        return {"lost": "nested too deeply"}
     except Exception:  # noqa: BLE001 - a process boundary: the parent raises it again
         return {"failed": traceback.format_exc()}
 
 
-class _Bounds:
+class Bounds:
     """The bounds of this process: renewed for each call, lifted between two requests."""
 
     def __init__(self) -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         self._own = resource.getrlimit(resource.RLIMIT_DATA)
         self._statm = -1
         with suppress(OSError):
             self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
-    def renew(self, size: int) -> None:
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """Call a function whose first argument is the text; its parent learns first that the call begins.
+
+        Raises:
+            GaveUp: the function found no way through the text within its bounds.
+        """
+        os.write(_JOURNAL, BEGUN)
+        try:
+            self._renew(len(arguments[0]))
+            return function(*arguments)
+        except MemoryError:
+            raise GaveUp(OUT_OF_MEMORY) from None
+        except RecursionError:
+            raise GaveUp("nested too deeply") from None
+
+    def _renew(self, size: int) -> None:
         """Allow what a text of this size may take from now on."""
         if self._statm >= 0:
             pages = int(os.pread(self._statm, 200, 0).split()[5])  # data and stack

@@ -6,23 +6,27 @@ dies: the text it died of is `Lost`, and the rest goes on.
 
 The child bounds itself, see there. This process watches it besides, on every system: its memory, and that it
 gets on at all.
+
+A process that is such a child itself, and that its parent replaces when it dies, makes the calls directly
+(`become_losable`).
 """
 
 from __future__ import annotations
 
 import atexit
+import importlib
 import os
 import select
 import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rag.errors import RagError
 from rag.isolated import (
@@ -32,14 +36,27 @@ from rag.isolated import (
     MEMORY_BYTES_A_BYTE,
     OUT_OF_MEMORY,
     OUT_OF_TIME,
+    Bounds,
+    GaveUp,
     parsed_frame,
     write_frame,
 )
 from rag.processes import PIPE, Process, python_command, start
 
-__all__ = ["WITHOUT_A_TRY", "Isolated", "Lost", "resident_bytes", "shared"]
+__all__ = [
+    "MAX_LOST",
+    "WITHOUT_A_TRY",
+    "Isolated",
+    "Losable",
+    "Lost",
+    "become_losable",
+    "begun_calls",
+    "reason_of_end",
+    "resident_bytes",
+    "shared",
+]
 
-_MAX_LOST = 10
+MAX_LOST = 10
 """Texts of one request that the child may die of; those that are left are lost too, without a try."""
 _MAX_CALLS = 8_000
 """Calls of one request: as many as the pipe holds bytes that count them."""
@@ -59,6 +76,18 @@ class Lost:
     """There is no value; `why` is a short reason."""
 
     why: str
+
+
+class Calls(Protocol):
+    """Calls functions on text, whatever the text does to the process that reads it."""
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """The value of one call, see `Isolated.call`."""
+        ...
+
+    def calls(self, function: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """The values of many calls, see `Isolated.calls`."""
+        ...
 
 
 class Isolated:
@@ -108,7 +137,7 @@ class Isolated:
         values: list[Any] = [None] * len(calls)
         todo, lost, silent = list(range(len(calls))), 0, 0
         while todo:
-            if lost == _MAX_LOST:
+            if lost == MAX_LOST:
                 for number in todo:
                     values[number] = Lost(WITHOUT_A_TRY)
                 return values
@@ -191,7 +220,7 @@ class _Exchange:
 
     def why(self, code: int | None) -> str:
         """Why the child ended, by the code it ended with."""
-        return self._killed_for or next((why for number, why in _WHY.items() if code == -number), _CRASHED)
+        return self._killed_for or reason_of_end(code)
 
     def _read(self, size: int) -> bytes:
         poller = select.poll()
@@ -221,10 +250,7 @@ class _Exchange:
 
     def _count_begun(self) -> int:
         """Count what the child has begun since the last look."""
-        new = 0
-        with suppress(BlockingIOError):
-            while piece := os.read(self._journal, 1 << 16):
-                new += piece.count(BEGUN)
+        new = begun_calls(self._journal)
         self.begun += new
         return new
 
@@ -261,9 +287,75 @@ def _resident_on_macos(pid: int) -> int:
     return 0 if failed else int(numbers[2 + 6])
 
 
+def begun_calls(journal: int) -> int:
+    """Count the calls that a child has begun since the last look; `journal` is its stderr, not blocking."""
+    new = 0
+    with suppress(BlockingIOError):
+        while piece := os.read(journal, 1 << 16):
+            new += piece.count(BEGUN)
+    return new
+
+
+def reason_of_end(code: int | None) -> str:
+    """Why a child ended within a call, by the code it ended with."""
+    return next((why for number, why in _WHY.items() if code == -number), _CRASHED)
+
+
+class Losable:
+    """Makes calls in this process, with the same bounds: its parent replaces it when it dies of one.
+
+    The parent counts what has begun (`begun_calls`) and says, when it asks again, which calls were lost.
+    """
+
+    def __init__(self) -> None:
+        self._bounds = Bounds()
+        self.expect({})
+
+    def expect(self, lost: Mapping[int, str], until: int | None = None) -> None:
+        """Count calls from 0 again. Those that were `lost` before, and all from `until` on, are not tried."""
+        self._lost, self._until, self._number = lost, until, -1
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """See `Isolated.call`."""
+        return self.calls(function, [arguments])[0]
+
+    def calls(self, function: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """See `Isolated.calls`."""
+        module, _, attribute = function.partition(":")
+        named = getattr(importlib.import_module(module), attribute)
+        try:
+            return [self._value(named, arguments) for arguments in calls]
+        finally:
+            self._bounds.lift()
+
+    def _value(self, function: Any, arguments: Sequence[Any]) -> Any:
+        self._number += 1
+        if why := self._lost.get(self._number):
+            return Lost(why)
+        if self._until is not None and self._number >= self._until:
+            return Lost(WITHOUT_A_TRY)
+        try:
+            return self._bounds.call(function, arguments)
+        except GaveUp as why:
+            return Lost(str(why))
+
+
+_losable: list[Losable] = []
+
+
+def become_losable() -> Losable:
+    """Make the calls of this process in itself from now on. Its parent must be able to replace it."""
+    _losable[:] = [Losable()]
+    return _losable[0]
+
+
+def shared() -> Calls:
+    """What makes the calls of this process: one child that ends with it, or the process itself."""
+    return _losable[0] if _losable else _child_of_this_process()
+
+
 @cache
-def shared() -> Isolated:
-    """The child of this process. It ends with it."""
+def _child_of_this_process() -> Isolated:
     isolated = Isolated("rag.corpus.outline")
     atexit.register(isolated.close)
     return isolated

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import struct
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -21,7 +22,8 @@ from typing import IO, Any
 
 from rag.database.digest import Digest, GivenUp, digest
 from rag.errors import RagError
-from rag.processes import PIPE, Limits, TimeoutExpired, python_command, share_of_memory, start
+from rag.isolation import MAX_LOST, become_losable, begun_calls, reason_of_end, resident_bytes
+from rag.processes import PIPE, Limits, python_command, share_of_memory, start
 from rag.types import FileEntry
 
 _BATCH_BYTES = 1_500_000
@@ -29,7 +31,9 @@ _ALONE_BYTES = 3_000_000
 """Below this a second process costs more than it saves."""
 _MAX_PROCESSES = 8
 _MAX_CPU_S = 4 * 3600
-_ENDS_WITHIN_S = 5.0
+_LOOK_MS = 50
+_LARGE_BYTES, _LARGE_TIMES = 1 << 30, 1_200
+"""A worker that has more memory than this, and this many times its largest file, is killed."""
 
 
 def digest_all(
@@ -92,40 +96,85 @@ def _batches(entries: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
 
 
 class _Worker:
-    """A child process that digests what it is sent."""
+    """A child process that digests what it is sent. One that dies of a text is replaced (`rag.isolation`)."""
 
     def __enter__(self) -> _Worker:
-        limits = Limits(memory_bytes=share_of_memory(), cpu_s=_MAX_CPU_S)
-        self._process = start(python_command("rag.database.workers"), stdin=PIPE, stdout=PIPE, limits=limits)
+        self._start()
         return self
 
-    def __exit__(self, kind: object, *exc: object) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):  # what a dead worker did not read is of no use any more
-                    pipe.close()
-        if kind is None:  # it ends by itself, and what it started with it
-            with suppress(TimeoutExpired):
-                self._process.wait(_ENDS_WITHIN_S)
+    def __exit__(self, *exc: object) -> None:
+        self._end()
+
+    def _start(self) -> None:
+        limits = Limits(memory_bytes=share_of_memory(), cpu_s=_MAX_CPU_S)
+        command = python_command("rag.database.workers")
+        self._process = start(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limits=limits)
+        assert self._process.stderr is not None
+        self._journal = self._process.stderr.fileno()
+        os.set_blocking(self._journal, False)
+
+    def _end(self) -> int:
+        """End the process, if it has not ended; return its code."""
         self._process.terminate()
-        self._process.wait()
+        with (
+            self._process,
+            suppress(BrokenPipeError),
+        ):  # what a dead worker did not read is of no use any more
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        return self._process.returncode
 
     def digest(
         self, root: Path, entries: Sequence[FileEntry], max_chars: int, given_up: GivenUp | None
     ) -> Digest:
-        """Send a batch, wait for its digest. An error in the worker is raised here."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            _send(self._process.stdin, (root, list(entries), max_chars, given_up))
-            result = _receive(self._process.stdout)
-        except (BrokenPipeError, EOFError) as error:
-            raise RagError(
-                f"a worker process ended with status {self._process.wait()} while reading "
-                f"{len(entries)} files from {entries[0].path} on; is the machine short of memory?"
-            ) from error
+        """Send a batch, wait for its digest. An error in the worker is raised here.
+
+        A text that the worker dies of is cut by lines, and the batch is read again without parsing it; after
+        `MAX_LOST` of them nothing else of the batch is parsed.
+        """
+        lost: dict[int, str] = {}
+        until = None
+        while True:
+            begun_calls(self._journal)
+            try:
+                result = self._asked((root, list(entries), max_chars, given_up, lost, until), entries)
+                break
+            except (BrokenPipeError, EOFError) as error:
+                begun, code = begun_calls(self._journal), self._end()
+                self._start()
+                number = _numbered(begun, lost)
+                if number is None or until is not None:
+                    raise RagError(
+                        f"a worker process ended with status {code} while reading {len(entries)} files from "
+                        f"{entries[0].path} on; is the machine short of memory?"
+                    ) from error
+                lost[number] = reason_of_end(code)
+                until = number + 1 if len(lost) == MAX_LOST else None
         if not isinstance(result, Digest):
             raise RuntimeError(f"a worker process failed:\n{result}")
         return result
+
+    def _asked(self, request: Any, entries: Sequence[FileEntry]) -> Any:
+        """The answer to a request. The worker is killed when it grows beyond what honest text needs."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        _send(self._process.stdin, request)
+        most_bytes = _LARGE_BYTES + _LARGE_TIMES * max(entry.size_bytes for entry in entries)
+        poller = select.poll()
+        poller.register(self._process.stdout, select.POLLIN)
+        while not poller.poll(_LOOK_MS):
+            if resident_bytes(self._process.pid) > most_bytes:
+                self._process.kill()
+        return _receive(self._process.stdout)
+
+
+def _numbered(begun: int, lost: Collection[int]) -> int | None:
+    """The number of the last call that was begun, where the calls in `lost` were not; None for none."""
+    number = -1
+    for _ in range(begun):
+        number += 1
+        while number in lost:
+            number += 1
+    return number if begun else None
 
 
 def _send(pipe: IO[bytes], value: Any) -> None:
@@ -149,11 +198,13 @@ def _receive(pipe: IO[bytes]) -> Any:
 def _serve() -> None:
     """The worker's loop: batches in, digests out, until the input ends."""
     receive, send = sys.stdin.buffer, sys.stdout.buffer
+    losable = become_losable()
     while True:
         try:
-            root, entries, max_chars, given_up = _receive(receive)
+            root, entries, max_chars, given_up, lost, until = _receive(receive)
         except (EOFError, KeyboardInterrupt):
             return
+        losable.expect(lost, until)
         try:
             result: Digest | str = digest(root, entries, max_chars=max_chars, given_up=given_up)
         except KeyboardInterrupt:

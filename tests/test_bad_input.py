@@ -7,6 +7,7 @@ import ctypes
 import functools
 import os
 import pickle
+import re
 import resource
 import shutil
 import signal
@@ -34,6 +35,16 @@ def refused(done: Ran, told: str, *, code: int = 2) -> None:
     assert (done.code, done.out) == (code, ""), done
     assert "Traceback" not in done.err
     assert told in done.err.splitlines()[-1], done.err
+
+
+def quoted_instead(done: Ran, told: str, *, code: int = 3) -> None:
+    """The model failed: the nearest lines are quoted, the last words say why, and nothing was stored."""
+    assert done.code == code, done
+    assert done.out.startswith("The language model failed")
+    assert "snip/sessions.py" in done.out
+    assert "Traceback" not in done.err
+    assert told in done.err.splitlines()[-1], done.err
+    assert rag("turns", "list", "--json").json == []
 
 
 @pytest.fixture
@@ -211,28 +222,38 @@ def _newer(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        (lambda content: content[:1000], "cannot be read"),
+        (lambda content: content[:1000], "not plain data"),
         (lambda content: content[:-100], "bytes instead of"),
         (lambda content: b"", "the file is empty"),
         (lambda content: pickle.dumps({"magic": store_format.MAGIC, "db": Hostile()}), "not plain data"),
         (lambda content: pickle.dumps(["a", "list"]), "not written by rag"),
-        (_newer, "upgrade rag"),
     ],
-    ids=["a header cut short", "cut short", "empty", "hostile", "foreign", "newer"],
+    ids=["a header cut short", "cut short", "empty", "hostile", "foreign"],
 )
-def test_a_store_that_is_not_what_it_was(sample_repo, store, damage, told, tmp_path):
-    content = damage(store.read_bytes())
+@pytest.mark.parametrize("verb", ["ask", "search"])
+def test_a_damaged_store_is_rebuilt_and_that_is_said(sample_repo, store, damage, told, verb, tmp_path):
+    store.write_bytes(damage(store.read_bytes()))
+    assert "BAD\tstores" in rag("doctor", "--quick", cwd=tmp_path).out
+    done = rag(verb, sample_repo, SIGNED, cwd=tmp_path)
+    assert done.code == 0
+    assert re.search(rf"was made anew: it was damaged: .*{told}", done.err)
+    again = rag("ask", EXPIRE, "-c")
+    assert (again.code, "damaged" in again.err) == (0, False)
+    assert not (tmp_path / "hostile-code-ran").exists()
+
+
+def test_a_store_of_a_newer_version_is_left_as_it_is(sample_repo, store, tmp_path):
+    content = _newer(store.read_bytes())
     store.write_bytes(content)
     for verb in ("ask", "search"):
         done = rag(verb, sample_repo, SIGNED, cwd=tmp_path)
-        refused(done, told)
+        refused(done, "upgrade rag")
         assert "--rebuild" in done.err
     assert store.read_bytes() == content
     assert "BAD\tstores" in rag("doctor", "--quick", cwd=tmp_path).out
     assert rag("index", sample_repo, "--rebuild").code == 0
     assert rag("ask", EXPIRE, "-c").code == 0
     assert len(rag("turns", "show", "--json").json) == 2
-    assert not (tmp_path / "hostile-code-ran").exists()
 
 
 def test_a_file_of_turns_that_is_damaged_is_left_alone(sample_repo, rag_home):
@@ -362,8 +383,7 @@ def server(impatient: None) -> Iterator[ProviderServer]:
 def test_nobody_answers_at_the_address(sample_repo, impatient):
     for flags in (("--model", "m"), ()):
         done = rag("ask", sample_repo, SIGNED, "--base-url", "http://127.0.0.1:9/v1", *flags)
-        refused(done, "nothing answers at 127.0.0.1:9", code=3)
-    assert rag("turns", "list", "--json").json == []
+        quoted_instead(done, "nothing answers at 127.0.0.1:9")
 
 
 @pytest.mark.parametrize(
@@ -382,8 +402,7 @@ def test_nobody_answers_at_the_address(sample_repo, impatient):
 def test_a_service_that_refuses_or_fails(sample_repo, server, behaviour, told):
     server.behaviours = [behaviour]
     done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--model", "test-model")
-    refused(done, told, code=2 if behaviour == "unauthorized" else 3)
-    assert rag("turns", "list", "--json").json == []
+    quoted_instead(done, told, code=2 if behaviour == "unauthorized" else 3)
 
 
 def test_an_answer_cut_in_the_middle_is_shown_and_not_kept_unless_asked(sample_repo, server):
@@ -402,7 +421,7 @@ def test_a_service_that_does_not_answer_in_time(sample_repo, server, monkeypatch
     server.behaviours = ["slow"]
     monkeypatch.setenv("RAG_TIMEOUT", "0.2")
     done = rag("ask", sample_repo, SIGNED, "--base-url", server.base_url, "--model", "test-model")
-    refused(done, "RAG_TIMEOUT", code=3)
+    quoted_instead(done, "RAG_TIMEOUT")
 
 
 @pytest.mark.parametrize("context_tokens", [20, 300])

@@ -155,7 +155,7 @@ def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
     assert set(answer) == {
         *("question", "standalone_question", "answer", "found", "citations", "sources", "invented", "notes"),
         *("model", "usage", "conversation", "turn", "number", "repositories", "seconds", "confidence"),
-        *("cached", "warning", "missing_words"),
+        *("cached", "warning", "missing_words", "coverage"),
     }
     assert answer["found"] is True
     assert answer["model"] == "extractive"
@@ -267,7 +267,7 @@ def test_without_refreshing_the_files_behind_are_counted(sample_repo):
 
 def test_hits_as_json_say_where_and_why(sample_repo):
     found = rag("search", sample_repo, SIGNED, "-k", 3, "--json").json
-    assert set(found) == {"question", "taken", "confidence", "results", "seconds"}
+    assert set(found) == {"question", "taken", "confidence", "coverage", "results", "seconds"}
     assert len(found["results"]) == 3
     assert set(found["results"][0]) == {
         *("repo", "path", "start", "end", "place", "symbol", "scope", "unit", "kind", "language", "score"),
@@ -433,7 +433,7 @@ def test_a_report_as_json(sample_repo):
     first, second = (rag("index", sample_repo, "--json").json for _ in range(2))
     assert set(first) == {
         *("source", "action", "reason", "store", "commit", "seen", "files", "chunks", "changed", "removed"),
-        *("skipped", "size_bytes", "seconds", "recall_at_10"),
+        *("skipped", "remarks", "size_bytes", "seconds", "recall_at_10"),
     }
     assert (first["action"], second["action"]) == ("built", "fresh")
     assert rag("index", sample_repo, "--rebuild", "--json").json["action"] == "rebuilt"

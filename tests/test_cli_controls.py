@@ -37,6 +37,8 @@ COMMANDS = {
     "turns rename": ("turns", "rename", f"named{HOSTILE}"),
     "turns export": ("turns", "export", "--all"),
     "turns import": ("turns", "import", "FILE"),
+    "turns backup": ("turns", "backup", "OUT"),
+    "turns restore": ("turns", "restore", "FILE"),
     "turns copy": ("turns", "copy", f"sqlite:///{HOSTILE}.db", "memory:"),
     "facts add": ("facts", "add", f"It holds {HOSTILE}", "--turn", "1"),
     "facts list": ("facts", "list", "--repo", "REPO"),

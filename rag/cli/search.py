@@ -172,11 +172,11 @@ def _batch_reply(searchers: list[Searcher], line: bytes) -> dict[str, Any]:
 
     request: Any = None
     try:
-        request = parse_json(line.decode())
+        request = parse_json(line.decode("utf-8", "replace"))
         query, history, k = _checked_request(request)
     except ValueError as error:
         number = request.get("id") if isinstance(request, dict) else None
-        what = "no JSON: " if isinstance(error, (json_module.JSONDecodeError, UnicodeDecodeError)) else ""
+        what = "no JSON: " if isinstance(error, json_module.JSONDecodeError) else ""
         return {"id": number, "error": f"{what}{error}"}
     found = search_in_turn(searchers, query, history, k=k)
     results = [

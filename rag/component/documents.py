@@ -9,6 +9,7 @@ import numpy as np
 
 from rag.adal import adalflow
 from rag.database.store import Store
+from rag.lines import whole_lines_of
 from rag.types import Hit
 
 Document = adalflow.core.types.Document
@@ -48,7 +49,7 @@ class Documents(Sequence[Any]):
     def _position(self, hit: Hit, files: list[int]) -> int:
         rows = np.flatnonzero(np.isin(self._store.file, files))
         for row in map(int, rows[np.isin(rows, self._rows)]):
-            if self._store.lines(row) == (hit.start, hit.end):
+            if self._store.lines(row) == (hit.start, hit.end + len(whole_lines_of(hit.blank_end))):
                 return int(np.searchsorted(self._rows, row))
         raise ValueError(f"{hit.place} is no chunk of this store")
 

@@ -179,7 +179,9 @@ def _indefinite(words: Sequence[str]) -> frozenset[str]:
         ends = (
             n
             for n in range(start + 1, min(start + _MOST_NOUNS, len(words)) + 1)
-            if n == len(words) or words[n] in JOINTS | AUXILIARY | DETERMINERS or _is_participle(words[n])
+            if n == len(words)
+            or words[n] in JOINTS | AUXILIARY | GET | DETERMINERS
+            or _is_participle(words[n])
         )
         end = next(ends, None)
         if end is not None and (end == len(words) or words[end] not in DETERMINERS):

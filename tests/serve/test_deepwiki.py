@@ -409,7 +409,6 @@ def test_an_export_holds_no_markup_and_no_header_of_a_stranger(deepwiki):
     [
         (b"{nope", 422),
         (b"[]", 422),
-        (b"\xff\xfe", 422),
         (b'{"repo_url": 1, "messages": []}', 422),
         (b'{"messages": []}', 422),
     ],
@@ -418,6 +417,11 @@ def test_what_is_no_request_is_refused(deepwiki, body, status):
     reply = stream(deepwiki, body, headers={"Content-Type": "application/json"})
     assert reply.status == status
     assert isinstance(reply.json["detail"], str)
+
+
+def test_a_body_in_another_encoding_is_refused(deepwiki):
+    reply = stream(deepwiki, b"\xff\xfe", headers={"Content-Type": "application/json"})
+    assert (reply.status, reply.json["error"]["code"]) == (400, "bad_request")
 
 
 def test_messages_that_ask_nothing_are_refused(deepwiki):

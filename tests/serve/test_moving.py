@@ -120,7 +120,6 @@ def test_a_fork_comes_back_with_what_it_inherited(keyed):
         b'{"turn": {"id": [], "conversation": {}}}',
         b'{"turn": {"id": "x", "conversation": "x", "citations": [{"location": 3}]}}',
         b'{"record": {"shelf": "prompt", "key": "x", "value": "", "expires": null}}',
-        b"[" * 100_000,
     ],
 )
 def test_what_is_no_export_is_refused_and_nothing_of_it_stored(keyed, file):
@@ -131,6 +130,14 @@ def test_what_is_no_export_is_refused_and_nothing_of_it_stored(keyed, file):
     assert (reply.status, reply.json["error"]["code"]) == (400, "bad_request")
     assert conversations(keyed, keyed.bob) == before
     assert imported(keyed, keyed.bob, b"").status == 400
+
+
+def test_an_export_that_is_nested_too_deeply_is_refused_and_nothing_of_it_stored(keyed):
+    before = conversations(keyed, keyed.bob)
+    told = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json["conversation"]
+    reply = imported(keyed, keyed.bob, exported(keyed, keyed.ann, told) + b"[" * 100_000)
+    assert (reply.status, reply.json["error"]["code"]) == (413, "too_large")
+    assert conversations(keyed, keyed.bob) == before
 
 
 def test_what_a_turn_was_shown_is_told_to_whom_it_belongs(keyed):

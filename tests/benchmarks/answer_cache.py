@@ -8,7 +8,8 @@ final are apart; the rules of `rag.memory.likeness` were written with dev alone.
 
 `cache_pairs.jsonl` holds single pairs, most of them negatives that differ in one word or its form, as
 `{"question": …, "other": …, "same": …, "kind": …, "symbols": […]}`: the symbols are identifiers that exist in
-the repository. `--pairs FILE` measures another file of this form instead.
+the repository. `cache_strangers.jsonl` has the same form; whoever wrote its pairs has not seen the rules, and the
+rules were not changed for it. `--pairs FILE` measures another file of this form instead.
 """
 
 from __future__ import annotations
@@ -185,6 +186,7 @@ def answer_cache(bench: Bench) -> None:
     show(f"Served from the cache, at precision ≥ {PRECISION} on dev", columns, rows)
     _show_kinds(dev, final)
     _show_pairs(QUESTIONS / "cache_pairs.jsonl")
+    _show_pairs(QUESTIONS / "cache_strangers.jsonl")
     _show_times()
     _show_history()
 

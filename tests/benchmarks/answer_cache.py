@@ -8,8 +8,8 @@ final are apart; the rules of `rag.memory.likeness` were written with dev alone.
 
 `cache_pairs.jsonl` holds single pairs, most of them negatives that differ in one word or its form, as
 `{"question": …, "other": …, "same": …, "kind": …, "symbols": […]}`: the symbols are identifiers that exist in
-the repository. `cache_strangers.jsonl` has the same form; whoever wrote its pairs has not seen the rules, and the
-rules were not changed for it. `--pairs FILE` measures another file of this form instead.
+the repository. `cache_strangers.jsonl` has the same form, and was written by someone who has not seen the
+rules; they were not changed for it. `--pairs FILE` measures another file of this form instead.
 """
 
 from __future__ import annotations

@@ -220,7 +220,9 @@ def test_the_server_reports_it_and_answers_from_the_rest(serve, tmp_path):
     (listed,) = served.get("/api/repositories").json
     assert listed["skipped"] == {PARSER_GAVE_UP: len(HOSTILE)}
     body = {"question": "Where is honest_python?", "repositories": ["shop"]}
-    assert "shop.py" in served.post("/api/ask", body, headers={"Accept": "application/json"}).body.decode()
+    reply = served.post("/api/ask", body, headers={"Accept": "application/json"})
+    assert "shop.py" in reply.body.decode()
+    assert reply.json["coverage"][0]["skipped"] == {}  # they are indexed
 
 
 def test_native_parsers_are_called_in_the_child_alone():

@@ -34,7 +34,7 @@ from rag.database.merge import merge
 from rag.database.store import Store, delta_path
 from rag.errors import NothingToIndex, StoreCorrupt, StoreOutdated
 from rag.ports import Embedder, Gather
-from rag.types import Checkout, FileEntry, IndexReport, Skipped, Source, SourceFile
+from rag.types import PARSER_GAVE_UP, Checkout, FileEntry, IndexReport, Skipped, Source, SourceFile
 
 if TYPE_CHECKING:
     from rag.database.digest import Digest
@@ -239,8 +239,8 @@ def compare(store: Store, checkout: Checkout, options: Options) -> Comparison:
 
 
 def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
-    """How many files were skipped, by reason."""
-    return dict(Counter(skip.reason for skip in skipped))
+    """How many files are not indexed, by reason. One that is cut by lines is indexed."""
+    return dict(Counter(skip.reason for skip in skipped if skip.reason != PARSER_GAVE_UP))
 
 
 def stored_skips(store: Store) -> dict[str, int]:

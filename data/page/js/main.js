@@ -74,7 +74,7 @@ async function fill() {
     }
     await load();
     await fromAddress();
-    if (!file) focusQuestion();
+    if (!file && document.activeElement === document.body) focusQuestion(); // not from what the reader opened
   } catch (error) {
     if (error.status !== 401) note(error.message, "bad");
   }

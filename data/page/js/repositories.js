@@ -10,15 +10,16 @@ const AGAIN_MS = 3000;
 const MOST_WATCHED = 3; // a browser opens few connections to one server
 const MOST_SHOWN = 100;
 const watched = new Set();
-let wanted = "";
 let picker;
 let popup;
+let filter;
 
 const STAGES = { waiting: "Waiting", walk: "Looking for files", read: "Reading", chunk: "Cutting into chunks", embed: "Computing vectors", write: "Writing" };
 
 export function startRepositories() {
   picker = h("button", { type: "button", class: "picker", "aria-haspopup": "dialog", "aria-expanded": "false", "aria-controls": "repositories", onclick: toggle });
   popup = h("div", { class: "popup", id: "repositories", role: "dialog", "aria-label": "Repositories", hidden: true });
+  filter = h("input", { type: "search", class: "text repositories-filter", "aria-label": "Part of a repository's name", placeholder: "Part of a name", autocomplete: "off", oninput: () => drawPopup() });
   byId("top").append(picker, popup);
   on("repositories", draw);
   addEventListener("pointerdown", (event) => { if (!popup.contains(event.target) && !picker.contains(event.target)) close(); });
@@ -65,8 +66,9 @@ function toggle() {
   popup.hidden = !popup.hidden;
   picker.setAttribute("aria-expanded", String(!popup.hidden));
   if (popup.hidden) return;
+  filter.value = "";
   draw();
-  popup.querySelector("button").focus();
+  popup.querySelector("input, button").focus();
 }
 
 function draw() {
@@ -105,17 +107,22 @@ function bar({ name, job }, kind = "") {
   return h("div", { class: `progress ${kind} ${known ? "" : "unknown"}`, role: "progressbar", "aria-label": `Indexing ${name}`, "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": known ? String(Math.floor((100 * job.done) / job.total)) : null }, fill);
 }
 
+/** The filter stays in its place, so that what is typed and where are kept; the rest is drawn anew. */
 function drawPopup() {
   const focused = popup.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-  const found = state.repositories.filter((one) => one.name.toLowerCase().includes(wanted.toLowerCase()));
   const many = state.repositories.length > MOST_SHOWN;
+  const wanted = many ? filter.value.trim().toLowerCase() : "";
+  const found = state.repositories.filter((one) => one.name.toLowerCase().includes(wanted));
   const more = found.length - MOST_SHOWN;
-  popup.replaceChildren(...[
-    many && h("input", { type: "search", class: "repositories-filter", "aria-label": "Part of a repository's name", placeholder: "Part of a name", value: wanted, data: { key: "filter" }, oninput: (event) => { wanted = event.target.value; drawPopup(); } }),
+  const fresh = [
     h("ul", { class: "repositories" }, found.slice(0, MOST_SHOWN).map(row)),
+    wanted && !found.length && h("p", { class: "fine" }, "No repository has this in its name."),
     more > 0 && h("p", { class: "fine" }, `${more} more; type a part of the name.`),
     h("button", { type: "button", class: "other", data: { key: "other" }, onclick: other }, icon("plus"), "Another ref or URL"),
-  ].filter(Boolean));
+  ].filter(Boolean);
+  if (many && filter.parentElement === popup) [...popup.children].slice(1).forEach((one) => one.remove());
+  else popup.replaceChildren(...(many ? [filter] : []));
+  popup.append(...fresh);
   if (focused) popup.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 

@@ -9,7 +9,7 @@
       startOnLoad: false, securityLevel: "strict", suppressErrorRendering: true, htmlLabels: false,
       theme: dark ? "dark" : "neutral", maxTextSize: 50000, maxEdges: 500,
       fontFamily: "system-ui, sans-serif",
-      flowchart: plain, sequence: plain, class: plain, state: plain, er: plain, gantt: plain,
+      flowchart: { useMaxWidth: false, htmlLabels: false, wrappingWidth: 200 }, sequence: plain, class: plain, state: plain, er: plain, gantt: plain,
     };
   }
 
@@ -25,9 +25,17 @@
     return new XMLSerializer().serializeToString(root);
   }
 
-  /** The text without HTML but line breaks: mermaid makes elements of what looks like a tag in a label. */
+  var LABEL = /(?<=[[({|]\s*)"[^"]*"(?=\s*[\])}|])/g;
+  var TAG = /(?<!<)<(?!\/?br\b\s*\/?>)([a-z!/?][^<>"|\n]*)((?<![-=.~])>)?/gi;
+
+  /**
+   * The text without HTML but line breaks: mermaid makes elements of what looks like a tag in a label, and drops
+   * the `>` of others. An arrow is neither.
+   */
   function withoutTags(text) {
-    return text.replace(/(?<!<)<(?=[a-z!/?])(?!\/?br\b\s*\/?>)/gi, "#lt;");
+    return text
+      .replace(LABEL, function (label) { return label.replace(/(?<!<\/?br\s*\/?)>/gi, "#gt;"); })
+      .replace(TAG, function (_, inner, end) { return "#lt;" + inner + (end ? "#gt;" : ""); });
   }
 
   async function draw(asked) {

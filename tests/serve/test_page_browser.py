@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from live_server import SAMPLE, Served, serving
@@ -95,7 +96,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (root / "hostile.md").write_text(HOSTILE)
     (root / "hostile.html").write_text(HOSTILE)
     with ProviderServer() as provider:
-        engine = {"base_url": provider.base_url, "model": "m", "api_key": "k", "gate": False}
+        engine = {
+            "base_url": provider.base_url,
+            "model": "m",
+            "api_key": "k",
+            "gate": False,
+            "answer_tokens": 4_000,  # the hostile answer has 2,000; cut, it would lack its last traps
+        }
         with serving(home, repositories=(("snip", Source(str(root))),), engine=engine) as served:
             served.provider = provider  # type: ignore[attr-defined]
             yield served.ready()
@@ -193,6 +200,15 @@ def test_an_error_is_told_and_can_be_tried_again(written, provider, visit):
     turn = ask(page, SIGNED)
     expect(turn.get_by_role("alert")).to_be_visible()
     expect(turn.get_by_role("button", name="Ask again")).to_be_visible()
+    expect(turn.locator(".answer")).to_contain_text("The language model failed")
+    expect(turn.locator(".answer pre").first).to_contain_text("def sign_session")
+    turn.get_by_role("button", name="Source 1, snip/sessions.py").first.click()
+    expect(page.locator(".lit").first).to_be_visible()
+
+
+def test_an_answer_of_what_is_probably_not_there_begins_with_its_warning(serve, visit):
+    turn = ask(visit(serve().ready()), "How does Kafka rebalance its consumer groups?")
+    expect(turn.locator(".answer > p").first).to_contain_text("Probably not in this repository. Kafka")
 
 
 # ---------------------------------------------------------------- conversations
@@ -234,6 +250,49 @@ def test_conversations_are_kept_searched_renamed_forked_exported_and_deleted(ser
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
     assert served.get(f"/api/conversations/{address.split('#c=')[1]}").status == 404
+
+
+def test_a_conversation_that_went_on_elsewhere_is_not_deleted(served, visit):
+    page = visit(served)
+    ask(page, "Where is a giraffe rate limited?")
+    page.wait_for_url(re.compile("#c="))
+    conversation = page.url.split("#c=")[1]
+    current = page.get_by_role("navigation", name="Conversations").locator("li.current")
+    current.get_by_role("button", name="More about").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    expect(page.get_by_role("dialog")).to_contain_text("with its 1 turn is removed")
+    assert served.post("/api/ask", {"question": EXPIRE, "conversation": conversation}).status == 200
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.locator("#notes").get_by_role("alert")).to_be_visible()
+    assert len(served.get(f"/api/conversations/{conversation}").json["all_turns"]) == 2
+
+
+def test_a_repository_is_found_among_many_by_a_part_of_its_name(tmp_path, serve, visit):
+    names = [f"team/part-{number:03}" for number in range(210)]
+    for name in names:
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "a.py").write_text("def f():\n    return 1\n")
+    served = serve(repositories=tuple((name, Source(str(tmp_path / name))) for name in names)).ready()
+    page = visit(served)
+    expect(page.get_by_role("heading", name="Ask team/part-000 anything")).to_be_visible()
+    page.locator(".picker").click()
+    rows = page.locator(".repositories li")
+    expect(rows).to_have_count(100)
+    expect(page.locator("#repositories")).to_contain_text("110 more; type a part of the name.")
+    part = page.get_by_label("Part of a repository's name")
+    expect(part).to_be_focused()
+    page.keyboard.type("part-20")
+    expect(part).to_have_value("part-20")
+    expect(rows).to_have_count(10)
+    page.keyboard.press("Home")
+    page.keyboard.type("x")
+    expect(part).to_have_value("xpart-20")
+    expect(page.locator("#repositories")).to_contain_text("No repository has this in its name.")
+    part.fill("PART-209")  # of the second page that the server gives
+    rows.locator(".repository").click()
+    expect(page.get_by_role("heading", name="Ask team/part-209 anything")).to_be_visible()
+    page.locator(".picker").click()
+    expect(part).to_have_value("")
 
 
 def test_a_conversation_goes_on_after_a_reload(served, visit):
@@ -498,6 +557,39 @@ def test_a_name_with_underscores_is_drawn_as_it_is(served, visit):
         shown, bold = page.evaluate(render, [f"name{number}", settings, text])
         assert "rag/__init__.py" in shown
         assert not bold.strip()
+
+
+LABELS = [
+    ('flowchart LR\n  A["<b>now</b>"] --> B["a > b"]', ["<b>now</b>", "a > b"]),
+    ('flowchart LR\n  A{"List<String>?"} -->|"p > q"| B["a <i"]', ["List<String>?", "p > q", "a <i"]),
+    (
+        'flowchart LR\n  A[["Map<String, List<Int>>"]] --> B[List<Int>]',
+        ["Map<String, List<Int>>", "List<Int>"],
+    ),
+    ('flowchart LR\n  A["one<br/>two"] --> B["rag/serve/limits.py"]', ["one", "two", "rag/serve/limits.py"]),
+    ("sequenceDiagram\n  A->>B: <img src=x> of List<Int>", ["<img src=x> of List<Int>"]),
+    ("classDiagram\n  A <|-- B\n  A <.. C\n  class A {\n    +get() Map<Int,Int>\n  }", ["Map<Int,Int>"]),
+    ("stateDiagram-v2\n  [*] --> S\n  S --> T: List<Int>\n  state C <<choice>>", ["List<Int>"]),
+]
+
+
+@pytest.mark.parametrize(("text", "labels"), LABELS)
+def test_tags_in_a_diagram_are_shown_as_text(served, visit, text, labels):
+    page = visit(served)
+    main = page.locator("script[type=module]").get_attribute("src") or ""
+    page.goto(served.url + main.replace("js/main.js", "diagram.html"))
+    drawn = page.evaluate(
+        """(text) => new Promise((resolve) => {
+          addEventListener("message", ({ data }) => { if (data.svg || data.error) resolve(data); });
+          postMessage({ id: 1, text, dark: false }, "*");
+        })""",
+        text,
+    )
+    assert "error" not in drawn, drawn
+    picture = ElementTree.fromstring(drawn["svg"])
+    lines = ["".join(one.itertext()) for one in picture.iter() if one.tag.endswith(("}text", "}tspan"))]
+    assert [label for label in labels if not any(label in line for line in lines)] == []
+    assert not [one.tag for one in picture.iter() if one.tag.endswith(("}b", "}i", "}img"))]
 
 
 # ---------------------------------------------------------------- for everybody

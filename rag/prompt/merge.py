@@ -31,9 +31,11 @@ def merge(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _joined(better: Hit, worse: Hit) -> Hit | None:
+    if _file(better) != _file(worse) or max(better.start, worse.start) > min(_last(better), _last(worse)) + 1:
+        return None
     upper, lower = sorted((better, worse), key=lambda hit: (hit.start, -hit.end))
     upper_lines, lower_lines = _lines(upper), _lines(lower)
-    if _file(better) != _file(worse) or upper_lines is None or lower_lines is None:
+    if upper_lines is None or lower_lines is None:
         return None
     below = upper.start + len(upper_lines)
     if lower.start > below or (lower.start == below and not _same_definition(better, worse)):
@@ -56,6 +58,11 @@ def _joined(better: Hit, worse: Hit) -> Hit | None:
         score=max(better.score, worse.score),
         blank_end=blank_end,
     )
+
+
+def _last(hit: Hit) -> int:
+    """A line that the chunk does not go beyond."""
+    return hit.end + (hit.blank_end.count("\n") + 1 if hit.blank_end else 0)
 
 
 def _file(hit: Hit) -> tuple[str | None, ...]:

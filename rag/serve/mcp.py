@@ -7,8 +7,11 @@ SDK is used in both its lines, 1.x and 2.x, which differ in the names of a few t
 from __future__ import annotations
 
 import json
+import logging
 from asyncio import to_thread
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -21,6 +24,7 @@ from rag.serve.keys import Caller
 from rag.serve.mcp_sessions import Sessions
 from rag.serve.pages import MOST
 from rag.serve.service import Service
+from rag.serve.telemetry import JsonLines
 from rag.serve.tools import Asked, Contents, Places, Reply, Tell, Toolbox, as_values
 
 try:  # 2.x
@@ -68,6 +72,9 @@ Limit = Annotated[int, Field(ge=1, le=50, description="How many at most.")]
 Line = Annotated[int, Field(ge=1, description="A line, counted from 1.")]
 LastLine = Annotated[int | None, Field(ge=1, description="The last line; the file's end by default.")]
 
+_MOST_LOGGED = 1_000
+"""Characters of an error's text, which may repeat what the client sent."""
+
 _READS = ToolAnnotations.model_validate({"readOnlyHint": True, "openWorldHint": False})
 _ASKS = ToolAnnotations.model_validate(
     {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
@@ -96,7 +103,8 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     if _IS_V2:
         settings["version"] = version("rag-turns")
     instructions = f"{_INSTRUCTIONS}\nRepositories here: {service.library.listed_names()}."
-    server = _Server("rag", instructions=instructions, log_level="WARNING", **settings)
+    with _logged_as_json():
+        server = _Server("rag", instructions=instructions, log_level="WARNING", **settings)
     if not _IS_V2:
         server._mcp_server.version = version("rag-turns")
     toolbox = Toolbox(service, base=_base(service))
@@ -104,6 +112,38 @@ def make_mcp(service: Service, **settings: Any) -> Any:
         add(server, service, toolbox)
     _add_resources(server, service)
     return server
+
+
+class _Lines(JsonLines):
+    """Log records of the SDK. What a client did wrong is a ValueError there, and needs no traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, ValueError):
+            record = copy(record)
+            record.msg = f"{record.getMessage()}: {str(error)[:_MOST_LOGGED]}"
+            record.args = record.exc_info = None
+        return super().format(record)
+
+
+@contextmanager
+def _logged_as_json() -> Iterator[None]:
+    """Have the SDK's log lines written to stderr as ours are.
+
+    The SDK would draw each traceback in a frame, which takes a second, and that for the lines of all loggers.
+    """
+    everybody, sdk = logging.getLogger(), logging.getLogger("mcp")
+    handlers, level = list(everybody.handlers), everybody.level
+    try:
+        yield
+    finally:
+        everybody.handlers[:] = handlers
+        everybody.setLevel(level)
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines())
+    sdk.handlers, sdk.propagate = [handler], False
+    sdk.setLevel(logging.WARNING)
 
 
 def _base(service: Service) -> str:

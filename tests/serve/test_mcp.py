@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,6 +20,7 @@ from live_server import SAMPLE, Served, sample_copy, serving
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
 
 from rag.serve import mcp
+from rag.serve.telemetry import JsonLines
 
 TOOLS = {
     "list_available_repos",
@@ -103,6 +106,35 @@ def test_the_server_says_which_version_it_is(served: Served) -> None:
     told = served.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
     assert f'"version":"{version("rag-turns")}"' in told.body.decode()
     assert 'route="/mcp"' in served.get("/metrics").body.decode()
+
+
+def test_a_clients_mistake_is_one_line_of_the_log(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        with pytest.raises(Exception, match=r"Unknown prompt|Internal server error"):
+            await session.get_prompt("x" * 5_000)
+
+    handlers = logging.getLogger("mcp").handlers
+    handler: Any = next(each for each in handlers if isinstance(each.formatter, JsonLines))
+    lines = io.StringIO()
+    before = handler.setStream(lines)
+    try:
+        over_http(served, talk)
+    finally:
+        handler.setStream(before)
+    logged = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert [line["level"] for line in logged] == ["error"]
+    assert "Unknown prompt: x" in logged[0]["event"] and len(logged[0]["event"]) < 1_200
+    assert "exception" not in logged[0]
+
+
+def test_the_log_of_a_program_that_embeds_the_server_stays_its_own(served: Served) -> None:
+    everybody = logging.getLogger()
+    kept, everybody.handlers[:] = list(everybody.handlers), []
+    try:
+        mcp.make_mcp(served.service)
+        assert everybody.handlers == []
+    finally:
+        everybody.handlers[:] = kept
 
 
 def test_text_and_structured_result_are_one(served: Served) -> None:

@@ -17,11 +17,13 @@ Parts
     minimise.py   makes a failing input shorter while it still fails
     state.py      how far a run is, and what failed (.fuzz/state.json)
 
-What an input must not do (`worker.Bounds`)
+What an input must not do (`targets.Bounds`)
     raise         anything but what the target allows: a RagError, an answer with status 4xx
-    take long     more than 1 s + 2 µs per byte of CPU time, so that a busy machine changes nothing
+    take long     more than 1 s + 2 µs per byte of CPU time, so that a busy machine changes nothing; where
+                  a parser reads it in a process of its own, what that process may take comes on top
     take memory   more than 64 MB + 400 bytes per byte above what the worker held before
-An input that exceeds time or memory runs a second time: what is loaded only once is not counted.
+A target is warmed up before its first input, and an input that exceeds time or memory runs a second time:
+what is loaded only once is not counted.
 
 Failing inputs are minimised and written to `.fuzz/failures/`. To keep one as a test, add it to
 `tests/fuzz/corpus/cases.json` as [text, times] parts; `tests/fuzz/test_fuzz.py` runs all of them.

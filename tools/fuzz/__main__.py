@@ -15,7 +15,7 @@ from tools.fuzz.minimise import minimised, signature
 from tools.fuzz.pool import Worker
 from tools.fuzz.state import BLOCK, Progress, State
 from tools.fuzz.targets import TARGETS
-from tools.fuzz.worker import Bounds, Order, Outcome
+from tools.fuzz.worker import Order, Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "tests" / "fuzz" / "corpus" / "cases.json"
@@ -109,7 +109,7 @@ class Run:
                 return
             order = Order(name, number, self.state.seed)
             outcome = worker.run(order)
-            counted.count(outcome, outcome.cpu_s / Bounds().cpu_s(outcome.size))
+            counted.count(outcome, outcome.cpu_s / TARGETS[name].bounds.cpu_s(outcome.size))
             if outcome.kind != "passed":
                 self._note(worker, order, outcome)
         self.state.finish(name, block, counted)

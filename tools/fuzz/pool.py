@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tools.fuzz.case import Case
-from tools.fuzz.worker import Bounds, Order, Outcome, cpu_of, descendants, memory_of, serve
+from tools.fuzz.targets import TARGETS, Bounds
+from tools.fuzz.worker import Order, Outcome, cpu_of, descendants, memory_of, serve
 
 _FACTOR = 10
 """A worker that takes so many times what an input may take is killed."""
@@ -37,7 +38,7 @@ class Worker:
         """Run an input. An outcome of kind "died" says how the process ended."""
         connection = self._connected()
         connection.send(order)
-        died = self._waited(connection)
+        died = self._waited(connection, TARGETS[order.target].bounds)
         if not died:
             try:
                 outcome: Outcome = connection.recv()
@@ -86,9 +87,9 @@ class Worker:
             self._connection, self._served = ours, 0
         return self._connection
 
-    def _waited(self, connection: Connection) -> str:
+    def _waited(self, connection: Connection, bounds: Bounds) -> str:
         """Wait for an answer; "" when there is one, else what was done to the process."""
-        pid, began, bounds = self._process.pid, time.monotonic(), Bounds()
+        pid, began = self._process.pid, time.monotonic()
         cpu_s = _total_s(pid)
         allowed_s = _FACTOR * bounds.cpu_s(1_000_000)
         while not connection.poll(0.1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import resource
@@ -10,37 +11,22 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from tools.fuzz.case import Case
-from tools.fuzz.targets import TARGETS, Refused, Target
+from tools.fuzz.targets import TARGETS, Bounds, Refused, Target
 
 Kind = Literal["passed", "raised", "slow", "memory", "died"]
 _PRIVATE = ("RAG_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_", "XDG_", "GIT_")
 _FIELD = re.compile(r"^(\w+):\s+(\d+) kB", re.MULTILINE)
+_WARMING = 3
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What one input may cost."""
-
-    seconds: float = 1.0
-    seconds_per_byte: float = 2e-6
-    memory_bytes: int = 64 << 20
-    memory_per_byte: int = 400
-
-    def cpu_s(self, size: int) -> float:
-        """The CPU time that an input of this size may take."""
-        return self.seconds + self.seconds_per_byte * size
-
-    def peak_bytes(self, size: int) -> int:
-        """The memory that it may take above what the process held before."""
-        return self.memory_bytes + self.memory_per_byte * size
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +63,7 @@ def serve(connection: Connection, folder: Path) -> None:
     """Run what is ordered until the other end closes."""
     _isolate(folder)
     targets: dict[str, Target] = {}
+    warm: set[str] = set()
     while True:
         try:
             order: Order = connection.recv()
@@ -88,10 +75,24 @@ def serve(connection: Connection, folder: Path) -> None:
             place.mkdir(exist_ok=True)
             target = targets[order.target] = TARGETS[order.target](place)
         case = make_case(order, target)
-        connection.send(case if order.make else measured(target, case, Bounds()))
+        if order.make:
+            connection.send(case)
+            continue
+        if order.target not in warm:
+            warm.add(order.target)
+            _warm(target)
+        connection.send(measured(target, case, target.bounds))
     for target in targets.values():
         target.close()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _warm(target: Target) -> None:
+    """Run some inputs that nobody measures, so that what is loaded at first is there."""
+    for number in range(_WARMING):
+        target.ready()
+        with suppress(Exception):  # what they do wrong is no news: all runs begin with the same
+            target.run(target.make(Random(f"warm {number}")))
 
 
 def measured(target: Target, case: Case, bounds: Bounds) -> Outcome:
@@ -102,6 +103,7 @@ def measured(target: Target, case: Case, bounds: Bounds) -> Outcome:
 
 def _run(target: Target, case: Case, bounds: Bounds) -> Outcome:
     target.ready()
+    _trim()
     before_s, before = _cpu_s(), _reset_peaks()
     why = ""
     try:
@@ -165,6 +167,18 @@ def _cpu_s() -> float:
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     running = sum(cpu_of(child) for child in descendants(os.getpid()))
     return time.process_time() + ended.ru_utime + ended.ru_stime + running
+
+
+def _trim() -> None:
+    """Give free memory back to the system: what an input takes of it would not count as new."""
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Any:
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 def _reset_peaks() -> dict[int, int]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tools.fuzz.targets.base import Refused, Target
+from tools.fuzz.targets.base import Bounds, Refused, Target
 from tools.fuzz.targets.commands import Batch, Import
 from tools.fuzz.targets.files import Globs, Names, References, Source
 from tools.fuzz.targets.questions import Ask, Search, Texts
 from tools.fuzz.targets.server import Http, Mcp
 from tools.fuzz.targets.settings import SettingsFile, StoreFile, TemplateText
 
-__all__ = ["TARGETS", "Refused", "Target"]
+__all__ = ["TARGETS", "Bounds", "Refused", "Target"]
 
 TARGETS: dict[str, type[Target]] = {
     "source": Source,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
@@ -21,6 +22,24 @@ class Refused(Exception):
     """The input did something that it must not do; the message says what."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one input may cost."""
+
+    seconds: float = 1.0
+    seconds_per_byte: float = 2e-6
+    memory_bytes: int = 64 << 20
+    memory_per_byte: int = 400
+
+    def cpu_s(self, size: int) -> float:
+        """The CPU time that an input of this size may take."""
+        return self.seconds + self.seconds_per_byte * size
+
+    def peak_bytes(self, size: int) -> int:
+        """The memory that it may take above what the process held before."""
+        return self.memory_bytes + self.memory_per_byte * size
+
+
 class Target(ABC):
     """A part of rag that takes text. One object lives as long as its worker process.
 
@@ -30,7 +49,8 @@ class Target(ABC):
 
     name: ClassVar[str]
     share: ClassVar[float]
-    """How many of 100 inputs are this target's."""
+    """How many of 100 inputs are this target's; few where an input takes long."""
+    bounds: ClassVar[Bounds] = Bounds()
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -28,7 +28,7 @@ def command(*arguments: str, stdin: bytes) -> tuple[int, str]:
 class Batch(Target):
     """Lines of `rag search --batch`: each gets its result or its error, in its place."""
 
-    name, share = "batch", 2.0
+    name, share = "batch", 0.8
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -60,7 +60,7 @@ class Batch(Target):
 class Import(Target):
     """Lines of `rag turns import`: stored, or refused as a whole with an error."""
 
-    name, share = "import", 2.0
+    name, share = "import", 0.7
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -13,13 +13,20 @@ from rag.corpus.languages import kind_of, language_of_path, language_of_text
 from rag.corpus.walk import walk
 from rag.database.workers import digest_all
 from rag.errors import RagError
+from rag.isolated import CPU_S, CPU_S_A_BYTE
 from rag.types import Filters
 from rag.wiki.syntax import references
 from tools.fuzz import text
 from tools.fuzz.case import Case, case_of
-from tools.fuzz.targets.base import ROOT, Refused, Target
+from tools.fuzz.targets.base import ROOT, Bounds, Refused, Target
 
 MAX_FILE_BYTES = 1_000_000
+_REPLACED_S = 0.5
+_PARSED = Bounds(
+    seconds=Bounds().seconds + CPU_S + _REPLACED_S,
+    seconds_per_byte=Bounds().seconds_per_byte + CPU_S_A_BYTE,
+)
+"""For one text that may take all that its parser may, whose process is then replaced."""
 _SNIPPETS = ROOT / "tests" / "corpus" / "snippets"
 
 GRAMMAR_FILES = """
@@ -75,7 +82,8 @@ def tokens(language: str) -> list[str]:
 class Source(Target):
     """One file, indexed as `rag index` does: also the rules on what is left out come first."""
 
-    name, share = "source", 59.0
+    name, share = "source", 48.0
+    bounds = _PARSED
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -110,6 +118,7 @@ class References(Target):
     """Imports and calls of one file, as wikis read them."""
 
     name, share = "references", 4.0
+    bounds = _PARSED
     files = "a.py a.js a.ts a.tsx a.go a.rs a.java a.c a.cpp a.rb a.php".split()
 
     def make(self, rng: Random) -> Case:
@@ -125,7 +134,7 @@ class References(Target):
 class Globs(Target):
     """`--include`, `--exclude`, `.ragignore` and `.gitignore`: patterns of strangers over a tree of files."""
 
-    name, share = "globs", 4.0
+    name, share = "globs", 8.0
 
     _PIECES = (
         "*",
@@ -213,7 +222,7 @@ class Globs(Target):
 class Names(Target):
     """Names of files: their language, their kind, and why they are left out."""
 
-    name, share = "names", 2.0
+    name, share = "names", 3.0
 
     def make(self, rng: Random) -> Case:
         made = text.text(

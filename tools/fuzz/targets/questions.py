@@ -23,6 +23,8 @@ _ENDS = "\n\x1e\n"
 _MOST = 100_000
 _MOST_ANSWER = 30_000
 """No model writes more before it is stopped."""
+_MOST_LETTERS = 2_000
+"""Each letter looks at all of its line again."""
 
 SAMPLES = (
     "Where is a token checked?",
@@ -73,7 +75,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 
     def letter_by_letter(words: str) -> None:
         shown, made = citations.CitationFilter([]), inert.Inert()
-        for letter in words[:5_000]:
+        for letter in words[:_MOST_LETTERS]:
             shown.feed(letter)
             made.feed(letter)
 
@@ -129,7 +131,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 class Texts(Target):
     """Each function that reads a text alone: questions, answers, Markdown, prompts."""
 
-    name, share = "texts", 10.0
+    name, share = "texts", 16.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -149,7 +151,7 @@ class Texts(Target):
 class Search(Target):
     """A question with its history is searched, and judged."""
 
-    name, share = "search", 6.0
+    name, share = "search", 3.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -170,7 +172,7 @@ class Search(Target):
 class Ask(Target):
     """Questions of one conversation are answered and stored."""
 
-    name, share = "ask", 2.0
+    name, share = "ask", 1.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -128,7 +128,7 @@ def _settings(folder: Path, root: Path) -> ServerSettings:
 class Http(Target):
     """Every route of the specification; `label` is method and path, the content its body."""
 
-    name, share = "http", 6.0
+    name, share = "http", 2.5
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -265,7 +265,7 @@ def _kinds() -> tuple[dict[str, Any], ...]:
 class Mcp(Target):
     """Messages to /mcp in one session."""
 
-    name, share = "mcp", 3.0
+    name, share = "mcp", 1.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -49,7 +49,7 @@ _TOML = (
 class SettingsFile(Target):
     """`config.toml`, the server's settings, and the variables of the environment."""
 
-    name, share = "settings", 2.0
+    name, share = "settings", 5.0
 
     def make(self, rng: Random) -> Case:
         label = rng.choice(
@@ -80,7 +80,7 @@ class SettingsFile(Target):
 class TemplateText(Target):
     """Templates as text, as files, and as names."""
 
-    name, share = "template", 2.0
+    name, share = "template", 5.0
     _JINJA = (
         "{{",
         "}}",

@@ -22,8 +22,8 @@ What an input must not do (`targets.Bounds`)
     take long     more than 1 s + 2 µs per byte of CPU time, so that a busy machine changes nothing; where
                   a parser reads it in a process of its own, what that process may take comes on top
     take memory   more than 64 MB + 400 bytes per byte above what the worker held before
-A target is warmed up before its first input, and an input that exceeds time or memory runs a second time:
-what is loaded only once is not counted.
+A target is warmed up before its first input, and an input that exceeds time or memory runs twice more: what
+is loaded only once, and what other programs cost that run beside it, is not counted.
 
 Failing inputs are minimised and written to `.fuzz/failures/`. To keep one as a test, add it to
 `tests/fuzz/corpus/cases.json` as [text, times] parts; `tests/fuzz/test_fuzz.py` runs all of them.

@@ -40,6 +40,10 @@ class Bounds:
         return self.memory_bytes + self.memory_per_byte * size
 
 
+MANY_QUESTIONS = Bounds(seconds_per_byte=60e-6)
+"""For a list of short questions, each of which is searched: so many bytes, so many searches of 5 ms."""
+
+
 class Target(ABC):
     """A part of rag that takes text. One object lives as long as its worker process.
 
@@ -66,6 +70,10 @@ class Target(ABC):
         Raises:
             Refused: rag did not raise, and what it gave is wrong.
         """
+
+    def allowed(self, case: Case) -> Bounds:
+        """What an input may cost."""
+        return self.bounds
 
     def ready(self) -> None:  # noqa: B027 - most have nothing to do
         """Restore what an earlier input may have changed; this is not measured."""

@@ -11,7 +11,7 @@ from rag.answer.extract import ExtractiveGenerator
 from rag.service import Dialog, converse
 from tools.fuzz import text
 from tools.fuzz.case import Case, case_of
-from tools.fuzz.targets.base import Refused, Target, open_engine, sample_copy
+from tools.fuzz.targets.base import MANY_QUESTIONS, Refused, Target, open_engine, sample_copy
 from tools.fuzz.targets.questions import written
 
 
@@ -29,6 +29,7 @@ class Batch(Target):
     """Lines of `rag search --batch`: each gets its result or its error, in its place."""
 
     name, share = "batch", 0.8
+    bounds = MANY_QUESTIONS
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -27,11 +27,12 @@ from rag.answer.markdown import Fence, begins_line, closes_fence, code_spans, ma
 from rag.types import Citation, NumberedSource
 
 _NUMBERS = r"[ \t]*\^?\d{1,3}(?:[ \t]*[,;–-][ \t]*\^?\d{1,3})*[ \t]*"
-_ONE = rf"(?:\[{_NUMBERS}\]|【{_NUMBERS}(?:†[^】`\n]{{0,60}})?】)"
-_BEGUN = r"[\[【][\d,;–^ \t-]*(?:†[^】`\n]{0,60})?\Z"
+_MOST_BEHIND_DAGGER = 60
+_DAGGER = rf"(?:†[^】`\n]{{0,{_MOST_BEHIND_DAGGER}}})?"
+_ONE = rf"(?:\[{_NUMBERS}\]|【{_NUMBERS}{_DAGGER}】)"
+_BEGUN = rf"[\[【][\d,;–^ \t-]*{_DAGGER}\Z"
 _EACH = re.compile(_ONE)
 _GROUP = re.compile(f"{_ONE}+")
-_UNDECIDED = re.compile(f"{_ONE}*(?:{_BEGUN})?\\Z")
 _WITHIN_BRACKET = re.compile(_BEGUN)
 _RANGE = re.compile(r"(\d{1,3})(?:[ \t]*[–-][ \t]*\^?(\d{1,3}))?")
 _LINES = re.compile(r"(\d{1,9})(?:[–-](\d{1,9}))?")
@@ -193,7 +194,7 @@ def _edit(line: str, known: Collection[int], numbers: dict[int, int], *, whole: 
             kept += f"[{', '.join(map(str, renumbered))}]" if used else ""
             invented += strange
         text += line[position:start]
-        if line[start] == "【" and _INDEXED.search(text):
+        if line[start] == "【" and _INDEXED.search(text, max(0, len(text) - 2)):
             kept = kept and f" {kept}"
         text, position = (text + kept, end) if kept else _removed(text, line, end)
     return _Edit(text + line[position:certain], numbers, invented)
@@ -211,9 +212,19 @@ def _groups(line: str) -> Iterator[tuple[int, int]]:
 
 def _certain(line: str, open_groups: Sequence[int]) -> int:
     """Up to where a growing line is certain: before what may become a reference, and the spaces there."""
-    undecided = _UNDECIDED.search(line)
-    end = min([*open_groups, undecided.start() if undecided else len(line)])
+    end = min([*open_groups, _undecided(line)])
     return len(line[:end].rstrip(" \t"))
+
+
+def _undecided(line: str) -> int:
+    """Where the references begin that go on at the end of a line, or one that has only begun."""
+    begun = _WITHIN_BRACKET.search(line)
+    ends = [begun.start() if begun else len(line)]
+    for group in _GROUP.finditer(line):
+        if group.end() == len(line) or _WITHIN_BRACKET.match(line, group.end()):
+            ends.append(group.start())
+            break
+    return min(ends)
 
 
 def _references(reference: str, known: Collection[int]) -> tuple[list[int], int]:
@@ -233,11 +244,20 @@ def _removed(text: str, line: str, end: int) -> tuple[str, int]:
     if begins_line(text):
         behind = len(line) - len(line[end:].lstrip(" \t"))
         return (text + _REMOVED, end) if line[behind : behind + 1] in _BLOCK_BEGINS else (text, behind)
-    if _WITHIN_BRACKET.search(text) or (following == "`" and text.endswith("`")):
+    if _within_bracket(text) or (following == "`" and text.endswith("`")):
         return text + _REMOVED, end
     if not following or following in _NO_SPACE_BEFORE:
         text = text.rstrip(" \t")
     return text, end
+
+
+def _within_bracket(text: str) -> bool:
+    """Whether a reference has begun at the end of a text, which is not searched from its beginning."""
+    late = max(0, len(text) - _MOST_BEHIND_DAGGER - 1)
+    if _WITHIN_BRACKET.search(text, late):
+        return True
+    before = max(text.rfind("[", 0, late), text.rfind("【", 0, late))
+    return before >= 0 and _WITHIN_BRACKET.match(text, before) is not None
 
 
 def _mentions(text: str, source: NumberedSource) -> bool:

@@ -21,8 +21,8 @@ from tools.fuzz.targets.base import Refused, Target, open_engine, sample_copy
 _ENDS = "\n\x1e\n"
 """Stands between the texts of a history."""
 _MOST = 100_000
-_MOST_ANSWER = 30_000
-"""No model writes more before it is stopped."""
+_MOST_ANSWER = 15_000
+"""Some 4,000 tokens. A line that grows is edited anew with each piece."""
 _MOST_LETTERS = 2_000
 """Each letter looks at all of its line again."""
 

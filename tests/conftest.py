@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("rag.testing")
 collect_ignore = ["clients"]  # they run in an environment of their own: `make test-clients`
-pytest_plugins = ["real_model", "live_server", "postgres_server"]
+pytest_plugins = ["real_model", "live_server", "postgres_server", "fuzz_inputs"]
 
 SAMPLE_REPO = Path(__file__).resolve().parent.parent / "data" / "sample_repo"
 

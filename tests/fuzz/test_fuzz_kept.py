@@ -13,6 +13,6 @@ CASES = kept_cases(KEPT)
 
 
 @pytest.mark.parametrize("case", [case for _, case in CASES], ids=[why for why, _ in CASES])
-def test_kept_inputs_pass(worker: Worker, case: Case) -> None:
-    outcome = worker.run(Order(case.target, case=case))
+def test_kept_inputs_pass(fuzz_worker: Worker, case: Case) -> None:
+    outcome = fuzz_worker.run(Order(case.target, case=case))
     assert outcome.kind == "passed", outcome

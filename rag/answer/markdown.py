@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+MAX_BEGINNING_CHARS = 1000
+"""Longer indentation, list and quote marks are text: nothing opens a fence behind them."""
 _PREFIX = r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
 _BEGINNING = re.compile(_PREFIX)
 _FENCE = re.compile(_PREFIX + r"(`{3,}|~{3,})(.*)", re.DOTALL)
+_BEFORE_FENCE = re.compile(_PREFIX + r"(?:[-*+]|\d{1,9}[.)]?|`{1,2}|~{1,2})?")
 _BACKTICKS = re.compile(r"`+")
 
 
@@ -21,20 +24,9 @@ class Fence(NamedTuple):
     length: int
 
 
-class CodeSpans(NamedTuple):
-    """Code within a line: `spans` as (start, end), and from where on more text may still change that."""
-
-    spans: list[tuple[int, int]]
-    open_from: int
-
-    def holds(self, position: int) -> bool:
-        """Whether the position is code."""
-        return any(start <= position < end for start, end in self.spans)
-
-
 def begins_line(text: str) -> bool:
     """Whether `text` is nothing but what stands before a line's first word: spaces, list and quote marks."""
-    return _BEGINNING.fullmatch(text) is not None
+    return len(text) <= MAX_BEGINNING_CHARS and _BEGINNING.fullmatch(text) is not None
 
 
 def opened_fence(line: str) -> Fence | None:
@@ -42,14 +34,19 @@ def opened_fence(line: str) -> Fence | None:
     if "```" not in line and "~~~" not in line:
         return None
     match = _FENCE.match(line)
-    if match is None or (match[1][0] == "`" and "`" in match[2]):
+    if match is None or match.start(1) > MAX_BEGINNING_CHARS:
+        return None
+    if match[1][0] == "`" and "`" in match[2]:
         return None
     return Fence(match[1][0], len(match[1]))
 
 
-def may_open_fence(line: str) -> bool:
-    """Whether the line, as far as it is known, may open a fence."""
-    return _FENCE.match(line) is not None
+def may_become_fence(line: str) -> bool | None:
+    """Whether a growing line may open a fence, None while its first word is not known."""
+    if match := _FENCE.match(line):
+        return match.start(1) <= MAX_BEGINNING_CHARS
+    begun = len(line) <= MAX_BEGINNING_CHARS + 2 and _BEFORE_FENCE.fullmatch(line)
+    return None if begun else False
 
 
 def closes_fence(line: str, fence: Fence) -> bool:
@@ -58,32 +55,19 @@ def closes_fence(line: str, fence: Fence) -> bool:
     return len(marks) >= fence.length and marks == fence.mark * len(marks)
 
 
-def code_spans(line: str, *, whole: bool) -> CodeSpans:
-    """The code within a line. A run of backticks that no equal run follows is just backticks.
+def code_spans(line: str) -> list[tuple[int, int]]:
+    """Return start and end of each code span within a whole line, in order.
 
-    When the line is not `whole`, everything after an unclosed run is open, and so is a run at the end.
+    A run of backticks without a later run of the same length is plain text.
     """
     runs = [(m.start(), m.end()) for m in _BACKTICKS.finditer(line)]
+    last = {end - start: start for start, end in runs}
     spans: list[tuple[int, int]] = []
-    position = 0
-    while position < len(runs):
-        start, end = runs[position]
-        closing = _closing(runs, position, None if whole else len(line))
-        if closing is not None:
-            spans.append((start, runs[closing][1]))
-            position = closing + 1
-        elif whole:
-            position += 1
-        else:
-            return CodeSpans(spans, end)
-    return CodeSpans(spans, len(line))
-
-
-def _closing(runs: list[tuple[int, int]], opening: int, growing_at: int | None) -> int | None:
-    """The run that closes the one at `opening`; one that ends at `growing_at` may still become longer."""
-    length = runs[opening][1] - runs[opening][0]
-    for position in range(opening + 1, len(runs)):
-        start, end = runs[position]
-        if end - start == length and end != growing_at:
-            return position
-    return None
+    opening: tuple[int, int] | None = None
+    for start, end in runs:
+        if opening is None:
+            opening = (start, end) if last[end - start] > start else None
+        elif end - start == opening[1] - opening[0]:
+            spans.append((opening[0], end))
+            opening = None
+    return spans

@@ -20,7 +20,7 @@ from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from rag.answer.citations import reference_spans
+from rag.answer.references import reference_spans
 from rag.errors import ProviderError, RagError
 from rag.ports import CompletingGenerator, is_async
 from rag.serve.caller import CallerOf

@@ -36,7 +36,7 @@ def unknown_names(text: str, survey: Survey) -> tuple[tuple[str, str], ...]:
     """The names between backticks that occur nowhere in the repository, each once, with their sentence."""
     found: dict[str, str] = {}
     for line in _outside_fences(text):
-        for start, end in code_spans(line, whole=True).spans:
+        for start, end in code_spans(line):
             name = line[start:end].strip("`").strip()
             if name not in found and _NAME.fullmatch(name) and not _occurs(name, survey):
                 found[name] = _sentence_at(line, start)

@@ -254,7 +254,7 @@ def as_markdown(prose: Prose, cited: Cited) -> str:
 def _line(line: str, places: dict[int, ProseCitation], cited: Cited) -> str:
     """One line outside fenced blocks."""
     line = line.replace("\t", "    ").rstrip("\r")
-    spans = code_spans(line, whole=True).spans
+    spans = code_spans(line)
     made, position = "", 0
     for start, end in spans:
         made += _text(line[position:start], places, cited) + code(line[start:end].strip("`").strip() or "`")

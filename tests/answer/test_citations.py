@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rag.answer.citations import CitationFilter, Resolved, reference_spans, resolve
+from rag.answer.citations import CitationFilter, Resolved, resolve
+from rag.answer.references import reference_spans
 from rag.types import Citation, Hit, NumberedSource
 
 
@@ -103,11 +104,19 @@ def test_an_answer_that_numbers_nothing_refers_to_what_it_names(
     assert resolved.text == text.replace("[3]", "[1]")
 
 
+def test_a_reference_with_a_hundred_numbers_is_text() -> None:
+    """The text behind a bracket is held back while it may be a reference: this has an end."""
+    filtered = CitationFilter(THREE)
+    numbers = "1, " * 100
+    assert filtered.feed(f"See [{numbers}") == f"See [{numbers}".rstrip()
+    assert filtered.feed("1].") + filtered.close() == " 1]."
+
+
 def test_text_is_held_back_only_while_it_may_become_a_reference() -> None:
     filtered = CitationFilter(THREE)
     pieces = ["Sig", "ned ", "[", "9", "]", " by `f [9", "]", "` an", "d [x", "] [1", "]", "."]
     shown = [filtered.feed(piece) for piece in pieces]
-    assert shown == ["Sig", "ned", "", "", "", " by `f", "", " [9]` an", "d [x", "]", "", " [1]."]
+    assert shown == ["Sig", "ned", "", "", "", " by `f", "", " [9]` an", "d [x", "]", " [1]", "."]
     assert filtered.close() == ""
     assert (filtered.numbers, filtered.invented) == ({1: 1}, 1)
 

@@ -21,10 +21,8 @@ from tools.fuzz.targets.base import Refused, Target, open_engine, sample_copy
 _ENDS = "\n\x1e\n"
 """Stands between the texts of a history."""
 _MOST = 100_000
-_MOST_ANSWER = 15_000
-"""Some 4,000 tokens. A line that grows is edited anew with each piece."""
-_MOST_LETTERS = 2_000
-"""Each letter looks at all of its line again."""
+_MAX_ANSWER_CHARS = 30_000
+_MAX_LETTERS = 5_000
 
 SAMPLES = (
     "Where is a token checked?",
@@ -69,13 +67,13 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 
     def streamed(words: str) -> None:
         shown = citations.CitationFilter([])
-        for start in range(0, min(len(words), _MOST_ANSWER), 997):
+        for start in range(0, min(len(words), _MAX_ANSWER_CHARS), 997):
             shown.feed(words[start : start + 997])
         shown.resolved(shown.close())
 
     def letter_by_letter(words: str) -> None:
         shown, made = citations.CitationFilter([]), inert.Inert()
-        for letter in words[:_MOST_LETTERS]:
+        for letter in words[:_MAX_LETTERS]:
             shown.feed(letter)
             made.feed(letter)
 
@@ -101,7 +99,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "resolve": lambda words: citations.resolve(words, []),
         "streamed": streamed,
         "letter_by_letter": letter_by_letter,
-        "code_spans": lambda words: [markdown.code_spans(line, whole=True) for line in words.split("\n")],
+        "code_spans": lambda words: [markdown.code_spans(line) for line in words.split("\n")],
         "plain_title": definitions.plain_title,
         "without_credentials": without_credentials,
         "read_reply": consolidate.read_reply,

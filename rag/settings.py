@@ -44,6 +44,9 @@ ENVIRONMENT = {
 }
 """The environment variables of each setting, the first that is set wins."""
 
+MAX_WHOLE = 10**12
+MAX_NUMBER = 10**9
+"""Numbers that are not whole are seconds; the system refuses to wait for some hundred years."""
 _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
 _SECRET = ("api_key", "embedding_api_key", "git_token")
@@ -202,12 +205,13 @@ def _convert(value: Any, kind: str) -> Any:
             raise ValueError("text is expected")
         return value
     whole = kind.startswith("int")
-    number = math.nan
+    number: float = math.nan
     if not isinstance(value, bool) and not (whole and isinstance(value, float)):
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             number = int(value) if whole else float(value)
-    if math.isnan(number):
+    if number != number:
         raise ValueError("a whole number is expected" if whole else "a number is expected")
-    if not 0 < number < math.inf:
-        raise ValueError("it must be above zero" if number <= 0 else "it must be finite")
+    largest = MAX_WHOLE if whole else MAX_NUMBER
+    if not 0 < number <= largest:
+        raise ValueError("it must be above zero" if number <= 0 else f"it must be at most {largest}")
     return number

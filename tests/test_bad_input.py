@@ -461,7 +461,8 @@ def test_a_settings_file_that_is_wrong(sample_repo, rag_home, text, told):
     [
         ("RAG_TIMEOUT", "soon", "the environment sets RAG_TIMEOUT = 'soon', which cannot be used: a number"),
         ("RAG_TIMEOUT", "nan", "a number is expected"),
-        ("RAG_TIMEOUT", "inf", "it must be finite"),
+        ("RAG_TIMEOUT", "inf", "it must be at most 1000000000"),
+        ("RAG_CONTEXT_TOKENS", "9" * 400, "it must be at most 1000000000000"),
         ("RAG_MEMORY", "tape://x", "the memory 'tape://x' (RAG_MEMORY) is not known"),
         ("OPENAI_BASE_URL", "there", "the address 'there' (OPENAI_BASE_URL) cannot be used"),
     ],

@@ -23,7 +23,7 @@ from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.serve.settings import ServerSettings
 from rag.service import locate
-from rag.settings import Settings
+from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings
 from rag.types import Source
 
 VERSION = 1
@@ -90,6 +90,9 @@ def read_config(path: Path) -> dict[str, Any]:
     return found
 
 
+_NUMBERS = {"int": MAX_WHOLE, "float": MAX_NUMBER}
+
+
 def _converted(path: Path, name: str, value: Any) -> Any:
     kinds = {field.name: str(field.type) for field in fields(ServerSettings)}
     if name not in kinds or name in _NOT_IN_FILES:
@@ -106,6 +109,8 @@ def _converted(path: Path, name: str, value: Any) -> Any:
         ok = isinstance(value, str)
     else:
         ok = isinstance(value, wanted[kind]) and (kind == "bool" or not isinstance(value, bool))
+    if ok and kind in _NUMBERS and not 0 <= value <= _NUMBERS[kind]:
+        raise SettingsError(f"{path}: {name} = {value!r} is not between 0 and {_NUMBERS[kind]}")
     if not ok:
         raise SettingsError(f"{path}: {name} cannot be {value!r}; see `rag serve --help`")
     return value

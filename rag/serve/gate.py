@@ -49,6 +49,8 @@ _ALWAYS = (
 _OWN_PAGES = frozenset({"", "same-origin", "none"})
 """What browsers call requests of our own pages and of the user; "" is another program."""
 _POLICY_CLOSED = 1008
+_LINGER_BYTES = 64_000_000
+"""Bytes of a refused body that are read: many clients send all of it before they read the answer."""
 _LINGER_S = 1.0
 
 
@@ -124,7 +126,7 @@ class Gate:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": True})
         if not isinstance(error, TooSlow):
-            await _taken(receive, self._service.settings.max_body_bytes)
+            await _taken(receive, _LINGER_BYTES)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

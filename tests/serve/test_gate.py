@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import ipaddress
 import json
 import socket
 import threading
+from contextlib import closing
 
 import limits
 import pytest
@@ -295,6 +297,13 @@ def post(path, headers, body=b""):
 def test_a_body_that_is_announced_too_large_is_not_read(served):
     said = exchange(served, post("/api/ask", ["Content-Length: 100000000"]))
     assert said.startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_client_that_sends_a_large_body_before_it_reads_gets_the_refusal(served):
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    with closing(connection):
+        connection.request("POST", "/api/ask", b"x" * 40_000_000, {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 413
 
 
 def test_a_body_that_grows_too_large_is_cut_off(served):

@@ -167,7 +167,7 @@ class Http(Target):
             if has_body
             else ""
         )
-        return case_of(self.name, f"{method.upper()} {path}", body)
+        return case_of(self.name, f"{method.upper()} {path}", body[:_MAX_BODY_CHARS])
 
     def _body(self, rng: Random, operation: Mapping[str, Any]) -> Any:
         schema = operation["requestBody"]["content"].get("application/json", {}).get("schema", {})
@@ -228,6 +228,9 @@ class Http(Target):
     def close(self) -> None:
         if self.serving is not None:
             self.serving.close()
+
+
+_MAX_BODY_CHARS = 20_000_000
 
 
 def _quoted(value: Any) -> str:

@@ -161,14 +161,16 @@ class Gate:
         self._service.limiter.check_rate(state["caller"])
 
     def _known(self, scope: Scope, authorization: str) -> Caller:
-        """Who sends a key. Raises TooMany for an address that sent too many that are unknown, or none."""
+        """Return who sends a key. The key is checked first; only failures count against the address."""
         address = (scope.get("client") or ("",))[0]
-        self._service.limiter.check_attempts(address)
+        limiter = self._service.limiter
         try:
-            return self._service.keyring.caller(authorization)
+            caller = self._service.keyring.caller(authorization)
         except Unauthorized:
-            self._service.limiter.count_attempt(address)
+            limiter.count_failure(address)
             raise
+        limiter.check_key(address, caller)
+        return caller
 
     def _is_public(self, path: str) -> bool:
         return path in self._public or any(

@@ -26,14 +26,20 @@ from rag.serve.errors import Unauthorized
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_MIN_UNGUESSABLE = 22
+"""Characters of a key in the clear from which on it is taken for random: 128 bits in base 64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the name goes into logs, the namespace is whose turns are seen."""
+    """Who asks: the name goes into logs, the namespace is whose turns are seen.
+
+    `guessable` says that the key is short, so that each request with it counts as a guess that is right.
+    """
 
     name: str = "local"
     namespace: str = ""
+    guessable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class Key:
     name: str
     namespace: str
     sha256: str
+    guessable: bool = False
 
 
 class Keyring:
@@ -54,7 +61,7 @@ class Keyring:
     """
 
     def __init__(self, keys: Sequence[Key], *, anyone: Caller | None = None) -> None:
-        self._callers = {key.sha256: Caller(key.name, key.namespace) for key in keys}
+        self._callers = {key.sha256: Caller(key.name, key.namespace, key.guessable) for key in keys}
         self._anyone = anyone or Caller()
 
     @property
@@ -118,7 +125,10 @@ def _key(entry: dict[str, str]) -> Key:
 
 def named_keys(keys: Sequence[str], namespace: str) -> tuple[Key, ...]:
     """Keys that were given in the clear; all of one namespace."""
-    return tuple(Key(f"key-{n}", namespace, key_hash(key)) for n, key in enumerate(keys, start=1))
+    return tuple(
+        Key(f"key-{n}", namespace, key_hash(key), guessable=len(key) < _MIN_UNGUESSABLE)
+        for n, key in enumerate(keys, start=1)
+    )
 
 
 def add_key(path: Path, name: str, namespace: str | None = None) -> str:

@@ -41,18 +41,33 @@ class Limiter:
         free_at = self._window.get_window_stats(self._rate, caller.name).reset_time
         raise TooMany(f"more than {self._rate} requests; wait a little", retry_after_s=free_at - time.time())
 
-    def check_attempts(self, address: str) -> None:
-        """Refuse an address that sent too many requests without a known key. Raises TooMany."""
-        if self._attempts is not None and (wait_s := self._attempts.blocked_s(address)) > 0:
+    def count_failure(self, address: str) -> None:
+        """Count a request without a known key. Raises TooMany for an address that is over its limit."""
+        if self._attempts is not None:
+            self._check_attempts(self._attempts, address)
+            self._attempts.count(address)
+
+    def check_key(self, address: str, caller: Caller) -> None:
+        """Admit a known key from any address; a key that can be guessed only as often as a failure.
+
+        An address over its limit passes with a key that cannot be guessed: trying more of those gains
+        nothing. For a short key the answer would confirm a guess, so there the key must have been accepted
+        from this address before.
+
+        Raises:
+            TooMany: the address is over its limit, and sends a short key for the first time.
+        """
+        if self._attempts is not None and caller.guessable:
+            if not self._attempts.is_accepted(address, caller.name):
+                self._check_attempts(self._attempts, address)
+            self._attempts.accept(address, caller.name)
+
+    def _check_attempts(self, attempts: Attempts, address: str) -> None:
+        if (wait_s := attempts.blocked_s(address)) > 0:
             raise TooMany(
                 "too many requests without a known key came from this address; wait a little",
                 retry_after_s=wait_s,
             )
-
-    def count_attempt(self, address: str) -> None:
-        """Count a request without a known key."""
-        if self._attempts is not None:
-            self._attempts.count(address)
 
     def check_question(self, question: str, *, param: str = "question") -> None:
         """Refuse a question that is too long. Raises TooLarge."""
@@ -141,6 +156,8 @@ class Attempts:
         self._amount, self._period_s = rate.amount, float(rate.get_expiry())
         self._most, self._clock = most, clock
         self._counted: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._accepted: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """Which keys were accepted from which networks; as bounded as the table of failures."""
 
     def __len__(self) -> int:
         return len(self._counted)
@@ -160,6 +177,18 @@ class Attempts:
         self._counted[network] = (began, count + 1)
         if len(self._counted) > self._most:
             self._counted.popitem(last=False)
+
+    def accept(self, address: str, key: str) -> None:
+        """Remember that the key of this name was accepted from an address."""
+        pair = (_network(address), key)
+        self._accepted[pair] = None
+        self._accepted.move_to_end(pair)
+        if len(self._accepted) > self._most:
+            self._accepted.popitem(last=False)
+
+    def is_accepted(self, address: str, key: str) -> bool:
+        """Whether the key of this name was accepted from an address before."""
+        return (_network(address), key) in self._accepted
 
 
 def _network(address: str) -> str:

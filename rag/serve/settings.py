@@ -61,7 +61,8 @@ class ServerSettings:
     max_messages: int = 2_000
     rate: str = ""
     attempts: str = "60/minute"
-    """Requests without a known key that one address may send; more are refused, whatever their key."""
+    """Requests without a known key that one address may send; known keys pass beyond it, short ones only if
+    the address used them before."""
     concurrent: int = 256
     """Questions answered at once, streams included."""
     waiting: int = 256

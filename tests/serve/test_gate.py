@@ -454,7 +454,7 @@ def test_an_address_without_a_key_is_not_answered_for_ever(serve):
     wrong = [running.get("/v1/models", headers=bearer(f"guess-{n}")).status for n in range(3)]
     without = [running.get("/api/repositories").status for _ in range(2)]
     assert wrong + without == [401] * 5
-    for headers in ({}, bearer("guess"), bearer("secret")):  # a guess that is right is not told from others
+    for headers in ({}, bearer("guess"), bearer("secret")):  # the answer does not confirm a guess
         reply = running.get("/v1/models", headers=headers)
         assert (reply.status, reply.json["error"]["code"]) == (429, "rate_limit_exceeded")
         assert 1 <= int(reply.headers["retry-after"]) <= 60
@@ -466,6 +466,37 @@ def test_an_address_without_a_key_is_not_answered_for_ever(serve):
 def test_known_keys_are_not_counted_as_attempts(serve):
     running = serve(repositories=(), keys=("secret",), attempts="2/minute")
     assert [running.get("/v1/models", headers=bearer("secret")).status for _ in range(5)] == [200] * 5
+
+
+def test_an_address_over_its_limit_passes_with_a_key_that_cannot_be_guessed(serve, tmp_path):
+    made = add_key(tmp_path / "keys.toml", "ci")
+    clear = "in-the-clear-" + "0123456789abcdef" * 2
+    file = tmp_path / "keys.toml"
+    running = serve(repositories=(), keys=(clear,), keys_file=file, attempts="2/minute")
+    guesses = [running.get("/v1/models", headers=bearer(f"guess-{n}")).status for n in range(4)]
+    assert guesses == [401, 401, 429, 429]
+    assert [running.get("/v1/models", headers=bearer(key)).status for key in (made, clear)] == [200, 200]
+    almost = made[:-1] + ("x" if made[-1] != "x" else "y")
+    replies = [running.get("/v1/models", headers=headers) for headers in ({}, bearer(almost), bearer("no"))]
+    assert len({(reply.status, reply.json["error"]["message"]) for reply in replies}) == 1
+    assert replies[0].status == 429
+
+
+def test_a_short_key_passes_over_the_limit_only_where_it_was_used_before(serve):
+    running = serve(repositories=(), keys=("secret", "other"), attempts="2/minute")
+    assert running.get("/v1/models", headers=bearer("secret")).status == 200
+    assert [running.get("/v1/models", headers=bearer("wrong")).status for _ in range(3)] == [401, 401, 429]
+    assert running.get("/v1/models", headers=bearer("secret")).status == 200
+    assert running.get("/v1/models", headers=bearer("other")).status == 429
+
+
+def test_accepted_keys_are_remembered_in_a_bounded_table():
+    table = Attempts(limits.parse("2/minute"), most=100)
+    for number in range(1_000):
+        table.accept(f"10.0.{number // 250}.{number % 250}", "key-1")
+    assert not table.is_accepted("10.0.0.0", "key-1")
+    assert table.is_accepted("10.0.3.249", "key-1")
+    assert not table.is_accepted("10.0.3.249", "key-2")
 
 
 def test_attempts_are_counted_in_a_bounded_table():

@@ -383,6 +383,10 @@ class Library:
         """Begin to index the list. What has an index on disk can be asked before that."""
         self._indexers = Indexers(self._engine.settings, notice=self._notice)
         self._checks = TreeChecks(self._engine, recheck_s=max(_RECHECK_S, self._settings.refresh_s))
+        try:
+            await to_thread(self._retention.adopt, self._requestable)
+        except OSError as error:
+            self._notice(f"refs and URLs indexed by an older server are not counted: {error}")
         for shelf in self.shelves():
             self.index(shelf)
         self._probing = asyncio.create_task(self._find_stored())
@@ -558,6 +562,15 @@ class Library:
             if shelf.source in evicted and not (shelf.is_listed or shelf.running):
                 del self._shelves[shelf.name]
                 self._close_store(shelf)
+
+    def _requestable(self, location: str, ref: str | None) -> list[Source]:
+        """The sources of a location at a ref that requests may name and that are not on the list."""
+        listed = [source for _, source in self._settings.repositories]
+        found = [replace(one, ref=ref) for one in listed if ref is not None and one.location == location]
+        with suppress(ServeError, SourceError):
+            if "://" in location and self._allowed_url(location) == location:
+                found.append(Source(location, ref))
+        return [source for source in dict.fromkeys(found) if source not in listed]
 
     def _store_file(self, source: Source) -> Path:
         return self._engine.store_file(source)

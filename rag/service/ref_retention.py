@@ -2,7 +2,9 @@
 
 Each has an entry `HOME/refs/NAME.json`: of which source, which clone, how many bytes clone and store take.
 The entry's time is when it was used last. Only what has an entry is ever removed: what the command line
-indexed has none.
+indexes has none. Older servers wrote no entries: the first server that starts in a home writes them for the
+stores that requests to it could have made (`adopt`). That happens once, so that what the command line indexes
+later stays exempt.
 
 A server holds a shared lock on the entries it uses, and evicts one only under an exclusive lock, so that two
 servers with one home do not remove what the other reads; the system frees the locks of a process that died.
@@ -18,7 +20,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,7 @@ from typing import Any
 
 from rag.corpus.acquire import clone_folder, locked
 from rag.corpus.worktree import is_bare, work_tree
-from rag.database.locate import remove
+from rag.database.locate import remove, stores
 from rag.database.lock import building
 from rag.database.store import delta_path
 from rag.errors import ConfigError, SourceError, StoreError
@@ -34,6 +36,8 @@ from rag.resources import make_private
 from rag.types import Filters, Source
 
 _MAX_ENTRY_BYTES = 1 << 16
+_ADOPTED = ".adopted"
+"""The file that notes that the stores of older servers have entries."""
 _IN_USE_S = 600.0
 """What was asked so recently may still be answered from."""
 
@@ -82,6 +86,31 @@ class RefRetention:
         self._names: dict[Source, str] = {}
         """Of the sources that are claimed."""
         self._lock = threading.Lock()
+
+    def adopt(self, requestable: Callable[[str, str | None], Iterable[Source]]) -> list[Source]:
+        """Write entries for what older servers left without, once for each home; return what was evicted.
+
+        A store counts as used last when it was written last.
+
+        Args:
+            requestable: the sources of a location and ref that a request could have named.
+
+        Raises:
+            OSError: an entry cannot be written.
+        """
+        with self._lock:
+            if (self._folder / _ADOPTED).exists():
+                return []
+            make_private(self._folder)
+            for path, header in stores(self._home):
+                if isinstance(header, StoreError):
+                    continue
+                ref = header.get("ref")
+                for source in requestable(str(header.get("location")), None if ref is None else str(ref)):
+                    if self._store_file(source) == path and not self._entry(self._name(source)).exists():
+                        self._adopt_store(source, path)
+            (self._folder / _ADOPTED).touch(mode=0o600)
+            return self._evict(self._most, self._most_bytes)
 
     def begin(self, source: Source) -> list[Source]:
         """Note that a source is about to be fetched and indexed; return what was evicted to make room.
@@ -250,6 +279,15 @@ class RefRetention:
                     if os.fstat(handle).st_size == 0:
                         self._write(handle, source, 0)
                     return handle
+            os.close(handle)
+
+    def _adopt_store(self, source: Source, path: Path) -> None:
+        written = path.stat().st_mtime
+        handle = self._locked_entry(self._name(source), source)
+        try:
+            self._write(handle, source, self._size(source))
+            os.utime(handle, times=(written, written))
+        finally:
             os.close(handle)
 
     def _write(self, handle: int, source: Source, size: int) -> None:

@@ -57,6 +57,8 @@ _RECHECK_S = 30.0
 """A folder that is watched is compared at least so often all the same, while it is asked."""
 _TAKES_IN_S = 0.3
 """A question waits so long for changed files to be indexed; what takes longer is named in its answer."""
+_OPENINGS = 2
+"""A refresh that is under way may not come upon the damage of a store; the rebuild after it replaces it."""
 _AFTER_FAILURE_S = 30.0
 """A question does not begin again what has just failed."""
 
@@ -77,6 +79,8 @@ class Shelf:
     done: int = 0
     total: int = 0
     error: ServeError | None = None
+    damage: str = ""
+    """What is wrong with the store on disk, until one that is sound takes its place."""
     repository: Repository | None = None
     """The store, while it is open: those that were not asked for longest are closed."""
     generation: Generation | None = None
@@ -263,11 +267,12 @@ class Library:
             self._retention.used(shelf.source)
         self._hurry(shelf)
         repository = await self._from_disk(shelf)
+        for _ in range(_OPENINGS):
+            if repository is None:
+                await self._indexed_first(shelf)
+                repository = await self._from_disk(shelf)
         if repository is None:
-            await self._indexed_first(shelf)
-            repository = await self._from_disk(shelf)
-        if repository is None:
-            raise shelf.error or _still_indexing(shelf)
+            raise _damaged(shelf) or shelf.error or _still_indexing(shelf)
         return await self._as_it_is_now(shelf, repository)
 
     async def _indexed_first(self, shelf: Shelf) -> None:
@@ -299,9 +304,12 @@ class Library:
                 if isinstance(error, TooManyOpenFiles):
                     raise
                 shelf.stored = False  # what is open already goes on answering
-                if not isinstance(error, NotFound):
+                if isinstance(error, StoreCorrupt):
+                    self._replace_damaged(shelf, generation, error)
+                elif not isinstance(error, NotFound):
                     log.warning("the store of %s is not opened: %s", shelf.name, error)
             else:
+                shelf.damage = ""
                 shelf.repository, shelf.generation, shelf.stored = opened, generation, True
                 shelf.checkout = opened.checkout
                 if shelf.state != "ready":
@@ -309,6 +317,20 @@ class Library:
                     shelf.changed()
                 self._asked(shelf)
             return shelf.repository
+
+    def _replace_damaged(self, shelf: Shelf, found: Generation, damage: StoreCorrupt) -> None:
+        """Begin to rebuild a damaged store.
+
+        What is open of it goes on answering if another file took its place. It is closed if the file itself
+        was written to: it is mapped, and reading beyond the end of a truncated file ends the process.
+        """
+        if _is_written_to(shelf.generation, found):
+            self._close_store(shelf)
+        if not shelf.damage:
+            log.warning("the store of %s is rebuilt: %s", shelf.name, damage)
+        shelf.damage = damage.why
+        if not self._has_just_failed(shelf):
+            self.index(shelf, rebuild=True)
 
     async def _opened_store(self, shelf: Shelf, checkout: Checkout | None) -> Repository:
         try:
@@ -634,6 +656,22 @@ def _at(source: Source, ref: str) -> Source:
 def _still_indexing(shelf: Shelf) -> StillIndexing:
     how_far = f" ({shelf.stage} {shelf.done:,} of {shelf.total:,})" if shelf.total else ""
     return StillIndexing(f"{shelf.name} is being indexed{how_far}; ask again in a moment", retry_after_s=2)
+
+
+def _damaged(shelf: Shelf) -> IndexingFailed | None:
+    """The error of a damaged store that could not be rebuilt; None where it may yet be."""
+    if not shelf.damage or not isinstance(shelf.error, IndexingFailed) or shelf.running:
+        return None
+    return IndexingFailed(
+        f"the index of {shelf.name} is damaged ({shelf.damage}) and could not be rebuilt: {shelf.error}",
+        kind=shelf.error.kind,
+    )
+
+
+def _is_written_to(opened: Generation | None, found: Generation) -> bool:
+    """Whether a file of a store changed in place since it was opened."""
+    pairs = zip(opened or (), found, strict=False)
+    return any(old is not None and now is not None and old[0] == now[0] and old != now for old, now in pairs)
 
 
 def _failed(error: RagError) -> IndexingFailed:

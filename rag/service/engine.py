@@ -53,6 +53,8 @@ Notice = Callable[[str], None]
 Confirm = Callable[[Sequence[str], Embedder], None]
 
 
+_MAX_VERIFIED = 10_000
+"""States of stores whose verification is remembered."""
 _ID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 
 
@@ -93,6 +95,8 @@ class Engine:
         self.settings, self.place, self.refs = settings, place, refs
         self.progress, self.notice, self.confirm = progress, notice, confirm
         self._open: dict[Source, Repository] = {}
+        self._verified: dict[Path, Generation] = {}
+        """The states of stores whose checksums were compared."""
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -269,13 +273,25 @@ class Engine:
     def stored(self, source: Source, checkout: Checkout | None = None) -> Repository:
         """Open the store of a source as it is on disk; nothing is fetched, compared or indexed.
 
-        `checkout` is where the source is on disk, if that is known already.
+        Its bytes are compared with their checksums, once for each state of the file: a damaged column may
+        otherwise find nothing, and no error.
+
+        Args:
+            source: what was indexed.
+            checkout: where the source is on disk, if that is known already.
 
         Raises:
             NotFound: there is no store that these settings can use, or no clone it was made from.
+            StoreCorrupt: it is damaged.
             SourceError, StoreError: as `repository`.
         """
-        store = open_usable(self.store_file(source), source, self.embedder, self._options)
+        path, generation = self.store_file(source), self.generation(source)
+        store = open_usable(path, source, self.embedder, self._options)
+        if store is not None:
+            store.verify(since=self._verified.get(path, (None, None)), now=generation)
+            if len(self._verified) >= _MAX_VERIFIED:
+                self._verified.clear()
+            self._verified[path] = generation
         found = checkout if store is None else checkout or self._on_disk(source, store)
         if store is None or found is None:
             raise NotFound(f"there is no index of {source} yet; make one with `rag index`")

@@ -203,6 +203,10 @@ def not_indexed(submodules: Sequence[str]) -> str:
     return f"{several} not indexed ({names}); index each by its own path"
 
 
+MAX_QUESTION_CHARS = 16_000
+"""Characters of a question that an interface takes from a program."""
+MAX_HISTORY = 20
+"""Earlier questions that an interface takes with one: each of them is searched too."""
 MOST_NAMED = 20
 """How many files that are not indexed yet are named; the others are counted."""
 

@@ -347,6 +347,51 @@ def test_a_batch_answers_while_its_input_is_still_open(sample_repo):
     assert process.returncode == 0
 
 
+def test_a_batch_takes_an_edit_in_at_the_next_line(sample_repo):
+    request = json.dumps({"id": 1, "query": "paint_zebra_crossing session", "k": 3}).encode() + b"\n"
+    with subprocess.Popen(
+        command("search", sample_repo, "--batch"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def paths():
+            process.stdin.write(request)
+            process.stdin.flush()
+            return [hit["path"] for hit in json.loads(process.stdout.readline())["results"]]
+
+        assert json.loads(process.stdout.readline())["ready"]
+        for _ in range(2):
+            assert "zebra.py" not in paths()
+            (sample_repo / "zebra.py").write_text("def paint_zebra_crossing():\n    return 'stripes'\n")
+            assert paths()[0] == "zebra.py"
+            (sample_repo / "zebra.py").unlink()
+        sample_repo.rename(sample_repo.with_name("elsewhere"))
+        process.stdin.write(request)
+        process.stdin.flush()
+        gone = json.loads(process.stdout.readline())
+        assert gone["id"] == 1
+        assert "there is no folder" in gone["error"]
+        sample_repo.with_name("elsewhere").rename(sample_repo)
+        assert paths()
+        process.stdin.close()
+    assert process.returncode == 2
+
+
+def test_a_batch_bounds_the_history_of_a_line(sample_repo):
+    requests = [
+        {"id": 1, "query": SIGNED, "history": [EXPIRE] * 20},
+        {"id": 2, "query": SIGNED, "history": [EXPIRE] * 21},
+        {"id": 3, "query": SIGNED, "history": ["x" * 16_000]},
+        {"id": 4, "query": SIGNED, "history": ["x" * 16_001]},
+    ]
+    done = rag("search", sample_repo, "--batch", stdin="\n".join(map(json.dumps, requests)))
+    replies = [json.loads(line) for line in done.out.splitlines()][1:]
+    assert ["error" in reply for reply in replies] == [False, True, False, True]
+    assert replies[1]["error"] == '"history" has 21 questions, 20 are taken; send the last ones'
+    assert "16,001 characters, 16,000 are taken" in replies[3]["error"]
+
+
 def test_search_loads_no_language_model_and_no_adalflow(sample_repo):
     code = (
         "import sys\nfrom rag.cli import app\n"

@@ -6,6 +6,8 @@ import json as json_module
 import shutil
 import sys
 import time
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,13 +27,13 @@ from rag.cli.terminal import (
     seconds,
     settings_from,
 )
-from rag.errors import ConfigError, StoreCorrupt
+from rag.errors import ConfigError, SourceError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import visible
-from rag.types import Filters, Hit
+from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, Filters, Hit
 
 if TYPE_CHECKING:
-    from rag.retrieval.search import Searcher
+    from rag.service import Engine, Repository
 
 _PREVIEW_LINES = 3
 _PREVIEW_CHARS = 156  # where there is no terminal to say how much fits
@@ -79,10 +81,10 @@ def search(
             named: list[str | None] = [*sources] or [None]
             wanted = [locate(source, ref, filters) for source in named]
             repositories = [engine.repository(source, refreshing=not no_refresh) for source in wanted]
-            searchers = [repository.searcher for repository in repositories]
             if batch:
-                _serve_batch(searchers)
+                _serve_batch(engine, repositories, refreshing=not no_refresh)
                 return
+            searchers = [repository.searcher for repository in repositories]
             opened = time.perf_counter()
             try:
                 found = find(searchers, question, k=k)
@@ -147,27 +149,30 @@ def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:
             out(f"      {line[: room - 6]}")
 
 
-def _serve_batch(searchers: list[Searcher]) -> None:
-    """Answer JSON lines until the input ends. A line that is no request gets an error line, in its place."""
-    out(
-        json_module.dumps(
-            {"ready": True, "chunks": sum(s.index.live_count for s in searchers), "history": True}
-        )
-    )
+def _serve_batch(engine: Engine, repositories: list[Repository], *, refreshing: bool) -> None:
+    """Answer JSON lines until the input ends. A line that is no request gets an error line, in its place.
+
+    With `refreshing` each answer has the files as they are when its line is read.
+    """
+    from rag.service.current_repositories import CurrentRepositories
+
+    chunks = sum(repository.store.live_count for repository in repositories)
+    out(json_module.dumps({"ready": True, "chunks": chunks, "history": True}))
     failed = 0
-    for line in sys.stdin.buffer:
-        if not line.strip():
-            continue
-        reply = _batch_reply(searchers, line)
-        failed += "error" in reply
-        out(json_text(reply))
+    with closing(CurrentRepositories(engine, repositories)) as current:
+        for line in sys.stdin.buffer:
+            if not line.strip():
+                continue
+            reply = _batch_reply(current.now if refreshing else lambda: repositories, line)
+            failed += "error" in reply
+            out(json_text(reply))
     if failed:
         raise ConfigError(
             f"{counted(failed, 'line')} of the input could not be answered; the output says why"
         )
 
 
-def _batch_reply(searchers: list[Searcher], line: bytes) -> dict[str, Any]:
+def _batch_reply(opened: Callable[[], list[Repository]], line: bytes) -> dict[str, Any]:
     from rag.retrieval.search import search_in_turn
 
     request: Any = None
@@ -178,6 +183,10 @@ def _batch_reply(searchers: list[Searcher], line: bytes) -> dict[str, Any]:
         number = request.get("id") if isinstance(request, dict) else None
         what = "no JSON: " if isinstance(error, json_module.JSONDecodeError) else ""
         return {"id": number, "error": f"{what}{error}"}
+    try:
+        searchers = [repository.searcher for repository in opened()]
+    except (SourceError, StoreError) as error:
+        return {"id": request.get("id"), "error": str(error)}
     found = search_in_turn(searchers, query, history, k=k)
     results = [
         {"path": h.path, "start": h.start, "end": h.end, "symbol": h.symbol, "score": round(h.score, 6)}
@@ -197,6 +206,19 @@ def _checked_request(request: Any) -> tuple[str, list[str], int]:
         raise ValueError('"query" must be text')
     if not isinstance(history, list) or not all(isinstance(text, str) for text in history):
         raise ValueError('"history" must be a list of earlier questions')
+    _check_history(history)
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= 1000:
         raise ValueError('"k" must be a whole number from 1 to 1000')
     return query, history, k
+
+
+def _check_history(history: list[str]) -> None:
+    if len(history) > MAX_HISTORY:
+        raise ValueError(
+            f'"history" has {len(history):,} questions, {MAX_HISTORY} are taken; send the last ones'
+        )
+    longest = max(map(len, history), default=0)
+    if longest > MAX_QUESTION_CHARS:
+        raise ValueError(
+            f'a question of "history" has {longest:,} characters, {MAX_QUESTION_CHARS:,} are taken'
+        )

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from rag.evaluation.metrics import Span
 from rag.serve.models import MOST_RESULTS, WHOLE, Name, Question, Strict
+from rag.types import MAX_HISTORY
 
 MOST_QUESTIONS = 500
 _MOST_FILES = 100
@@ -32,7 +33,7 @@ class Judged(Strict):
 
     question: Question
     answers: Annotated[list[Place], Field(min_length=1, max_length=_MOST_FILES)]
-    history: Annotated[list[Question], Field(max_length=20)] = Field(default_factory=list)
+    history: Annotated[list[Question], Field(max_length=MAX_HISTORY)] = Field(default_factory=list)
 
 
 class EvalRequest(Strict):

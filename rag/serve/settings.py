@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rag.errors import SettingsError
 from rag.settings import Settings
-from rag.types import Source
+from rag.types import MAX_QUESTION_CHARS, Source
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
@@ -57,7 +57,7 @@ class ServerSettings:
     max_body_bytes: int = 4_000_000
     max_json_values: int = 20_000
     """Values in the JSON of one request; of an import, in one line."""
-    max_question_chars: int = 16_000
+    max_question_chars: int = MAX_QUESTION_CHARS
     max_messages: int = 2_000
     rate: str = ""
     attempts: str = "60/minute"

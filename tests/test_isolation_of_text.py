@@ -8,15 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from command import command, rag
 
 from rag.corpus.parsing import Text, outlines
+from rag.database.quarantine import Quarantine
 from rag.isolated import CPU_S, MEMORY_BYTES
 from rag.isolation import WITHOUT_A_TRY, Isolated, Lost, resident_bytes
-from rag.types import PARSER_GAVE_UP
+from rag.service import Engine
+from rag.settings import Settings
+from rag.types import PARSER_GAVE_UP, blob_id
+from rag.wiki.survey import survey
 from rag.wiki.syntax import references
 
 PACKAGE = Path(__file__).resolve().parent.parent / "rag"
@@ -172,6 +177,34 @@ def test_everything_else_is_indexed_and_found_and_the_second_run_costs_nothing(s
     assert size == "large" or cpu_s < tried + 2
     shown = rag("index", root).out
     assert f"cut by lines: {PARSER_GAVE_UP}" in shown
+
+
+def test_a_wiki_reports_what_the_parser_gave_up_on(tmp_path):
+    root, folder = tmp_path / "repository", tmp_path / "wiki"
+    root.mkdir()
+    for name, text in (HOSTILE | HONEST).items():
+        (root / name).write_text(text)
+    assert rag("index", root).code == 0
+    assert rag("wiki", root, "-o", folder, "--json").json["not_parsed"] == sorted(HOSTILE)
+    again = rag("wiki", root, "-o", folder)
+    assert f"{PARSER_GAVE_UP} on 4 files, whose imports and calls are not in the wiki: a20.cs" in again.err
+    assert "0 written" in again.out
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_wiki_parses_no_text_of_the_list(tmp_path, is_listed):
+    root, home = tmp_path / "repository", tmp_path / "home"
+    root.mkdir()
+    (root / "shop.py").write_text(HONEST["shop.py"])
+    text = "import shop\n\n\ndef run():\n    return shop.honest_python()\n"
+    (root / "main.py").write_text(text)
+    if is_listed:
+        Quarantine(home / "stores").add({(blob_id(text.encode()), "python"): "took too long"})
+    with closing(Engine(Settings(home=home, memory="memory:"))) as engine:
+        surveyed = survey(engine.repository(str(root)))
+    assert [link.target for link in surveyed.links] == ([] if is_listed else ["shop.py"])
+    assert len(surveyed.calls) == (0 if is_listed else 1)
+    assert [symbol.name for symbol in surveyed.symbols("main.py")] == ["run"]  # by line patterns if listed
 
 
 def test_a_changed_file_is_tried_again_and_a_file_that_was_given_up_is_not(tmp_path):

@@ -11,13 +11,14 @@ from rag.cli import options
 from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, say, settings_from
 from rag.errors import ProviderError
 from rag.quoting import visible
-from rag.types import Filters
+from rag.types import PARSER_GAVE_UP, Filters
 
 if TYPE_CHECKING:
     from rag.wiki.report import PageResult, WikiReport
 
 _MERMAID = "data/page/vendor/mermaid.min.js"
 _WRITING = "Writing"
+_NAMED = 10
 
 
 def wiki(
@@ -155,6 +156,12 @@ class _Telling:
 def _print(report: WikiReport) -> None:
     for note in report.notes:
         say(f"rag: {visible(note)}")
+    if report.not_parsed:
+        named = ", ".join(report.not_parsed[:_NAMED]) + (", …" if len(report.not_parsed) > _NAMED else "")
+        files = counted(len(report.not_parsed), "file")
+        say(
+            f"rag: {PARSER_GAVE_UP} on {files}, whose imports and calls are not in the wiki: {visible(named)}"
+        )
     if report.given_up is not None:
         say("rag: the model was asked for no more pages; run again to have their text")
     for result in report.pages:
@@ -197,5 +204,6 @@ def _as_json(report: WikiReport) -> dict[str, Any]:
         ],
         "removed": list(report.removed),
         "notes": list(report.notes),
+        "not_parsed": list(report.not_parsed),
         "tokens": report.tokens,
     }

@@ -47,6 +47,7 @@ class WikiReport:
 
     `planned` gives the structure, which is made when it is asked for where nothing had to be written.
     `given_up` is why the model was asked no more: an error that every other page would have met, too.
+    `not_parsed` are the files that the parser gave up on: the wiki lacks their imports and calls.
     """
 
     folder: Path
@@ -56,6 +57,7 @@ class WikiReport:
     notes: tuple[str, ...] = ()
     cancelled: bool = False
     given_up: RagError | None = None
+    not_parsed: tuple[str, ...] = ()
 
     @property
     def structure(self) -> WikiStructure:

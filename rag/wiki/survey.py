@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rag.corpus.languages import kind_of, language_of_path
 from rag.lines import lines_of
-from rag.types import Checkout, Kind
+from rag.types import PARSER_GAVE_UP, Checkout, Kind
 from rag.wiki import quotes
 from rag.wiki.resolve import Binding, Resolver
 from rag.wiki.symbols import JAVASCRIPT, File, symbols_of
@@ -76,7 +76,8 @@ class Survey:
         with self._lock:
             if path not in self._references:
                 file = self.files[path]
-                self._references[path] = references(file.text, file.language)
+                read = References() if file.gave_up else references(file.text, file.language)
+                self._references[path] = read
             return self._references[path]
 
     @cached_property
@@ -278,7 +279,7 @@ def read_files(store: Store) -> dict[str, File]:
     """All files of a store, by path: a file's chunks, in order, are the file; an empty one has none."""
     parts: dict[int, list[str]] = defaultdict(list)
     about: dict[int, tuple[str, str, str, Kind]] = {}
-    dead, numbers = store.dead, store.file.tolist()
+    dead, numbers, gave_up = store.dead, store.file.tolist(), given_up(store)
     for chunk, number in enumerate(numbers):
         if dead is None or not dead[chunk]:
             hit = store.hit(chunk, 0.0, {})
@@ -291,8 +292,15 @@ def read_files(store: Store) -> dict[str, File]:
             files[path] = File(path, "", blob, language, kind_of(path, language), ())
     for number, (path, blob, language, kind) in about.items():
         text = "".join(parts[number])
-        files[path] = File(path, text, blob, language, kind, tuple(lines_of(text)))
+        lines = tuple(lines_of(text))
+        files[path] = File(path, text, blob, language, kind, lines, gave_up.get(path, ""))
     return dict(sorted(files.items()))
+
+
+def given_up(store: Store) -> dict[str, str]:
+    """Why the parser gave up on files when they were indexed, by path."""
+    skips = store.content_skips()
+    return {skip.path: skip.detail or skip.reason for skip in skips if skip.reason == PARSER_GAVE_UP}
 
 
 _surveys: OrderedDict[tuple[str, str], Survey] = OrderedDict()

@@ -18,7 +18,7 @@ JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as the store holds it."""
+    """A file as the store holds it. `gave_up` is why the parser gave up on it; it is not parsed again."""
 
     path: str
     text: str
@@ -26,6 +26,7 @@ class File:
     language: str
     kind: Kind
     lines: tuple[str, ...]
+    gave_up: str = ""
 
     @property
     def folder(self) -> str:
@@ -42,7 +43,7 @@ def symbols_of(file: File) -> Iterator[Symbol]:
     if file.kind == "config" and file.language != "python":
         return
     exports = _exports(file)
-    (found,) = outlines([Text(file.text, file.language)], max_chars=None)
+    (found,) = outlines([Text(file.text, file.language, file.gave_up)], max_chars=None)
     for definition in _flat(found.definitions):
         if definition.unit in ("function", "class") and not _is_implementation(file, definition):
             yield _symbol(file, definition, exports)

@@ -46,7 +46,7 @@ from rag.wiki.state import (
 )
 from rag.wiki.steering import read_steering
 from rag.wiki.structure import structure_of
-from rag.wiki.survey import Survey, survey
+from rag.wiki.survey import Survey, given_up, survey
 from rag.wiki.values import WikiPage, WikiStructure
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class WikiBuilder:
             tuple(self.notes),
             self.cancel.is_set(),
             self._given_up,
+            self._not_parsed,
         )
         if not (report.failed or report.notes or report.cancelled):
             self._state.made_of, self._state.written = whole, structure.pages
@@ -155,7 +156,12 @@ class WikiBuilder:
             known = self._state.pages[page.id]
             result = PageResult(page, known.file, "unchanged", has_prose=known.prose is not None)
             results.append(self._told(result, number, len(self._state.written)))
-        return WikiReport(self.folder, cache(self._structure), tuple(results))
+        structure = cache(self._structure)
+        return WikiReport(self.folder, structure, tuple(results), not_parsed=self._not_parsed)
+
+    @property
+    def _not_parsed(self) -> tuple[str, ...]:
+        return tuple(sorted(given_up(self.repository.store)))
 
     # ------------------------------------------------------------ before
 

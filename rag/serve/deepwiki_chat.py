@@ -12,7 +12,7 @@ from rag.errors import NotFound, ProviderError
 from rag.ports import CompletingGenerator, is_async
 from rag.retrieval.search import Found
 from rag.serve.deepwiki_filters import FileRules, rules_of
-from rag.serve.deepwiki_prompts import LAST_STAGE, SOURCES, Wanted, read_request, research_heading
+from rag.serve.deepwiki_prompts import LAST_STAGE, SEARCHED, SOURCES, Wanted, read_request, research_heading
 from rag.serve.deepwiki_repos import ready, shelf_of
 from rag.serve.deepwiki_shapes import LANGUAGES, ChatRequest
 from rag.serve.deepwiki_wiki import Wikis
@@ -20,12 +20,13 @@ from rag.serve.errors import BadRequest, Forbidden, ModelFailed
 from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url
+from rag.serve.models import searched_words
 from rag.serve.prefix import PrefixDialog, Prefixes
 from rag.serve.service import Service
 from rag.service import Engine, Repository
 from rag.types import Answer, Confidence, DialogTurn, Hit
 from rag.wiki.inert import Inert, inert
-from rag.wiki.markdown import code, link
+from rag.wiki.markdown import code, link, plain
 
 _PIECE_CHARS = 32_768
 _CHUNKS_OF_FILE = 6
@@ -97,7 +98,7 @@ class Chat:
             async with aclosing(self._service.answer(dialog, wanted.text)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Answer):
-                        rest = made.close().rstrip("\n") + _sources(piece, shelf, base)
+                        rest = made.close().rstrip("\n") + _after(piece, shelf, base)
                         if heading + rest:
                             yield heading + rest
                     elif said := made.feed(piece):
@@ -106,7 +107,7 @@ class Chat:
         except ProviderError as error:
             if error.quotes is None:
                 raise
-            quotes = inert(error.quotes.text).rstrip("\n") + _sources(error.quotes, shelf, base)
+            quotes = inert(error.quotes.text).rstrip("\n") + _after(error.quotes, shelf, base)
             if not begun:
                 raise ModelFailed(error, self._service.words(error), {"quotes": quotes}) from error
             yield f"{made.close()}\n\n{quotes}"
@@ -232,6 +233,15 @@ def _chunks_of(repository: Repository, path: str) -> list[Hit]:
         if (store.dead is None or not store.dead[chunk]) and store.file_path(file) == path
     ]
     return [store.hit(chunk, 1.0, {"file": 1.0}) for chunk in rows[:_CHUNKS_OF_FILE]]
+
+
+def _after(answer: Answer, shelf: Shelf, base: str) -> str:
+    """What comes after an answer: the list of what it cites, and what was searched for it.
+
+    The protocol has text and nothing else, so that this is a paragraph of it.
+    """
+    searched = "; ".join(searched_words(one) for one in answer.coverage)
+    return _sources(answer, shelf, base) + (f"{SEARCHED}{plain(searched)})" if searched else "")
 
 
 def _sources(answer: Answer, shelf: Shelf, base: str) -> str:

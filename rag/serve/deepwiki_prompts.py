@@ -24,6 +24,8 @@ RESEARCH = "[DEEP RESEARCH]"
 LAST_STAGE = 5
 SOURCES = "\n\n**Sources**\n\n"
 """Stands between an answer and the list of its sources."""
+SEARCHED = "\n\n(Searched: "
+"""Stands before what an answer rests on, the last line of it."""
 
 _PLAN_BEGINS, _PLAN_ENDS = "<wiki_structure>", "</wiki_structure>"
 _TITLE = "should be a H1 Markdown heading: `# "
@@ -131,7 +133,10 @@ def research_heading(stage: int, *, is_last: bool) -> str:
 
 
 def as_stored(answer: str) -> str:
-    """An answer that the client has heard, as it was stored: without its sources and heading."""
+    """An answer as it was stored: without the heading, the sources and what was searched."""
+    text, marked, tail = answer.rstrip("\n").rpartition(SEARCHED)
+    if marked and tail.endswith(")") and "\n" not in tail:
+        answer = text
     text, marked, tail = answer.rpartition(SOURCES)
     if marked and _SOURCE_LINES.fullmatch(tail.strip("\n")):
         answer = text

@@ -130,6 +130,16 @@ def coverage_body(coverage: Coverage) -> CoverageBody:
     return CoverageBody(**values)
 
 
+def searched_words(coverage: Coverage) -> str:
+    """Return on one line what was searched, and what was not."""
+    parts = [f"commit {coverage.commit[:10]}" if coverage.commit else "no commit"]
+    parts += ["with uncommitted changes"] if coverage.dirty else []
+    skipped = sorted(coverage.skipped.items(), key=lambda pair: (-pair[1], pair[0]))
+    parts += ["not indexed: " + ", ".join(f"{n} {why}" for why, n in skipped)] if skipped else []
+    parts += [coverage.note] if coverage.note else []
+    return "; ".join(parts)
+
+
 def repository_state(shelf: Shelf, told: Callable[[str], str]) -> RepositoryState:
     """A shelf as it is now, its texts as they are `told`."""
     checkout = shelf.checkout

@@ -23,12 +23,12 @@ from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
 from rag.serve.keys import Caller
 from rag.serve.library import Shelf
 from rag.serve.links import citation_url
-from rag.serve.models import CoverageBody, coverage_body
+from rag.serve.models import CoverageBody, coverage_body, searched_words
 from rag.serve.service import MOST_REPOSITORIES, Service
 from rag.service import Dialog, Repository
 from rag.service.lines import read_lines
 from rag.service.recall import recall
-from rag.types import Answer, Citation, Coverage, Hit
+from rag.types import Answer, Citation, Hit
 from rag.wiki.outline import structure_outline
 from rag.wiki.pages import page_markdown, wiki_contents
 from rag.wiki.structure import wiki_structure
@@ -375,20 +375,10 @@ def _found(text: str, places: Sequence[Place], repository: Repository) -> Places
     """What was found, with what it rests on: an agent concludes from what is not there, too."""
     coverage = repository.coverage
     return Places(
-        result=f"{text.rstrip()}\n\n{_rests_on(coverage)}",
+        result=f"{text.rstrip()}\n\n(Searched: {searched_words(coverage)})",
         coverage=[coverage_body(coverage)],
         places=list(places),
     )
-
-
-def _rests_on(coverage: Coverage) -> str:
-    """A line that says what was searched, and what was not."""
-    parts = [f"commit {coverage.commit[:10]}" if coverage.commit else "no commit"]
-    parts += ["with uncommitted changes"] if coverage.dirty else []
-    skipped = sorted(coverage.skipped.items(), key=lambda pair: (-pair[1], pair[0]))
-    parts += ["not indexed: " + ", ".join(f"{n} {why}" for why, n in skipped)] if skipped else []
-    parts += [coverage.note] if coverage.note else []
-    return f"(Searched: {'; '.join(parts)})"
 
 
 def _uses(store: Store, symbol: str) -> tuple[list[Use], bool]:

@@ -18,7 +18,8 @@ import pytest
 from live_server import sample_copy
 
 from rag.serve.deepwiki_cache import is_error
-from rag.serve.deepwiki_prompts import read_request
+from rag.serve.deepwiki_prompts import as_stored, read_request
+from rag.types import Source
 from rag.wiki.outline import parse_structure_xml
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "deepwiki"
@@ -194,6 +195,42 @@ def test_the_history_goes_on_with_the_conversation(deepwiki):
     turns = deepwiki.service.engine.turns.turns(conversation)
     assert "**Sources**" not in turns[0].answer
     assert turns[1].standalone_question != turns[1].question, "the follow-up is asked in its context"
+
+
+def test_an_answer_says_what_was_searched(serve, tmp_path):
+    from conftest import git
+
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "codes.py").write_text("def make_code():\n    return 1\n")
+    (root / "logo.png").write_bytes(b"\x89PNG")
+    git(root, "init", "--quiet", "--template=")
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "first")
+    commit = git(root, "rev-parse", "HEAD")[:10]
+    served = serve(repositories=(("work", Source(str(root.resolve()))),), deepwiki=True).ready()
+    asked = question(str(root), "Where is a code made?")
+    heard = stream(served, asked).body.decode()
+    assert heard.endswith(f"\n\n(Searched: commit {commit}; not indexed: 1 binary)")
+    nothing = stream(served, question(str(root), "zzyzx qwghlm?")).body.decode()
+    assert nothing.endswith(f"\n\n(Searched: commit {commit}; not indexed: 1 binary)")
+    (root / "zebra*.py").write_text("def paint_zebra():\n    return 1\n")
+    served.wait_until(lambda: "uncommitted" in stream(served, asked).body.decode())
+    # What a client sends back is the answer as it was stored: the conversation goes on.
+    before = conversations(served)
+    stream(served, question(str(root), "Where is a code made?", heard, "And who calls it?"))
+    (turn, *_) = [n for key, n in conversations(served).items() if n != before.get(key)]
+    assert turn == 2
+
+
+def test_what_was_searched_is_no_part_of_what_is_stored():
+    answer = "Made in `make_code` [1]."
+    sources = "\n\n**Sources**\n\n- [1] [a.py:1](http://x)"
+    searched = "\n\n(Searched: no commit; work: 1 changed file is not in the index yet: a &#42; b.py)"
+    for tail in ("", sources, searched, sources + searched, sources + searched + "\n"):
+        assert as_stored(f"## Final Conclusion\n\n{answer}{tail}") == answer
+    for own in ("(Searched: x)", "a\n\n(Searched: x", "a\n\n(Searched: x)\nb"):
+        assert as_stored(own) == own
 
 
 def test_a_research_is_one_answer_where_no_model_could_go_on(deepwiki):

@@ -108,12 +108,18 @@ def searcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
         yield engine.repository(str(SAMPLE_REPO)).searcher
 
 
-@pytest.fixture
-def sample_repo(tmp_path: Path) -> Path:
-    """A fresh copy of data/sample_repo: a git repository with one commit, the same every time."""
-    root = tmp_path / "sample_repo"
+@pytest.fixture(scope="session")
+def committed_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """data/sample_repo as a git repository with one commit, which `sample_repo` is copied from."""
+    root = tmp_path_factory.mktemp("committed") / "sample_repo"
     shutil.copytree(SAMPLE_REPO, root, ignore=shutil.ignore_patterns("__pycache__"))
     git(root, "init", "--quiet", "--template=")
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--message", "Begin the link shortener")
     return root
+
+
+@pytest.fixture
+def sample_repo(tmp_path: Path, committed_sample: Path) -> Path:
+    """A fresh copy of data/sample_repo: a git repository with one commit, the same every time."""
+    return shutil.copytree(committed_sample, tmp_path / "sample_repo")

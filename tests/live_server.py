@@ -1,15 +1,17 @@
-"""A real server on loopback, one for a module, over a small real repository."""
+"""A real server on loopback, one for a module, over a small real repository that is indexed once."""
 
 from __future__ import annotations
 
+import filecmp
 import http.client
 import json
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,10 +97,11 @@ class Served:
 
     def wait_until(self, condition: Callable[[], Any]) -> Any:
         """Wait for something that is bound to come; fails when it does not."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline, pause_s = time.monotonic() + DEADLINE_S, 0.005
         while not (found := condition()):
             assert time.monotonic() < deadline, "it did not come"
-            threading.Event().wait(0.01)
+            threading.Event().wait(pause_s)
+            pause_s = min(1.5 * pause_s, 0.05)  # who asks all the time keeps from working what is waited for
         return found
 
     def ready(self) -> Served:
@@ -137,30 +140,73 @@ def sample_copy(folder: Path) -> Source:
     return Source(str(root.resolve()))
 
 
+class IndexedSample:
+    """The sample repository, without git, and its store. Who changes files takes a `sample_copy` instead."""
+
+    def __init__(self, folder: Path) -> None:
+        from rag.service import Engine
+
+        self.source = sample_copy(folder)
+        self._home = folder / "rag-home"
+        with closing(Engine(Settings(home=self._home, memory="memory:"))) as engine:
+            engine.repository(self.source)
+
+    def put_into(self, home: Path) -> Source:
+        """Copy the store into the home of a server that is about to start; return the repository."""
+        shutil.copytree(self._home / "stores", home / "rag-home" / "stores", dirs_exist_ok=True)
+        return self.source
+
+    def check(self) -> None:
+        """The files are those that were indexed."""
+        assert _differences(filecmp.dircmp(SAMPLE, self.source.location, ignore=["__pycache__"])) == []
+
+
+def _differences(compared: filecmp.dircmp[str]) -> list[str]:
+    found = [*compared.left_only, *compared.right_only, *compared.diff_files, *compared.funny_files]
+    return [*found, *(name for inner in compared.subdirs.values() for name in _differences(inner))]
+
+
+@pytest.fixture(scope="session")
+def indexed_sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexedSample]:
+    """The sample repository, indexed once for all servers that only read it."""
+    sample = IndexedSample(tmp_path_factory.mktemp("indexed"))
+    yield sample
+    sample.check()
+
+
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory, indexed_sample: IndexedSample) -> Iterator[Served]:
     """A server without keys that has the sample repository ready."""
     home = tmp_path_factory.mktemp("served")
-    with serving(home, repositories=(("sample", sample_copy(home)),)) as running:
+    with serving(home, repositories=(("sample", indexed_sample.put_into(home)),)) as running:
         yield running.ready()
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+def serve(tmp_path: Path, indexed_sample: IndexedSample) -> Iterator[Callable[..., Served]]:
     """Start servers of one's own: `serve(keys=(…))`; of the sample repository unless told otherwise."""
     with ExitStack() as stack:
 
         def start(**settings: Any) -> Served:
             home = tmp_path / f"server-{len(list(tmp_path.glob('server-*')))}"
             home.mkdir()
-            settings.setdefault("repositories", (("sample", sample_copy(home)),))
+            if "repositories" not in settings:
+                settings["repositories"] = (("sample", indexed_sample.put_into(home)),)
             return stack.enter_context(serving(home, **settings))
 
         yield start
 
 
 @pytest.fixture
-def provider() -> Iterator[Any]:
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model's service that fails is asked as often as ever, but without long pauses between the tries."""
+    from rag.backends.openai_endpoint import Retries
+
+    monkeypatch.setattr("rag.backends.openai_client.Retries", partial(Retries, first_pause_s=0.01))
+
+
+@pytest.fixture
+def provider(short_pauses: None) -> Iterator[Any]:
     """A model's service that does as told, see `rag.testing.provider_server`."""
     from rag.testing.provider_server import ProviderServer
 

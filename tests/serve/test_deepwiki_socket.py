@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from live_server import sample_copy, serving
+from live_server import serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
@@ -18,9 +18,9 @@ ANSWER = "A short code is made in `encode_id` [1]."
 
 
 @pytest.fixture(scope="module")
-def deepwiki(tmp_path_factory):
+def deepwiki(tmp_path_factory, indexed_sample):
     home = tmp_path_factory.mktemp("deepwiki-socket")
-    with serving(home, repositories=(("sample", sample_copy(home)),), deepwiki=True) as running:
+    with serving(home, repositories=(("sample", indexed_sample.put_into(home)),), deepwiki=True) as running:
         yield running.ready()
 
 

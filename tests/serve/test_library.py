@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 from live_server import sample_copy, serving
@@ -22,19 +23,22 @@ from rag.types import Source
 QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
 
 
+LARGE_FILES = 500
+
+
 def large_repository(folder):
     root = folder / "large"
     root.mkdir()
-    for n in range(1_500):
+    for n in range(LARGE_FILES):
         functions = (f"def f{n}_{i}(a):\n    return a + {i}\n" for i in range(40))
         (root / f"m{n}.py").write_text("\n".join(functions))
     return Source(str(root.resolve()))
 
 
 def test_a_changed_file_is_found_without_being_told(serve, tmp_path):
-    running = serve(refresh_s=0.05).ready()
-    root = running.home / "sample"
-    (root / "zebra.py").write_text("def zebra_crossing():\n    return 'stripes'\n")
+    sample = sample_copy(tmp_path)
+    running = serve(repositories=(("sample", sample),), refresh_s=0.05).ready()
+    (Path(sample.location) / "zebra.py").write_text("def zebra_crossing():\n    return 'stripes'\n")
 
     def found():
         asked = {"question": "zebra_crossing", "repositories": ["sample"]}
@@ -61,7 +65,7 @@ def test_while_a_repository_is_indexed_health_answers_and_questions_come_again(s
     took.sort()
     assert took[len(took) // 2] < 0.5, "health waited for the index"
     states = running.get("/api/repositories").json
-    assert states[0]["files"] == 1_500
+    assert states[0]["files"] == LARGE_FILES
 
 
 def test_a_job_is_cancelled_and_begun_again(serve, tmp_path):

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -373,8 +374,11 @@ def test_where_there_are_keys_nobody_is_taken_for_the_user(serve: Callable[..., 
     assert mcp._caller(unknown, serve(keys=("secret",)).service).namespace == "public:none"
 
 
-def test_turns_tell_callers_from_elsewhere_no_folder_of_the_server(serve: Callable[..., Served]) -> None:
-    running = serve(public_hosts=("rag.example",)).ready()
+def test_turns_tell_callers_from_elsewhere_no_folder_of_the_server(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    sample = sample_copy(tmp_path)
+    running = serve(repositories=(("sample", sample),), public_hosts=("rag.example",)).ready()
 
     async def talk(session: Any) -> str:
         _, asked, _ = await called(
@@ -385,4 +389,4 @@ def test_turns_tell_callers_from_elsewhere_no_folder_of_the_server(serve: Callab
 
     text = over_http(running, talk)
     assert {cited["location"] for cited in json.loads(text)[0]["citations"]} == {"sample"}
-    assert str(running.home) not in text
+    assert str(tmp_path) not in text

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from conftest import git
+from live_server import sample_copy
 
 from rag.backends.memory_turns import MemoryTurnStore
 from rag.service.recall import recall
@@ -21,6 +23,7 @@ def ask(served, question=QUESTION, *, repositories=("sample",), **more):
 
 
 def test_repositories_tell_how_far_they_are(served):
+    served.wait_until(lambda: not served.get("/api/repositories/sample").json["job"]["running"])
     (state,) = served.get("/api/repositories").json
     assert state["name"] == "sample"
     assert state["state"] == "ready"
@@ -212,15 +215,16 @@ def test_messages_of_other_programs_are_recalled_beside_turns(in_memory):
     assert in_memory.get("/api/recall?q=zebra&conversation=nowhere").status == 404
 
 
-def test_turns_are_found_by_the_lines_they_talk_about_wherever_those_went(serve):
-    running = serve(engine={"memory": "memory:"}, refresh_s=0.05).ready()
+def test_turns_are_found_by_the_lines_they_talk_about_wherever_those_went(serve, tmp_path):
+    sample = sample_copy(tmp_path)
+    running = serve(repositories=(("sample", sample),), engine={"memory": "memory:"}, refresh_s=0.05).ready()
     told = ask(running).json
     cited = told["citations"][0]
     where = f"/api/repositories/sample/turns?path={cited['path']}"
     (found,) = running.get(where).json
     assert found["turn"]["id"] == told["turn"]
     assert found["citations"][0]["now"]["state"] == "fresh"
-    file = running.home / "sample" / cited["path"]
+    file = Path(sample.location) / cited["path"]
     file.write_text("# moved down\n\n" + file.read_text())
     lines = [(cited["start"] + 2, "moved"), (10_000, None)]
     for line, state in lines:
@@ -232,14 +236,16 @@ def test_turns_are_found_by_the_lines_they_talk_about_wherever_those_went(serve)
     assert running.get("/api/repositories/other/turns?path=a.py").status == 404
 
 
-def test_an_old_question_is_asked_again_and_nothing_is_stored(serve):
-    running = serve(engine={"memory": "memory:", "cache": True}, refresh_s=0.05).ready()
+def test_an_old_question_is_asked_again_and_nothing_is_stored(serve, tmp_path):
+    sample = sample_copy(tmp_path)
+    engine = {"memory": "memory:", "cache": True}
+    running = serve(repositories=(("sample", sample),), engine=engine, refresh_s=0.05).ready()
     told = ask(running).json
     again = running.post(f"/api/turns/{told['turn']}/replay").json
     assert (again["differs"], again["lost"], again["gained"], again["state"]) == (False, [], [], "fresh")
     assert (again["answer"]["turn"], again["answer"]["notes"]) == ("", [])
     for file in {source["path"] for source in told["sources"]}:
-        (running.home / "sample" / file).unlink()
+        (Path(sample.location) / file).unlink()
 
     def differing():
         reply = running.post(f"/api/turns/{told['turn']}/replay").json

@@ -239,8 +239,8 @@ def test_groups_are_folders_and_the_large_ones_are_taken_apart():
     assert grouped([], np.zeros(0, np.int64)) == ([], [])
 
 
-def test_what_was_answered_is_compared_with_the_code_as_it_is_now(serve):
-    served = serve(refresh_s=0.0).ready()
+def test_what_was_answered_is_compared_with_the_code_as_it_is_now(serve, tmp_path):
+    served = serve(repositories=(("sample", sample_copy(tmp_path)),), refresh_s=0.0).ready()
     asked = served.post("/api/ask", {"question": "How are sessions signed?"}).json
     assert asked["hits"] and asked["hits"][0]["legs"]
     assert 0 <= asked["confidence"] <= 1

@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from live_server import SAMPLE, Served, serving
+from live_server import SAMPLE, Served, sample_copy, serving
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -306,8 +306,8 @@ def test_a_conversation_goes_on_after_a_reload(served, visit):
     expect(page.locator("article.turn")).to_have_count(2)
 
 
-def test_a_stale_answer_says_so_and_is_asked_again(serve, visit):
-    served = serve(refresh_s=0.0).ready()
+def test_a_stale_answer_says_so_and_is_asked_again(serve, visit, tmp_path):
+    served = serve(repositories=(("sample", sample_copy(tmp_path)),), refresh_s=0.0).ready()
     page = visit(served)
     ask(page, SIGNED)
     page.wait_for_url(re.compile("#c="))

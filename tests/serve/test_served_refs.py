@@ -168,7 +168,7 @@ def test_what_the_command_line_indexed_is_not_served(home: Home, tmp_path) -> No
 
 
 def test_what_refs_take_on_disk_is_bounded_and_what_was_cited_can_be_checked(tmp_path, sample_repo) -> None:
-    tags = [f"v{number}" for number in range(6)]
+    tags = [f"v{number}" for number in range(4)]
     for tag in tags:
         git(sample_repo, "commit", "--quiet", "--allow-empty", "--message", tag)
         git(sample_repo, "tag", tag)

@@ -21,6 +21,8 @@ from rag.testing.local_model import LocalModel
 from rag.testing.provider_server import ProviderServer
 from rag.types import DialogTurn
 
+pytestmark = pytest.mark.usefixtures("short_pauses")
+
 SIGNED = "How are sessions signed?"
 EXPIRE = "And when do they expire?"
 KEY = "sk-test-5f0c3a7e9b1d4c2e"

@@ -26,6 +26,8 @@ from conftest import git
 
 from rag.testing.provider_server import ProviderServer
 
+pytestmark = pytest.mark.usefixtures("short_pauses")
+
 SIGNED = "How are sessions signed?"
 EXPIRE = "And when do they expire?"
 KEY = "sk-test-0a1b2c3d4e5f6a7b8c9d"

@@ -20,6 +20,8 @@ from rag.wiki.prose import as_markdown
 from rag.wiki.standing import made_of
 from rag.wiki.state import Prose, ProseCitation
 
+pytestmark = pytest.mark.usefixtures("short_pauses")
+
 GOOD = "It keeps links [1][2] and users [99].\n\n## How it works\n\nSee `a[1]`."
 PLAN = """Here it is:
 <wiki_structure><title>Snip</title><description>d</description><pages>

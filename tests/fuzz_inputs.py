@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from tools.fuzz.pool import Worker
 
-FRESH = 2_000
+FRESH = 1_200
 ROOT = Path(__file__).resolve().parents[1]
 
 

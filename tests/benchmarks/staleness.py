@@ -31,6 +31,8 @@ from tests.benchmarks.blame import Place, git, trace
 from tests.benchmarks.generated_history import generate
 
 SPANS_OF_A_PAIR = 400
+MAX_BYTES = 1_000_000
+"""Nothing is cited from a longer file."""
 STEPS = (1, 3, 10, 40)
 """How many commits lie between the two that are compared."""
 
@@ -88,10 +90,12 @@ def staleness(bench: Bench) -> None:
         out(f"{len(wrong)} of {len(judged)} disagree; a sample is in {report}")
 
 
-def histories_of(scratch: Path, *, rounds: int = 30, each: int = 5) -> Iterator[History]:
+def histories_of(
+    scratch: Path, *, rounds: int = 30, each: int = 5, steps: Sequence[int] = STEPS
+) -> Iterator[History]:
     """The generated history, this project's own, and those in HISTORIES.
 
-    `each` pairs of commits for every step.
+    `each` pairs of commits for every one of `steps`: how many commits lie between the two.
     """
     made = generate(scratch / "generated", rounds=rounds)
     yield History("generated", made.folder, made.pairs, made.done)
@@ -105,15 +109,15 @@ def histories_of(scratch: Path, *, rounds: int = 30, each: int = 5) -> Iterator[
         except subprocess.CalledProcessError:
             out(f"{folder} has no history")
             continue
-        pairs = pairs_of(commits, each=each)
+        pairs = pairs_of(commits, each=each, steps=steps)
         if pairs:
             yield History("this project" if folder == CHECKOUT else folder.name, folder, pairs)
 
 
-def pairs_of(commits: Sequence[str], *, each: int) -> list[tuple[str, str]]:
+def pairs_of(commits: Sequence[str], *, each: int, steps: Sequence[int] = STEPS) -> list[tuple[str, str]]:
     """Pairs (old, new) spread over a history that is given newest first."""
     found = []
-    for step in STEPS:
+    for step in steps:
         for part in range(each):
             new = (len(commits) - step - 1) * part // each
             if 0 <= new < new + step < len(commits):
@@ -133,7 +137,7 @@ def judge(history: History, scratch: Path) -> Iterator[Judged]:
         spans = spans_of(clone, old, old_files)
         random.Random(old).shuffle(spans)
         spans = spans[:SPANS_OF_A_PAIR]
-        new_texts = _lines(clone, new_files)
+        new_texts = {path: lines for path, lines in _lines(clone, new_files).items() if _is_read(lines)}
         traced = trace(clone, old, new, _lines(clone, old_files), new_texts)
         stripped = {path: _stripped(b"\n".join(lines)) for path, lines in new_texts.items()}
         kept = KeptFiles(MemoryTurnStore(), "")
@@ -142,6 +146,11 @@ def judge(history: History, scratch: Path) -> Iterator[Judged]:
             intact = frozenset(traced.intact(citation.path, citation.start, citation.end))
             kind = history.done.get((citation.path, text)) or _kind(citation, text, intact, stripped)
             yield Judged(history.name, (old, new), citation, freshness, intact, kind)
+
+
+def _is_read(lines: list[bytes]) -> bool:
+    """Whether a file is short enough to be chunked: blame takes long for one that nothing is cited from."""
+    return sum(map(len, lines)) + len(lines) - 1 <= MAX_BYTES
 
 
 def _lines(root: Path, files: dict[str, str]) -> dict[str, list[bytes]]:
@@ -156,7 +165,7 @@ def spans_of(root: Path, commit: str, files: dict[str, str]) -> list[tuple[Citat
     for path, blob in files.items():
         language = language_of_path(path)
         content = contents.get(blob, b"\0")
-        if language is None or b"\0" in content or len(content) > 1_000_000:
+        if language is None or b"\0" in content or len(content) > MAX_BYTES:
             continue
         text = content.decode("utf-8", "replace")
         source = SourceFile(path, text, blob, language, kind_of(path, language))

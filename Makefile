@@ -57,8 +57,9 @@ test-clients-%: $(CLIENTS)/%/.installed $(VENV)/.installed-test
 demo: $(VENV)/.installed
 	@sh data/demo/run.sh $(abspath $(BIN))
 
+# Tests start hundreds of processes; compiled modules are kept between them, whatever the shell says of that.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto --dist loadscope $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadscope $(ARGS)
 
 check: $(VENV)/.installed-test $(VENV)/.installed-check
 	$(BIN)/ruff check .

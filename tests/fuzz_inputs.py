@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from tools.fuzz.pool import Worker
 
-FRESH = 1_200
+FRESH = 2_000
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -166,7 +166,7 @@ def _model(settings: Settings, *, ask_servers: bool) -> Finding:
     where = settings.base_url or "api.openai.com"
     if not ask_servers or settings.client != "openai":
         return Finding("model", "ok", f"{settings.model or 'the only one'} at {where}, not asked")
-    from rag.backends.openai_endpoint import list_models
+    from rag.backends.openai.endpoint import list_models
 
     try:
         names = list_models(settings.base_url, settings.api_key, min(settings.timeout_s, 10.0))

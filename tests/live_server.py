@@ -200,9 +200,9 @@ def serve(tmp_path: Path, indexed_sample: IndexedSample) -> Iterator[Callable[..
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model's service that fails is asked as often as ever, but without long pauses between the tries."""
-    from rag.backends.openai_endpoint import Retries
+    from rag.backends.openai.endpoint import Retries
 
-    monkeypatch.setattr("rag.backends.openai_client.Retries", partial(Retries, first_pause_s=0.01))
+    monkeypatch.setattr("rag.backends.openai.client.Retries", partial(Retries, first_pause_s=0.01))
 
 
 @pytest.fixture

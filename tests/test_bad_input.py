@@ -368,7 +368,7 @@ def test_killed_while_saving_turns_every_saved_turn_is_whole(sample_repo):
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is waited for between two tries."""
-    from rag.backends import openai_client
+    from rag.backends.openai import client as openai_client
 
     retries = functools.partial(openai_client.Retries, sleep=lambda pause_s: None)
     monkeypatch.setattr(openai_client, "Retries", retries)

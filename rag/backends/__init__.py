@@ -34,7 +34,7 @@ def open_embedder(settings: Settings) -> Embedder:
 
         return MiniLmEmbedder()
     if name == "openai" and model:
-        from rag.backends.openai_embedder import OpenAIEmbedder
+        from rag.backends.openai.embedder import OpenAIEmbedder
 
         return OpenAIEmbedder.from_settings(settings, model)
     raise SettingsError(
@@ -66,7 +66,7 @@ def without_secrets(url: str) -> str:
 
 
 def _open_memory(url: str) -> MemoryStore:
-    from rag.backends.memory_turns import MemoryTurnStore
+    from rag.backends.memory.turns import MemoryTurnStore
 
     if url != "memory:":
         raise SettingsError(f"the memory {url!r} is not known; turns in this process are `memory:`")
@@ -74,7 +74,7 @@ def _open_memory(url: str) -> MemoryStore:
 
 
 def _open_sqlite(url: str) -> MemoryStore:
-    from rag.backends.sqlite_turns import SqliteTurnStore
+    from rag.backends.sqlite.turns import SqliteTurnStore
 
     scheme, _, path = url.partition(":///")
     if scheme != "sqlite" or not path:
@@ -83,14 +83,14 @@ def _open_sqlite(url: str) -> MemoryStore:
 
 
 def _open_redis(url: str) -> MemoryStore:
-    from rag.backends.redis_turns import RedisTurnStore
+    from rag.backends.redis.turns import RedisTurnStore
 
     return RedisTurnStore(url)
 
 
 def _open_postgres(url: str) -> MemoryStore:
     try:
-        from rag.backends.postgres_turns import PostgresTurnStore
+        from rag.backends.postgres.turns import PostgresTurnStore
     except ImportError as error:
         missing = error.name or "psycopg[binary]"
         raise BackendMissing(backend="the memory in Postgres", missing=missing, extra="postgres") from error
@@ -136,7 +136,7 @@ def open_generator(settings: Settings) -> AdalGenerator:
         ProviderError: the server was asked which models it has, and failed.
     """
     from rag.backends.adal_generator import AdalGenerator
-    from rag.backends.openai_endpoint import checked_url
+    from rag.backends.openai.endpoint import checked_url
 
     checked_url(settings.base_url, settings.whence("base_url"))
     return AdalGenerator.from_settings(settings)
@@ -158,7 +158,7 @@ def remote_embedder_host(settings: Settings) -> str | None:
 
 
 def _remote(base_url: str | None, whence: str = "") -> str | None:
-    from rag.backends.openai_endpoint import checked_url, host_of, is_local
+    from rag.backends.openai.endpoint import checked_url, host_of, is_local
 
     url = checked_url(base_url, whence)
     return None if is_local(url) else host_of(url)

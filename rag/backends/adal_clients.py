@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from rag.adal import adalflow
-from rag.backends.openai_client import OpenAICompatibleClient
+from rag.backends.openai.client import OpenAICompatibleClient
 from rag.errors import AuthenticationFailed, BackendMissing, SettingsError
 from rag.types import Prepared
 

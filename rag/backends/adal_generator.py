@@ -14,11 +14,11 @@ from typing import Any
 
 from rag.adal import adalflow
 from rag.backends.adal_clients import model_client
-from rag.backends.answer_limit import AnswerLimit
-from rag.backends.openai_client import OpenAICompatibleClient
-from rag.backends.openai_endpoint import only_model
-from rag.backends.openai_errors import Call, translated
-from rag.backends.thoughts import Thoughts, without_thoughts
+from rag.backends.openai.answer_limit import AnswerLimit
+from rag.backends.openai.client import OpenAICompatibleClient
+from rag.backends.openai.endpoint import only_model
+from rag.backends.openai.errors import Call, translated
+from rag.backends.openai.reasoning import Thoughts, without_thoughts
 from rag.backends.tiktoken_counter import counter_of_answers
 from rag.errors import ProviderBroke, RagError, SettingsError
 from rag.settings import Settings

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rag.backends.stored_turns import Item, Kept, Span, StoredRecord
 from rag.backends.turn_errors import bad_line, check_bounds
-from rag.backends.turn_items import Item, Kept, Span, StoredRecord
 from rag.records import conversation_from_record, conversation_record, message_from_record, turn_from_record
 from rag.types import Conversation
 

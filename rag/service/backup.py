@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rag import backends
-from rag.backends import sqlite_backup
+from rag.backends.sqlite import backup as sqlite_backup
 from rag.errors import ConfigError, ConversationMismatch, StoreError, StoreUnwritable
 from rag.ports import Grouping, MemoryStore
 from rag.service.engine import Engine

@@ -13,7 +13,7 @@ import pytest
 
 import rag.adapters.backend
 from rag.adapters.backend import MemoryBackend, RagMemoryBackend
-from rag.backends.memory_turns import MemoryTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.tiktoken_counter import EstimateCounter
 from rag.errors import StoreError
 from rag.memory.sections import Sections

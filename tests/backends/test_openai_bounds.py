@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from rag.backends.adal_generator import AdalGenerator
-from rag.backends.answer_limit import AnswerLimit
-from rag.backends.openai_client import OpenAICompatibleClient
-from rag.backends.openai_embedder import OpenAIEmbedder
-from rag.backends.openai_endpoint import Retries, list_models
+from rag.backends.openai.answer_limit import AnswerLimit
+from rag.backends.openai.client import OpenAICompatibleClient
+from rag.backends.openai.embedder import OpenAIEmbedder
+from rag.backends.openai.endpoint import Retries, list_models
 from rag.backends.tiktoken_counter import counter_of_answers
 from rag.errors import ProviderBroke, ProviderError, ProviderRejected
 from rag.types import Conversation, Prepared, Prompt

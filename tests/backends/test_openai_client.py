@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from rag.adal import adalflow
 from rag.backends.adal_clients import CallableClient, model_client
 from rag.backends.adal_generator import AdalGenerator
-from rag.backends.openai_client import OpenAICompatibleClient
-from rag.backends.openai_endpoint import Retries, is_local, list_models, only_model
-from rag.backends.openai_errors import KINDS
-from rag.backends.openai_replies import Tally
+from rag.backends.openai.client import OpenAICompatibleClient
+from rag.backends.openai.endpoint import Retries, is_local, list_models, only_model
+from rag.backends.openai.errors import KINDS
+from rag.backends.openai.replies import Tally
 from rag.errors import (
     AuthenticationFailed,
     BackendMissing,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag.backends import openai_embedder
-from rag.backends.openai_embedder import OpenAIEmbedder
-from rag.backends.openai_endpoint import Retries
-from rag.backends.openai_replies import embedding_row
+from rag.backends.openai import embedder as openai_embedder
+from rag.backends.openai.embedder import OpenAIEmbedder
+from rag.backends.openai.endpoint import Retries
+from rag.backends.openai.replies import embedding_row
 from rag.errors import (
     AuthenticationFailed,
     ProviderBroke,

@@ -22,13 +22,13 @@ from command import rag
 from psycopg import errors
 
 from rag import backends
-from rag.backends import postgres_turns
-from rag.backends.memory_turns import MemoryTurnStore
-from rag.backends.postgres_errors import translated
-from rag.backends.postgres_schema import MIGRATIONS
-from rag.backends.postgres_server import PostgresServer
-from rag.backends.postgres_turns import PostgresTurnStore
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
+from rag.backends.postgres import turns as postgres_turns
+from rag.backends.postgres.errors import translated
+from rag.backends.postgres.schema import MIGRATIONS
+from rag.backends.postgres.server import PostgresServer
+from rag.backends.postgres.turns import PostgresTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import (
     BackendMissing,
     NotFound,
@@ -297,7 +297,7 @@ def test_any_number_of_turns_takes_the_same_statements(
 
 APPEND = """
 import sys
-from rag.backends.postgres_turns import PostgresTurnStore
+from rag.backends.postgres.turns import PostgresTurnStore
 from rag.testing.said import full_turn
 store = PostgresTurnStore(sys.argv[1])
 while True:
@@ -362,7 +362,7 @@ def test_commits_wait_for_the_disk_whatever_the_database_says(url: str, store: P
 def test_processes_that_begin_at_once_share_one_database(url: str) -> None:
     code = """
     import sys
-    from rag.backends.postgres_turns import PostgresTurnStore
+    from rag.backends.postgres.turns import PostgresTurnStore
     from rag.errors import ConversationMismatch
     from rag.testing.said import said
     store = PostgresTurnStore(sys.argv[1])
@@ -482,7 +482,7 @@ def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.Mo
             server.close()
 
     assert version() == (len(MIGRATIONS),)
-    module = "rag.backends.postgres_server.MIGRATIONS"
+    module = "rag.backends.postgres.server.MIGRATIONS"
     monkeypatch.setattr(module, (*MIGRATIONS, "CREATE TABLE more (x integer)", "nonsense"))
     with pytest.raises(StoreError, match="nonsense"):
         version()

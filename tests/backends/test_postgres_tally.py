@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from rag.analysis import terms
-from rag.backends import postgres_turns
-from rag.backends.postgres_schema import MIGRATIONS
-from rag.backends.postgres_turns import PostgresTurnStore
+from rag.backends.postgres import turns as postgres_turns
+from rag.backends.postgres.schema import MIGRATIONS
+from rag.backends.postgres.turns import PostgresTurnStore
 from rag.errors import NotFound
 from rag.testing.local_postgres import LocalPostgres
 from rag.testing.said import said, told

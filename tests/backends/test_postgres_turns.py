@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 from remembering import RememberingContract
 
-from rag.backends import postgres_turns
-from rag.backends.postgres_turns import PostgresTurnStore
+from rag.backends.postgres import turns as postgres_turns
+from rag.backends.postgres.turns import PostgresTurnStore
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.local_postgres import LocalPostgres

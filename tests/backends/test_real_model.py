@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from rag.backends.adal_generator import AdalGenerator
-from rag.backends.openai_client import OpenAICompatibleClient
-from rag.backends.openai_endpoint import only_model
+from rag.backends.openai.client import OpenAICompatibleClient
+from rag.backends.openai.endpoint import only_model
 from rag.errors import AuthenticationFailed, ProviderRejected
 from rag.testing.local_model import LocalModel
 from rag.types import Conversation, Prepared, Prompt

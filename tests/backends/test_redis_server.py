@@ -27,9 +27,9 @@ import redis.exceptions
 from redis.crc import key_slot
 
 from rag.backends import open_turn_store, without_secrets
-from rag.backends.redis_address import read_url
-from rag.backends.redis_errors import translated
-from rag.backends.redis_turns import RedisTurnStore
+from rag.backends.redis.address import read_url
+from rag.backends.redis.errors import translated
+from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import (
     BackendMissing,
     ConversationMismatch,
@@ -486,7 +486,7 @@ def test_long_conversations_are_searched_as_if_counted(server: ValkeyServer, ope
 
 APPEND = """
 import sys
-from rag.backends.redis_turns import RedisTurnStore
+from rag.backends.redis.turns import RedisTurnStore
 from rag.testing.said import full_turn
 store = RedisTurnStore(sys.argv[1])
 while True:
@@ -545,7 +545,7 @@ def test_a_killed_server_that_syncs_always_loses_no_acknowledged_turn(open_store
 
 FOUR = """
 import sys
-from rag.backends.redis_turns import RedisTurnStore
+from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import ConversationMismatch
 from rag.testing.said import said
 store = RedisTurnStore(sys.argv[1])

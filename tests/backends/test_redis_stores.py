@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule
 from remembering import RememberingContract
 
-from rag.backends.redis_turns import RedisTurnStore
+from rag.backends.redis.turns import RedisTurnStore
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract

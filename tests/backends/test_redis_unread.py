@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from rag.analysis import terms
-from rag.backends import redis_turns, redis_values
-from rag.backends.redis_turns import RedisTurnStore
+from rag.backends.redis import turns as redis_turns
+from rag.backends.redis import values as redis_values
+from rag.backends.redis.turns import RedisTurnStore
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
@@ -186,7 +187,7 @@ def test_a_search_does_not_wait_for_what_is_said_meanwhile(
 _SEARCHER = """
 import sys
 from rag.backends import redis_turns
-from rag.backends.redis_turns import RedisTurnStore
+from rag.backends.redis.turns import RedisTurnStore
 from rag.testing.said import said
 redis_turns.READ_AT_ONCE = 3
 store = RedisTurnStore(sys.argv[1])

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from rag.analysis import terms
-from rag.backends import sqlite_postings, sqlite_upgrade
-from rag.backends.sqlite_file import SqliteFile
-from rag.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.sqlite import postings as sqlite_postings
+from rag.backends.sqlite import upgrade as sqlite_upgrade
+from rag.backends.sqlite.file import SqliteFile
+from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.ports import MemoryStore
 from rag.records import term_counts
 from rag.testing.clock import SteppedClock

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.backends.thoughts import Thoughts, without_thoughts
+from rag.backends.openai.reasoning import Thoughts, without_thoughts
 
 SAID = st.text("<think>/ a\n", max_size=40)
 

@@ -27,11 +27,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule
 from remembering import RememberingContract
 
-from rag.backends import sqlite_file, sqlite_postings
-from rag.backends.memory_turns import MemoryTurnStore
-from rag.backends.sqlite_schema import APPLICATION_ID, MIGRATIONS
-from rag.backends.sqlite_sql import insert
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
+from rag.backends.sqlite import file as sqlite_file
+from rag.backends.sqlite import postings as sqlite_postings
+from rag.backends.sqlite.bindings import insert
+from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import (
     NotFound,
     SettingsError,
@@ -481,7 +482,7 @@ APPEND = """
 import sys
 from pathlib import Path
 from rag.backends import sqlite_postings
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.testing.turn_store import full_turn
 sqlite_postings.GATHERED = 60  # every third append merges
 store = SqliteTurnStore(Path(sys.argv[1]))
@@ -518,7 +519,7 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
     import sys
     from pathlib import Path
     from rag.backends import sqlite_postings
-    from rag.backends.sqlite_turns import SqliteTurnStore
+    from rag.backends.sqlite.turns import SqliteTurnStore
     from rag.errors import ConversationMismatch
     from rag.testing.turn_store import said
     sqlite_postings.GATHERED = 2_000  # postings are merged as often as by four times as many turns
@@ -580,7 +581,7 @@ def test_a_full_disk_is_an_error_that_loses_nothing(path: Path, store: SqliteTur
     code = """
     import resource, sys
     from pathlib import Path
-    from rag.backends.sqlite_turns import SqliteTurnStore
+    from rag.backends.sqlite.turns import SqliteTurnStore
     from rag.errors import StoreUnwritable
     from rag.testing.turn_store import full_turn, said
     store = SqliteTurnStore(Path(sys.argv[1]))
@@ -607,7 +608,7 @@ def test_a_folder_without_permission_is_named() -> None:
     code = """
     import os, sys
     from pathlib import Path
-    from rag.backends.sqlite_turns import SqliteTurnStore
+    from rag.backends.sqlite.turns import SqliteTurnStore
     from rag.errors import StoreUnwritable
     if os.geteuid() == 0:
         os.setuid(65534)  # file modes do not bind root

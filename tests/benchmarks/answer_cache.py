@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.backends import open_embedder
-from rag.backends.memory_turns import MemoryTurnStore
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.corpus.git import run_git
 from rag.corpus.read import file_blob
 from rag.errors import BackendMissing, SettingsError

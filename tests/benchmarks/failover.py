@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from redis.crc import key_slot
 
-from rag.backends.redis_turns import RedisTurnStore
+from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import StoreError
 from rag.testing.said import said
 from rag.testing.valkey_server import ValkeyCluster, ValkeyServer, valkey_is_here

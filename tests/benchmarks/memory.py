@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from rag import backends
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.memory.recall import recall_turns
 from rag.memory.search import search_text
 from rag.memory.window import window

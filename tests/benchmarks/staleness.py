@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rag.backends.memory_turns import MemoryTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
 from rag.cli.terminal import out
 from rag.corpus.chunk import chunk
 from rag.corpus.history import files_at, read_blobs

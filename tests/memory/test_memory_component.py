@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import pytest
 
-from rag.backends.memory_turns import MemoryTurnStore
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.component.memory import CustomConversation, Memory
 from rag.errors import NotFound, StoreUnwritable
 from rag.ports import TurnStore

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rag.adal import adalflow
-from rag.backends.memory_turns import MemoryTurnStore
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.component.memory import Memory
 from rag.errors import NotFound
 from rag.memory.messages import MessageMemory

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from live_server import sample_copy, serving
 
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import NotFound
 from rag.serve.keys import add_key
 from rag.service.edit import correct_turn

@@ -9,7 +9,7 @@ import pytest
 from conftest import git
 from live_server import sample_copy
 
-from rag.backends.memory_turns import MemoryTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
 from rag.service.recall import recall
 from rag.types import Message, Source
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag.backends.sqlite_file import SqliteFile
+from rag.backends.sqlite.file import SqliteFile
 from rag.errors import StoreUnwritable
 from rag.serve.storing import Storing
 from rag.service import Dialog, Engine

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from command import rag, rag_process
 
-from rag.backends.sqlite_schema import MIGRATIONS
+from rag.backends.sqlite.schema import MIGRATIONS
 from rag.errors import ConfigError, RagError, StoreCorrupt, StoreError, StoreTooNew
 from rag.ports import MemoryStore
 from rag.service import Engine

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rag import RAG
-from rag.backends.memory_turns import MemoryTurnStore
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.memory.answers import AnswerCache
 from rag.memory.unified import LongTermMemory, UnifiedMemory
 from rag.ports import MemoryStore

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rag.backends.memory_turns import MemoryTurnStore
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import NotFound
 from rag.ports import MemoryStore
 from rag.service.threads import written

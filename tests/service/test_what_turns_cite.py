@@ -11,7 +11,7 @@ from command import rag
 from conftest import git
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.backends.sqlite_turns import SqliteTurnStore
+from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.component.memory import Memory
 from rag.errors import NotFound, RefNotFound, StoreError
 from rag.service import Dialog, Engine, converse

@@ -1,0 +1,1 @@
+"""Turns, messages and records in this process. `turns` is the store."""

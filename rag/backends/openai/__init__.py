@@ -1,0 +1,1 @@
+"""Model servers that speak the OpenAI protocol: client, streams, errors, limits, embeddings."""

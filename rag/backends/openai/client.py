@@ -1,0 +1,372 @@
+"""An AdalFlow model client for OpenAI and every server that speaks its protocol.
+
+Ollama, vLLM, llama.cpp, LM Studio, gateways: what they share is `/chat/completions`, `/embeddings` and
+`/models`, so that is what is used (AdalFlow's own client uses the Responses API, which most of them lack).
+Where servers differ, the client learns from the first refusal: `max_tokens` or `max_completion_tokens`,
+and whether `stream_options` is known.
+
+A call is tried again after a connection error, 429 and 5xx, and never after the first piece of an answer.
+What a server may send, and for how long, is bounded over all tries (`rag.backends.openai.bounds`).
+Every failure is one of `rag.errors.ProviderError`'s classes. The key is in the Authorization header and
+nowhere else: not in `repr`, `to_dict`, a pickle or a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import openai
+
+from rag.adal import adalflow
+from rag.backends.openai.bounds import (
+    Bounds,
+    async_http_client,
+    chat_bytes,
+    embedding_bytes,
+    http_client,
+    sending,
+    within,
+)
+from rag.backends.openai.endpoint import (
+    OPENAI_HOST,
+    Retries,
+    checked_key,
+    checked_url,
+    host_of,
+    is_local,
+    list_models,
+)
+from rag.backends.openai.errors import (
+    Call,
+    asks_for_unknown_model,
+    failures,
+    is_loading,
+    refused_parameter,
+    retry_after_s,
+    translated,
+)
+from rag.backends.openai.replies import checked_completion, checked_embeddings, embedding_row
+from rag.backends.openai.streams import AsyncTextStream, Request, TextStream
+from rag.errors import AuthenticationFailed, ProviderError, ProviderRejected
+from rag.messages import split_messages
+
+__all__ = ["OpenAICompatibleClient", "Retries", "list_models"]
+
+_ModelType = adalflow.core.types.ModelType
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
+
+class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: ignore[misc]
+    """Chat and embeddings over the OpenAI protocol, for AdalFlow's Generator and Embedder.
+
+    Args:
+        base_url: where the server is, usually ending in `/v1`; None is OpenAI.
+        api_key: None sends no usable key ("none"), as local servers expect; for OpenAI itself the
+            environment's OPENAI_API_KEY is then used.
+        timeout_s: how long to wait for the server to begin or to go on; 10 s at most for connecting. An
+            answer takes five times as long at most, tries and pauses included.
+        retries: when to try again.
+        key_variable: the environment variable an error message tells the user to set.
+
+    `model_kwargs` are those of chat.completions (`model`, `stream`, `temperature`, `max_tokens` or
+    `max_completion_tokens`: either is sent under the name the server takes). With `stream` the output's
+    `raw_response` is an iterator of text with `.usage`, `.finish_reason` and `.close()`.
+
+    Raises:
+        SettingsError: the address or the key cannot be used.
+    """
+
+    streams_text = True
+    sync_client: Any
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = 120.0,
+        retries: Retries | None = None,
+        key_variable: str = "OPENAI_API_KEY",
+    ) -> None:
+        super().__init__()
+        self.base_url = checked_url(base_url)
+        self.host = host_of(self.base_url)
+        self.timeout_s = timeout_s
+        self.key_variable = key_variable
+        self.dialect: dict[str, Any] = {
+            "limit": "max_completion_tokens" if self.is_openai else "max_tokens",
+            "stream_options": True,
+        }
+        self._key = checked_key(api_key, self.host)
+        self._retries = retries or Retries()
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether this is OpenAI itself."""
+        return self.host == OPENAI_HOST
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is this machine's or its private network's."""
+        return is_local(self.base_url)
+
+    # ------------------------------------------------------------ AdalFlow's side
+
+    def convert_inputs_to_api_kwargs(
+        self,
+        input: Any = None,
+        model_kwargs: Mapping[str, Any] | None = None,
+        model_type: Any = _ModelType.UNDEFINED,
+    ) -> dict[str, Any]:
+        """Return the body of the request for a rendered prompt (or messages), or for texts to embed."""
+        kwargs = dict(model_kwargs or {})
+        if model_type == _ModelType.EMBEDDER:
+            return kwargs | {
+                "input": [_sendable(text) for text in ([input] if isinstance(input, str) else input)]
+            }
+        if model_type not in (_ModelType.LLM, _ModelType.LLM_REASONING):
+            raise ValueError(f"{type(self).__name__} does chat and embeddings, not {model_type}")
+        return kwargs | {
+            "messages": split_messages(_sendable(input)) if isinstance(input, str) else list(input)
+        }
+
+    def call(
+        self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = _ModelType.UNDEFINED
+    ) -> Any:
+        """Ask the server and wait: a completion, a `TextStream` (with `stream`), or embeddings."""
+        request = self._request(api_kwargs or {}, model_type)
+        return TextStream(self, request) if request.body.get("stream") else self.send(request)
+
+    async def acall(
+        self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = _ModelType.UNDEFINED
+    ) -> Any:
+        """Ask the server: a completion, an `AsyncTextStream` (with `stream`), or embeddings."""
+        request = self._request(api_kwargs or {}, model_type)
+        if request.body.get("stream"):
+            return await AsyncTextStream(self, request).opened()
+        async with self.connected() as connection:
+            return await within(request.bounds, self.asend(connection, request))
+
+    def parse_chat_completion(self, completion: Any) -> Any:
+        """The text of a completion, or a stream of it, as AdalFlow's GeneratorOutput."""
+        output = adalflow.core.types.GeneratorOutput
+        if isinstance(completion, (TextStream, AsyncTextStream)):
+            return output(data=None, raw_response=completion)
+        usage = self.track_completion_usage(completion)
+        return output(data=None, raw_response=completion.choices[0].message.content or "", usage=usage)
+
+    def track_completion_usage(self, completion: Any) -> Any:
+        """The tokens of a completion as AdalFlow counts them, None where the server did not say."""
+        usage = getattr(completion, "usage", None)
+        if usage is None:
+            return None
+        return adalflow.core.types.CompletionUsage(
+            completion_tokens=usage.completion_tokens,
+            prompt_tokens=usage.prompt_tokens,
+            total_tokens=usage.total_tokens,
+        )
+
+    def parse_embedding_response(self, response: Any) -> Any:
+        """The vectors of an embeddings call as AdalFlow's EmbedderOutput, in the order of their `index`."""
+        types = adalflow.core.types
+        rows = sorted(response.data, key=lambda item: item.index)
+        data = [
+            types.Embedding(embedding=embedding_row(item.embedding).tolist(), index=item.index)
+            for item in rows
+        ]
+        return types.EmbedderOutput(data=data, model=getattr(response, "model", None))
+
+    def list_models(self) -> list[str]:
+        """The names of the models the server has; see the function of the same name."""
+        return list_models(self.base_url, self._key, min(self.timeout_s, 10.0))
+
+    def to_dict(self, exclude: list[str] | None = None) -> dict[str, Any]:
+        """What the client is configured as; without the key and without open connections."""
+        return dict(super().to_dict(exclude=[*(exclude or []), *_UNSTORED]))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> OpenAICompatibleClient:
+        """The client of `to_dict`, without its key: OPENAI_API_KEY for OpenAI itself, else none."""
+        return cls(**{name: data["data"][name] for name in ("base_url", "timeout_s", "key_variable")})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in _UNSTORED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__.update(
+            sync_client=None, async_client=None, _retries=Retries(), _key=checked_key(None, self.host)
+        )
+
+    def _extra_repr(self) -> str:
+        return f"base_url={self.base_url!r}"
+
+    # ------------------------------------------------------------ one request
+
+    def check_key(self) -> None:
+        """Raise AuthenticationFailed where OpenAI itself would be asked without a key."""
+        if self.is_openai and self._key == "none":
+            raise AuthenticationFailed(
+                f"OpenAI needs a key; set {self.key_variable}, or --base-url for another server",
+                provider=self.host,
+                retryable=False,
+            )
+
+    def _request(self, api_kwargs: Mapping[str, Any], model_type: Any) -> Request:
+        self.check_key()
+        body = dict(api_kwargs)
+        if model_type == _ModelType.EMBEDDER:
+            body.setdefault("encoding_format", "base64" if self.is_openai else "float")
+            most = embedding_bytes(len(body["input"]))
+        else:
+            limit = next((body.pop(name) for name in _LIMITS if name in body), None)
+            if limit is not None:
+                body[self.dialect["limit"]] = limit
+            most = chat_bytes(limit)
+            if body.get("stream") and self.dialect["stream_options"]:
+                body.setdefault("stream_options", {"include_usage": True})
+        return Request(model_type, body, Bounds(self.host, self.timeout_s, most))
+
+    def init_sync_client(self) -> openai.OpenAI:
+        """A connection pool for calls that wait, closed when this client is collected."""
+        pool = openai.OpenAI(**self._connection(), http_client=http_client())
+        weakref.finalize(self, pool.close)
+        return pool
+
+    def init_async_client(self) -> openai.AsyncOpenAI:
+        """A connection pool for one event loop; the caller closes it."""
+        return openai.AsyncOpenAI(**self._connection(), http_client=async_http_client())
+
+    def _connection(self) -> dict[str, Any]:
+        timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, 10.0))
+        return {"base_url": self.base_url, "api_key": self._key, "timeout": timeout, "max_retries": 0}
+
+    def connected(self) -> openai.AsyncOpenAI:
+        """A connection for one asynchronous call: a pool kept longer would outlive its event loop."""
+        return self.init_async_client()
+
+    def send(self, request: Request) -> Any:
+        """Send until it is answered; with `stream` in the body, the opened stream of events."""
+        if self.sync_client is None:
+            self.sync_client = self.init_sync_client()
+        streams, opened = bool(request.body.get("stream")), False
+        request.bounds.watch()
+        try:
+            while True:
+                try:
+                    with sending(request.bounds):
+                        reply = _endpoint(self.sync_client, request)(**request.body)
+                    checked = self._checked(reply, request)
+                    opened = streams
+                    return checked
+                except failures() as error:
+                    self.wait(self.pause_s(error, request))
+        finally:
+            if not opened:
+                request.bounds.release()
+
+    async def asend(self, connection: openai.AsyncOpenAI, request: Request) -> Any:
+        """Send until it is answered, over a connection of the running event loop."""
+        while True:
+            try:
+                with sending(request.bounds):
+                    reply = await _endpoint(connection, request)(**request.body)
+                return self._checked(reply, request)
+            except failures() as error:
+                await self.await_(await asyncio.to_thread(self.pause_s, error, request))
+
+    def wait(self, pause_s: float) -> None:
+        """Wait before the next try."""
+        if pause_s:
+            self._retries.sleep(pause_s)
+
+    async def await_(self, pause_s: float) -> None:
+        """Wait before the next try, letting others run."""
+        if pause_s:
+            await self._retries.asleep(pause_s)
+
+    def _checked(self, reply: Any, request: Request) -> Any:
+        if request.body.get("stream"):
+            return reply
+        if request.model_type == _ModelType.EMBEDDER:
+            return checked_embeddings(reply, self.host)
+        return checked_completion(reply, self.host)
+
+    def pause_s(self, error: Exception, request: Request, received: int = 0) -> float:
+        """Decide on a failed try: seconds to wait before the next, or the error raised as ours.
+
+        A parameter that the server refuses is changed in `request` first, once each.
+        """
+        left_s = request.bounds.left_s
+        if not left_s:
+            raise request.bounds.too_long(received) from error
+        if self._adapted(error, request):
+            return 0.0
+        ours = translated(error, self._call(request, received))
+        request.attempts += 1
+        may_repeat = ours.retryable and not received and "Timeout" not in type(error).__name__
+        pause = self._retries.pause_s(request.attempts, retry_after_s(error)) if may_repeat else None
+        if pause is None and not received and is_loading(error):
+            pause = self._retries.loading_pause_s(request.waited_s)
+        if pause is not None and pause < left_s:
+            request.waited_s += pause
+            return pause
+        if isinstance(ours, ProviderRejected) and asks_for_unknown_model(error):
+            ours = self._unknown_model(ours, str(request.body.get("model", "")))
+        if ours is error:
+            raise ours
+        raise ours from error
+
+    def _call(self, request: Request, received: int) -> Call:
+        return Call(
+            host=self.host,
+            model=str(request.body.get("model", "")),
+            key=self._key,
+            timeout_s=self.timeout_s,
+            received=received,
+            local=self.is_local,
+            key_variable=self.key_variable,
+        )
+
+    def _adapted(self, error: Exception, request: Request) -> bool:
+        used = tuple(name for name in ("stream_options", *_LIMITS) if name in request.body)
+        refused = refused_parameter(error, used) if used else None
+        if refused is None or refused in request.adapted:
+            return False
+        value = request.body.pop(refused)
+        request.adapted.add(refused)
+        if refused == "stream_options":
+            self.dialect["stream_options"] = False
+        else:
+            other = next(name for name in _LIMITS if name != refused)
+            request.adapted.add(other)
+            request.body[other] = value
+            self.dialect["limit"] = other
+        return True
+
+    def _unknown_model(self, error: ProviderError, model: str) -> ProviderError:
+        try:
+            names = self.list_models()
+        except ProviderError:
+            return error  # the list is a courtesy; the refusal is what matters
+        nearest = difflib.get_close_matches(model, names, n=8, cutoff=0.0)
+        more = f" and {len(names) - len(nearest)} more" if len(names) > len(nearest) else ""
+        has = f"it has {', '.join(nearest)}{more}" if names else "it lists none"
+        message = f"{self.host} has no model {model!r}; {has}. Choose one with --model"
+        return ProviderRejected(message, provider=self.host, retryable=False, status=error.status)
+
+
+_UNSTORED = ("_key", "_retries", "sync_client", "async_client")
+
+
+def _sendable(text: str) -> str:
+    """The text without halves of surrogate pairs (from a terminal or a file name), which no JSON can hold."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _endpoint(connection: Any, request: Request) -> Any:
+    embeds = request.model_type == _ModelType.EMBEDDER
+    return connection.embeddings.create if embeds else connection.chat.completions.create

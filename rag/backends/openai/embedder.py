@@ -1,0 +1,214 @@
+"""Embeddings from any server of the OpenAI protocol: OpenAI, Ollama, vLLM, llama.cpp, gateways.
+
+Texts go out in batches, a few at a time. What comes back is counted, ordered, measured and normalised
+here: a server that skips a text, mixes widths or sends an empty vector is an error, not a hole in an index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+from rag.adal import adalflow
+from rag.backends.openai.client import OpenAICompatibleClient
+from rag.backends.openai.endpoint import Retries, host_of
+from rag.errors import ProviderBroke, SettingsError
+from rag.ports import Role, Vectors
+from rag.settings import Settings
+
+_DIMS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+_USD_PER_MILLION_TOKENS = {
+    "text-embedding-3-small": 0.02,
+    "text-embedding-3-large": 0.13,
+    "text-embedding-ada-002": 0.10,
+}
+_PREFIXES: dict[str, tuple[str, str]] = {
+    "nomic-embed-text": ("search_query: ", "search_document: "),
+    "multilingual-e5": ("query: ", "passage: "),
+    "e5-": ("query: ", "passage: "),
+    "mxbai-embed-large": ("Represent this sentence for searching relevant passages: ", ""),
+    "bge-large-en": ("Represent this sentence for searching relevant passages: ", ""),
+    "bge-base-en": ("Represent this sentence for searching relevant passages: ", ""),
+    "bge-small-en": ("Represent this sentence for searching relevant passages: ", ""),
+}
+"""What a model was trained to see before a query and before a passage (from the models' own cards)."""
+
+_BATCH_TEXTS = 128
+_BATCH_CHARS = 200_000
+_PARALLEL = 4
+_BYTES_PER_TOKEN = 2.5
+"""Dense code (minified scripts, markup) comes near to it; ordinary source has four and more."""
+
+
+class OpenAIEmbedder:
+    """The `Embedder` port over `/embeddings`.
+
+    Args:
+        model: the model's name, as the server knows it.
+        base_url: where the server is; None is OpenAI.
+        api_key: None for a server without keys.
+        dim: ask for vectors of this width (the model must be able to); None takes what the model gives.
+        timeout_s: how long to wait for a batch.
+        max_chars: longer texts are cut to this; 8,000 characters stay under OpenAI's limit of 8,191 tokens
+            in almost any language. `truncated` counts them.
+        retries: when to try a batch again.
+
+    Raises:
+        SettingsError: there is no model, or the address cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        dim: int | None = None,
+        timeout_s: float = 120.0,
+        max_chars: int = 8_000,
+        retries: Retries | None = None,
+    ) -> None:
+        if not model:
+            raise SettingsError("no embedding model is named; write embedder = openai:MODEL (RAG_EMBEDDER)")
+        self.model, self.max_chars, self.truncated = model, max_chars, 0
+        variable = "RAG_EMBEDDING_API_KEY (or OPENAI_API_KEY)" if base_url else "OPENAI_API_KEY"
+        self.client = OpenAICompatibleClient(base_url, api_key, timeout_s, retries, variable)
+        self._asked_dim = dim
+        self._dim = dim or (_DIMS.get(model) if self.client.is_openai else None)
+        self._prefixes = _prefixes(model)
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_settings(cls, settings: Settings, model: str) -> OpenAIEmbedder:
+        """The embedder the settings name. Without an address of its own it is where the model is.
+
+        The model's key goes to the model's host only; at OpenAI the environment's OPENAI_API_KEY is found.
+        """
+        url = settings.embedding_base_url or settings.base_url
+        shared = settings.client == "openai" and host_of(url) == host_of(settings.base_url)
+        key = settings.embedding_api_key or (settings.api_key if shared else None)
+        return cls(model, base_url=url, api_key=key, dim=settings.embedding_dim, timeout_s=settings.timeout_s)
+
+    @property
+    def dim(self) -> int:
+        """Numbers a vector has. Unless it is configured or well known, the server is asked once."""
+        if self._dim is None:
+            self._batch(["dimension"])
+        assert self._dim is not None
+        return self._dim
+
+    @property
+    def fingerprint(self) -> str:
+        """Host, model, width, and what stands before a text; asks the server for the width if need be."""
+        before = hashlib.sha256("\0".join(self._prefixes).encode()).hexdigest()[:8]
+        return f"openai:{self.client.host}:{self.model}:{self.dim}:{self.max_chars}:{before}"
+
+    def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        """Embed texts, in order: float32, shape (len(texts), dim), rows of length 1.
+
+        Blank texts are not sent; their rows are zero. Texts longer than `max_chars` are cut and counted.
+
+        Raises:
+            ProviderError: a batch failed after its retries, or did not come back whole. Nothing is returned.
+        """
+        prefix = self._prefixes[0 if role == "query" else 1]
+        told = [place for place, text in enumerate(texts) if text.strip()]
+        self.truncated += sum(len(texts[place]) > self.max_chars for place in told)
+        sent = [prefix + texts[place][: self.max_chars] for place in told]
+        batches = _batches(sent)
+        if not batches:
+            return np.zeros((len(texts), self.dim), np.float32)
+        rows = np.concatenate(self._all(batches))
+        vectors = np.zeros((len(texts), rows.shape[1]), np.float32)
+        vectors[told] = rows
+        return vectors
+
+    def estimate(self, texts: Sequence[str]) -> tuple[int, float | None]:
+        """Tokens that embedding these passages takes (erring high), and what they cost in USD.
+
+        The cost is 0.0 on this machine and its network, None where the price is not known.
+        """
+        sent = [self._prefixes[1] + text[: self.max_chars] for text in texts if text.strip()]
+        tokens = sum(math.ceil(len(text.encode(errors="replace")) / _BYTES_PER_TOKEN) for text in sent)
+        if self.client.is_local:
+            return tokens, 0.0
+        price = _USD_PER_MILLION_TOKENS.get(self.model.rpartition("/")[2])
+        return tokens, None if price is None else tokens * price / 1e6
+
+    def _all(self, batches: list[list[str]]) -> list[Vectors]:
+        """Every batch, in order; the first failure ends what has not begun."""
+        if len(batches) == 1:
+            return [self._batch(batches[0])]
+        with ThreadPoolExecutor(min(_PARALLEL, len(batches)), "embed") as pool:
+            futures = [pool.submit(self._batch, batch) for batch in batches]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+            failed = next((f for f in futures if f.done() and not f.cancelled() and f.exception()), None)
+            return [failed.result()] if failed else [future.result() for future in futures]
+
+    def _batch(self, texts: list[str]) -> Vectors:
+        kind = adalflow.core.types.ModelType.EMBEDDER
+        kwargs: dict[str, Any] = {"model": self.model}
+        if self._asked_dim is not None:
+            kwargs["dimensions"] = self._asked_dim
+        body = self.client.convert_inputs_to_api_kwargs(texts, kwargs, kind)
+        reply = self.client.call(body, kind)
+        try:
+            output = self.client.parse_embedding_response(reply)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise self._broke(f"vectors that cannot be read ({error})") from error
+        indexes = [item.index for item in output.data]
+        if indexes != list(range(len(texts))):
+            raise self._broke(f"{len(indexes)} vectors for {len(texts)} texts, or twice for one")
+        widths = {len(item.embedding) for item in output.data}
+        if len(widths) != 1:
+            raise self._broke(f"vectors of different widths ({', '.join(map(str, sorted(widths)))})")
+        self._agree_on(widths.pop())
+        return self._unit(np.asarray([item.embedding for item in output.data], np.float32))
+
+    def _agree_on(self, width: int) -> None:
+        with self._lock:
+            if self._dim is None:
+                self._dim = width
+        if width != self._dim:
+            asked = (
+                " (embedding_dim asks for it; leave it out if the model cannot)" if self._asked_dim else ""
+            )
+            raise self._broke(f"vectors of {width} numbers where {self._dim} are expected{asked}")
+
+    def _unit(self, rows: Vectors) -> Vectors:
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        if not np.isfinite(lengths).all() or (lengths == 0).any():
+            raise self._broke("a vector that is zero or not finite")
+        unit: Vectors = rows / lengths
+        return unit
+
+    def _broke(self, what: str) -> ProviderBroke:
+        message = f"{self.client.host} sent {what} for the model {self.model!r}; is it an embedding model?"
+        return ProviderBroke(message, provider=self.client.host, retryable=False)
+
+
+def _prefixes(model: str) -> tuple[str, str]:
+    name = model.lower().rpartition("/")[2]
+    return next((both for start, both in _PREFIXES.items() if name.startswith(start)), ("", ""))
+
+
+def _batches(texts: list[str]) -> list[list[str]]:
+    """The texts in order, in batches within both limits."""
+    batches: list[list[str]] = []
+    chars = 0
+    for text in texts:
+        if not batches or len(batches[-1]) >= _BATCH_TEXTS or chars + len(text) > _BATCH_CHARS:
+            batches.append([])
+            chars = 0
+        batches[-1].append(text)
+        chars += len(text)
+    return batches

@@ -1,0 +1,169 @@
+"""The pieces of a streamed answer, for a thread and for an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import openai
+
+from rag.backends.openai.bounds import Bounds, within
+from rag.backends.openai.errors import failures
+from rag.backends.openai.replies import Tally
+
+
+@dataclass(slots=True)
+class Request:
+    """One call on its way: what is sent, what may come back, how often it was tried, and how long waited."""
+
+    model_type: Any
+    body: dict[str, Any]
+    bounds: Bounds
+    attempts: int = 0
+    waited_s: float = 0.0
+    adapted: set[str] = field(default_factory=set)
+
+
+class Sender(Protocol):
+    """What a stream needs of its client: to send, and to be told whether to try again."""
+
+    host: str
+
+    def connected(self) -> openai.AsyncOpenAI:
+        """A connection for one asynchronous call."""
+        ...
+
+    def send(self, request: Request) -> Any:
+        """Send until it is answered; the opened stream of events."""
+        ...
+
+    async def asend(self, connection: openai.AsyncOpenAI, request: Request) -> Any:
+        """The same over a connection of the running event loop."""
+        ...
+
+    def pause_s(self, error: Exception, request: Request, received: int = 0) -> float:
+        """Seconds to wait before the next try, or the error raised as ours."""
+        ...
+
+    def wait(self, pause_s: float) -> None:
+        """Wait before the next try."""
+        ...
+
+    async def await_(self, pause_s: float) -> None:
+        """Wait before the next try, letting others run."""
+        ...
+
+
+class TextStream(Iterator[str]):
+    """The pieces of an answer as they come; `usage` and `finish_reason` once it has ended.
+
+    Iterating raises ProviderError when the answer breaks off. Closing it (or leaving its `with` block)
+    closes the response at once, so that the server stops writing.
+    """
+
+    def __init__(self, client: Sender, request: Request) -> None:
+        self._client, self._request = client, request
+        self._tally = Tally(client.host)
+        self._response = client.send(request)
+
+    def __next__(self) -> str:
+        while True:
+            try:
+                for event in self._response:
+                    if piece := self._tally.take(event):
+                        return piece
+                self._tally.end(self._response)
+            except failures() as error:
+                self.close()
+                self._client.wait(self._client.pause_s(error, self._request, self._tally.characters))
+                self._response = self._client.send(self._request)
+                continue
+            except BaseException:
+                self.close()
+                raise
+            self.close()
+            raise StopIteration
+
+    def close(self) -> None:
+        """Close the response. Closing twice is fine."""
+        self._request.bounds.release()
+        self._response.close()
+
+    def __enter__(self) -> TextStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def usage(self) -> Any:
+        """Tokens as the server counted them (with prompt_tokens, completion_tokens), or None."""
+        return self._tally.usage
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the answer ended, as the server says: "stop", "length"; None before the end."""
+        return self._tally.finish_reason
+
+
+class AsyncTextStream(AsyncIterator[str]):
+    """A `TextStream` for an event loop; `aclose` closes the response and its connection."""
+
+    def __init__(self, client: Sender, request: Request) -> None:
+        self._client, self._request = client, request
+        self._tally = Tally(client.host)
+        self._connection = client.connected()
+        self._response: Any = None
+
+    async def opened(self) -> AsyncTextStream:
+        """The stream, once the server has begun to answer."""
+        try:
+            self._response = await within(self._request.bounds, self._sent())
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def _sent(self) -> Any:
+        return await self._client.asend(self._connection, self._request)
+
+    async def __anext__(self) -> str:
+        try:
+            return await within(self._request.bounds, self._next(), self._tally.characters)
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def _next(self) -> str:
+        while True:
+            try:
+                async for event in self._response:
+                    if piece := self._tally.take(event):
+                        return piece
+                self._tally.end(self._response)
+            except failures() as error:
+                await self._response.close()
+                received = self._tally.characters
+                pause = await asyncio.to_thread(self._client.pause_s, error, self._request, received)
+                await self._client.await_(pause)
+                self._response = await self._sent()
+                continue
+            raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Close the response and the connection. Closing twice is fine."""
+        if self._response is not None:
+            await self._response.close()
+        await self._connection.close()
+
+    @property
+    def usage(self) -> Any:
+        """Tokens as the server counted them (with prompt_tokens, completion_tokens), or None."""
+        return self._tally.usage
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the answer ended, as the server says: "stop", "length"; None before the end."""
+        return self._tally.finish_reason

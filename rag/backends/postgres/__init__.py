@@ -1,0 +1,1 @@
+"""Turns, messages and records in a Postgres database. `turns` is the store."""

@@ -1,0 +1,145 @@
+"""Conversations on a Redis or Valkey: begun, forked, taken back; the rest of the store builds on them.
+
+Every call is one script, so atomic; see `scripts` for what is kept where.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from rag.backends import turn_errors as check
+from rag.backends.redis.calls import SOURCE
+from rag.backends.redis.hash_tags import RedisPlaces
+from rag.backends.redis.scripts import FORMAT, KEYS
+from rag.backends.redis.server import Script, coded, decoded
+from rag.backends.redis.values import duration, head, kept_of, micros
+from rag.backends.stored_turns import Kept
+from rag.errors import StoreTooNew
+from rag.types import Conversation, Source
+
+SCRIPT = Script.of(SOURCE, KEYS)
+
+
+class RedisConversations(RedisPlaces):
+    """What the Redis store does with whole conversations.
+
+    Args:
+        url: where the server is, see `address`.
+        clock: dates conversations, and says what has expired.
+
+    Raises:
+        SettingsError: the URL cannot be read.
+        BackendMissing: the client library is not installed.
+        StoreUnreachable, StoreUnwritable, StoreError: see `RedisServer`; from every method, not from here.
+    """
+
+    def create_conversation(
+        self,
+        *,
+        namespace: str = "",
+        name: str = "",
+        sources: Sequence[Source] = (),
+        ttl_s: float | None = None,
+        keep_last: int | None = None,
+    ) -> Conversation:
+        """Begin a conversation, see `TurnStore`."""
+        check.check_bounds(ttl_s, keep_last)
+        self._put_down(namespace, again=True)
+        given = (coded(name), head(sources, ttl_s), duration(ttl_s), keep_last or 0)
+        word, told = self._call(namespace, "begin", str(uuid.uuid4()), *given, writes=True)
+        return self._made(word, told, namespace, sources)
+
+    def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
+        """Return a conversation by its id, else by its name, with its counts. Raises NotFound."""
+        return kept_of(self._of(id_or_name, namespace, "find"), namespace).conversation
+
+    def conversations(self, *, namespace: str = "") -> list[Conversation]:
+        """All conversations, the one last written to first."""
+        return [kept.conversation for kept in reversed(self._views(namespace))]
+
+    def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
+        """Give a conversation another name, see `TurnStore`."""
+        word, told = self._call(namespace, "rename", coded(conversation), coded(name), writes=True)
+        if word == "gone":
+            raise check.no_conversation(conversation)
+        return self._made(word, told, namespace, conversation)
+
+    def fork(
+        self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
+    ) -> Conversation:
+        """A conversation that goes on from another's turn or message of order `at`, see `TurnStore`."""
+        given = (str(uuid.uuid4()), coded(name), coded(conversation), "" if at is None else at)
+        word, told = self._call(namespace, "fork", *given, writes=True)
+        if word == "gone":
+            raise check.no_conversation(conversation)
+        if word == "nothing":
+            raise check.no_order(conversation, -1 if at is None else at)
+        return self._made(word, told, namespace, conversation)
+
+    def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
+        """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
+        check.check_rewind(to)
+        return int(self._unless_changed(conversation, namespace, last_turn, "rewind", to)[0])
+
+    def clear(self, conversation: str, *, namespace: str = "") -> int:
+        """Take back all turns and messages; the conversation stays. Return how many of both went."""
+        return sum(self._of(conversation, namespace, "rewind", -1, writes=True))
+
+    def delete_conversation(
+        self, conversation: str, *, namespace: str = "", last_turn: str | None = None
+    ) -> int:
+        """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
+        return int(self._unless_changed(conversation, namespace, last_turn, "drop"))
+
+    # ---- inside
+
+    def _call(self, namespace: str, call: str, *args: Any, writes: bool = False) -> tuple[str, Any]:
+        """Run a call in a namespace; the word it answers with, and what it tells."""
+        return self._calls(namespace, [(call, *args)], writes=writes)[0]
+
+    def _calls(
+        self, namespace: str, calls: Sequence[tuple[Any, ...]], *, writes: bool = False
+    ) -> list[tuple[str, Any]]:
+        """Run calls in a namespace, one after the other, in one round trip; what each answers and tells."""
+        now, tag = micros(self._clock()), self._tag(namespace)
+        sent = [(SCRIPT, tag, (call, now, *args)) for call, *args in calls]
+        answers = self._server.run_each(sent, writes=writes)
+        for word, told in answers:
+            if word == b"foreign":
+                where, mend = str(self._server.address), "or choose another prefix= in the address"
+                raise StoreTooNew(path=where, found=int(told), supported=FORMAT, mend=mend)
+        return [(word.decode(), told) for word, told in answers]
+
+    def _of(self, conversation: str, namespace: str, call: str, *args: Any, writes: bool = False) -> Any:
+        """What a call on a conversation tells. Raises NotFound."""
+        word, told = self._call(namespace, call, coded(conversation), *args, writes=writes)
+        if word == "gone":
+            raise check.no_conversation(conversation)
+        return told
+
+    def _unless_changed(
+        self, conversation: str, namespace: str, last_turn: str | None, call: str, *args: Any
+    ) -> Any:
+        """What a call tells that removes turns. Raises NotFound, ConversationChanged."""
+        expected = () if last_turn is None else (coded(last_turn),)
+        word, told = self._call(namespace, call, coded(conversation), *args, *expected, writes=True)
+        if word == "gone":
+            raise check.no_conversation(conversation)
+        if word == "changed":
+            raise check.changed(conversation, last_turn or "", decoded(told))
+        return told
+
+    def _views(self, namespace: str) -> list[Kept]:
+        """All conversations, the one last written to last."""
+        return [kept_of(state, namespace) for state in self._call(namespace, "views")[1]]
+
+    def _made(self, word: str, told: Any, namespace: str, asked: str | Sequence[Source]) -> Conversation:
+        """The conversation that was made or renamed. Raises ConversationMismatch when its name is taken."""
+        conversation = kept_of(told, namespace).conversation
+        if word == "taken":
+            if isinstance(asked, str):
+                asked = self.conversation(asked, namespace=namespace).sources
+            raise check.name_taken(conversation, asked)
+        return conversation

@@ -1,0 +1,106 @@
+"""A backup of a memory in one file: a SQLite file with the tables of `schema`, and their checksum.
+
+It is complete in itself (no write-ahead log beside it) and opens as a memory, `--memory sqlite:///FILE`. The
+table `backup` holds when it was made and a checksum of all other tables, so a damaged file, and one that was
+written to since, is recognised before anything is restored from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
+from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
+from rag.types import Backup
+
+_NO_BACKUP = "make one with `rag turns backup FILE`; a memory is copied with `rag turns copy`"
+_DAMAGED = "nothing was restored; use another backup"
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Write the committed state of a SQLite file to a new one, while others may write to it.
+
+    Raises:
+        StoreCorrupt: the file is damaged.
+        StoreUnwritable: there is no room for the new one.
+    """
+    with _translated(source, target), closing(sqlite3.connect(source, isolation_level=None)) as db:
+        db.execute("VACUUM INTO ?", [str(target)])
+
+
+def seal(file: Path, made: datetime) -> None:
+    """Make a backup of a SQLite file of ours: complete in itself, with the checksum of its tables."""
+    with _translated(file, file), closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("DROP TABLE IF EXISTS backup")
+        db.execute("CREATE TABLE backup (made TEXT NOT NULL, checksum BLOB NOT NULL) STRICT")
+        db.execute("INSERT INTO backup VALUES (?, ?)", [made.isoformat(), _checksum(db)])
+        db.execute("COMMIT")
+
+
+def verify(file: Path) -> Backup:
+    """Read all of a backup and return what it holds.
+
+    Raises:
+        StoreCorrupt: the file is no backup, is damaged, or was written to since it was made.
+        StoreTooNew: a newer version of rag made it.
+    """
+    address = f"{file.absolute().as_uri()}?mode=ro"
+    with _translated(file, file), closing(sqlite3.connect(address, uri=True, isolation_level=None)) as db:
+        if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise StoreCorrupt(path=str(file), why="it is no backup of turns", mend=_NO_BACKUP)
+        version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if version > len(MIGRATIONS):
+            raise StoreTooNew(path=str(file), found=version, supported=len(MIGRATIONS), mend=_DAMAGED)
+        if "backup" not in _tables(db):
+            raise StoreCorrupt(path=str(file), why="it is a memory, and no backup of one", mend=_NO_BACKUP)
+        if (found := str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])) != "ok":
+            raise StoreCorrupt(path=str(file), why=f"it is damaged ({found})", mend=_DAMAGED)
+        made, checksum = db.execute("SELECT made, checksum FROM backup").fetchone()
+        if _checksum(db) != checksum:
+            why = "it is damaged, or was written to since it was made"
+            raise StoreCorrupt(path=str(file), why=why, mend=_DAMAGED)
+        counts = [int(db.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]) for rows in _COUNTED]
+        return Backup(datetime.fromisoformat(made), *counts)
+
+
+_COUNTED = ("conversation", "item WHERE kind = 0", "item WHERE kind = 1", "record")
+
+
+def _checksum(db: sqlite3.Connection) -> bytes:
+    """SHA-256 over the rows of all tables but `backup`, by name of the table, in the order of their keys."""
+    digest = hashlib.sha256()
+    before, db.text_factory = db.text_factory, bytes
+    for table in _tables(db):
+        if table != "backup":
+            digest.update(f"\0{table}\0".encode())
+            for row in db.execute(f'SELECT * FROM "{table}" NOT INDEXED'):
+                digest.update(repr(row).encode())
+    db.text_factory = before
+    return digest.digest()
+
+
+def _tables(db: sqlite3.Connection) -> list[str]:
+    named = "SELECT CAST(name AS BLOB) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    return sorted(bytes(name).decode() for (name,) in db.execute(named))
+
+
+@contextmanager
+def _translated(read: Path, written: Path) -> Iterator[None]:
+    """Errors of SQLite as ours: of the file that is read, or of the one that is written."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", -1) & 0xFF
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+            raise StoreUnwritable(path=str(written), why=str(error), mend="choose another place") from error
+        raise StoreCorrupt(path=str(read), why=str(error), mend=_DAMAGED) from error
+    except (ValueError, TypeError, LookupError) as error:
+        raise StoreCorrupt(path=str(read), why=f"it is damaged ({error})", mend=_DAMAGED) from error

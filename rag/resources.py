@@ -26,6 +26,11 @@ def shipped(name: str) -> Path:
     )
 
 
+def packaged(name: str) -> Path:
+    """Return the folder or file `name` of the package itself (for example "serve/page/static")."""
+    return _PACKAGE / name
+
+
 def is_file(path: Path | str) -> bool:
     """Whether there is such a file, whatever the path is: one that no file can have is that of none."""
     try:

@@ -24,9 +24,12 @@ SHIPPED = (
     "data/embedding/table.bin",
     "data/encodings/9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
     "data/prices.toml",
-    "data/page/index.html",
-    "data/page/vendor/mermaid.min.js",
     "data/NOTICE",
+)
+PACKAGED = (
+    "serve/page/static/index.html",
+    "serve/page/static/vendor/mermaid.min.js",
+    "serve/page/static/vendor/purify.LICENSE",
 )
 BLOCKED = """
 import socket
@@ -89,14 +92,16 @@ def python(code: str, package: Path, cwd: Path, **env: str) -> str:
 def test_templates_and_data_are_found_from_a_wheel_and_a_checkout(package, tmp_path):
     code = f"""
         import rag
-        from rag.resources import shipped
+        from rag.resources import packaged, shipped
         print(rag.__file__)
         for name in {SHIPPED!r}:
             print(shipped(name), shipped(name).stat().st_size > 0)
+        for name in {PACKAGED!r}:
+            print(packaged(name), packaged(name).stat().st_size > 0)
     """
     where, *files = python(code, package, tmp_path).splitlines()
     assert Path(where).is_relative_to(package)
-    assert len(files) == len(SHIPPED)
+    assert len(files) == len(SHIPPED) + len(PACKAGED)
     for line in files:
         assert Path(line.removesuffix(" True")).is_relative_to(package), line
 
@@ -106,6 +111,7 @@ def test_a_wheel_holds_the_package_and_what_it_needs_and_no_more(dists):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {f"rag/_shipped/{name}" for name in SHIPPED} < set(names)
+    assert {f"rag/{name}" for name in PACKAGED} < set(names)
     assert "rag/py.typed" in names
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"rag"}
     assert not [name for name in names if "__pycache__" in name or ".ruff_cache" in name]
@@ -116,7 +122,7 @@ def test_an_sdist_holds_all_that_it_is_built_and_tested_from(dists):
     (sdist,) = dists.glob("rag_turns-*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert set(SHIPPED) < names
+    assert {*SHIPPED, *(f"rag/{name}" for name in PACKAGED)} < names
     assert {
         "pyproject.toml",
         "README.md",

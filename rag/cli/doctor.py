@@ -73,7 +73,7 @@ def doctor(
             raise ConfigError("--config, --repo, --host, --port and --deepwiki go with --server")
         if server:
             from rag.cli.serve import named_source
-            from rag.serve.checks import diagnose_server
+            from rag.serve.preflight import diagnose_server
 
             flags = {
                 "repositories": tuple(named_source(text) for text in repo or ()),

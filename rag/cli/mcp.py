@@ -36,7 +36,7 @@ def mcp(
             model=model, base_url=base_url, client=client, memory=memory, embedder=embedder
         )
         try:
-            from rag.serve.mcp import make_mcp
+            from rag.serve.mcp.server import make_mcp
             from rag.serve.service import Service
             from rag.serve.settings import ServerSettings
         except ImportError as error:

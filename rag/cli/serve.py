@@ -142,8 +142,8 @@ def serve(
             model=model, base_url=base_url, client=client, memory=memory, embedder=embedder
         )
         try:
+            from rag.serve.access.keys import add_key as new_key
             from rag.serve.config import keys_file, server_settings
-            from rag.serve.keys import add_key as new_key
             from rag.serve.run import log_json, make_server
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error

@@ -16,7 +16,7 @@ from rag.types import PARSER_GAVE_UP, Filters
 if TYPE_CHECKING:
     from rag.wiki.report import PageResult, WikiReport
 
-_MERMAID = "data/page/vendor/mermaid.min.js"
+_MERMAID = "serve/page/static/vendor/mermaid.min.js"
 _WRITING = "Writing"
 _NAMED = 10
 
@@ -105,7 +105,7 @@ def wiki(
     rag wiki . -o wiki --model gpt-5-mini --budget-tokens 500000
     """
     with errors_as_exit_codes():
-        from rag.resources import shipped
+        from rag.resources import packaged
         from rag.service import locate
         from rag.wiki import WikiOptions, write_wiki
 
@@ -127,7 +127,7 @@ def wiki(
             copies=copies,
             force=force,
             overwrite=overwrite,
-            mermaid=mermaid or (shipped(_MERMAID) if draw else None),
+            mermaid=mermaid or (packaged(_MERMAID) if draw else None),
         )
         wanted = locate(source, ref, Filters(tuple(include or ()), tuple(exclude or ())))
         with opened_engine(settings, yes=yes) as engine:

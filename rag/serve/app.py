@@ -1,7 +1,7 @@
 """The app: a gate, one service behind it, and doors.
 
 How to add a door
-    Write `rag/serve/DOOR.py` with `install(app, service)`, which adds routes to the app (or mounts one), and
+    Write `rag.serve.DOOR` with `install(app, service)`, which adds routes to the app (or mounts one), and
     name it in `_DOORS` below. A module may also hold `PUBLIC`, the paths that need no key ("/static/" stands
     for all below it). In a route:
 
@@ -16,7 +16,7 @@ How to add a door
 
     Errors: raise a `RagError` (those of `rag.serve.errors` carry a status); the handlers here give it its
     status and shape. Something that runs with the server: `service.lifespans.append(context_manager)`.
-    Streams: `rag.serve.streams.EventStream` ends with its client and with the server. The engine is
+    Streams: `rag.serve.sse.EventStream` ends with its client and with the server. The engine is
     synchronous: nothing of it is called in the event loop itself, but `Service` and `Library`.
     Nothing from a request is opened but through `service.library`.
 """
@@ -38,14 +38,23 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match
 
 from rag.errors import RagError
-from rag.serve import pages
+from rag.serve.api import pagination
+from rag.serve.api.models import Error
 from rag.serve.errors import headers_of, shape, shape_of, status_of
-from rag.serve.gate import Gate
-from rag.serve.models import Error
+from rag.serve.middleware import Gate
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 
-_DOORS = ("health", "openai", "page", "freshness", "native", "moving", "turns", "kept")
+_DOORS = (
+    "health",
+    "openai.routes",
+    "page.routes",
+    "api.freshness",
+    "api.routes",
+    "api.transfer",
+    "api.turns",
+    "api.facts",
+)
 """Modules of `rag.serve` with an `install`, in the order in which their routes are tried."""
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -106,7 +115,7 @@ def create_app(settings: ServerSettings) -> FastAPI:
             allow_origins=settings.origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=["X-Rag-Conversation", "X-Request-Id", "Retry-After", *pages.HEADERS],
+            expose_headers=["X-Rag-Conversation", "X-Request-Id", "Retry-After", *pagination.HEADERS],
         )
     app.add_middleware(Gate, service=service, public=public)
     return app
@@ -115,8 +124,8 @@ def create_app(settings: ServerSettings) -> FastAPI:
 def doors(settings: ServerSettings) -> tuple[str, ...]:
     """The doors that the settings open; MCP where its SDK is installed."""
     has_mcp = find_spec("mcp") is not None
-    ours = (*_DOORS, *(("mcp",) if has_mcp else ()))
-    return ("deepwiki_health", *ours, "deepwiki") if settings.deepwiki else ours
+    ours = (*_DOORS, *(("mcp.server",) if has_mcp else ()))
+    return ("deepwiki.health", *ours, "deepwiki.routes") if settings.deepwiki else ours
 
 
 async def _ours(request: Request, error: Exception) -> JSONResponse:

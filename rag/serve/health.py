@@ -7,8 +7,8 @@ from typing import Any, Literal
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
-from rag.serve.library import Shelf
-from rag.serve.pages import Limit, Offset, page
+from rag.serve.api.pagination import Limit, Offset, page
+from rag.serve.registry import Shelf
 from rag.serve.service import Service
 
 PUBLIC = frozenset({"/health", "/ready"})

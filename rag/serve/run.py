@@ -9,8 +9,8 @@ from types import FrameType
 
 import uvicorn
 
+from rag.serve.access.http_limits import bounded
 from rag.serve.app import create_app
-from rag.serve.connection import bounded
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import JsonLines

@@ -11,18 +11,18 @@ from pathlib import Path
 
 from rag.errors import NotFound, RagError, StoreCorrupt
 from rag.ports import TextGenerator
+from rag.serve.access.keys import Caller, Keyring, named_keys, read_keys
+from rag.serve.access.rate_limits import Limiter
+from rag.serve.access.redaction import Folders
+from rag.serve.access.ssrf import check_git
 from rag.serve.errors import BadRequest, Forbidden
-from rag.serve.folders import Folders
-from rag.serve.keys import Caller, Keyring, named_keys, read_keys
-from rag.serve.library import Library, Shelf
-from rag.serve.limits import Limiter
-from rag.serve.open_files import raise_limit
-from rag.serve.preparing import Preparing
-from rag.serve.public import check_git
+from rag.serve.registry import Library, Shelf
 from rag.serve.settings import ServerSettings, check_settings
-from rag.serve.storing import Storing
-from rag.serve.streams import Streams
+from rag.serve.sse import Streams
 from rag.serve.telemetry import Telemetry, log
+from rag.serve.workers.open_files import raise_limit
+from rag.serve.workers.prepare_pool import Preparing
+from rag.serve.workers.write_batch import Storing
 from rag.service import Dialog, Engine, aconverse
 from rag.service.engine import FailedGenerator
 from rag.service.replay import AsBefore, Replay, compared

@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from rag.errors import RagError
 
 if TYPE_CHECKING:
-    from rag.serve.library import Library
-    from rag.serve.limits import Limiter
+    from rag.serve.access.rate_limits import Limiter
+    from rag.serve.registry import Library
     from rag.types import Answer
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)

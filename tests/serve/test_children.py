@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from rag import processes
-from rag.serve import children
-from rag.serve.children import started
+from rag.serve.workers import subprocesses
+from rag.serve.workers.subprocesses import started
 
 COMPUTING = """
 import asyncio, threading
 import numpy as np
 import uvloop
-from rag.serve.children import started
+from rag.serve.workers.subprocesses import started
 
 rows, stopping = np.ones((4_000, 128), np.float32), threading.Event()
 
@@ -60,7 +60,7 @@ def test_a_child_is_talked_to_until_its_input_ends():
 
 def test_a_child_that_is_killed_is_told_of_and_can_be_ended():
     async def run():
-        child = await started("rag.serve.indexing")
+        child = await started("rag.serve.workers.indexing")
         assert (child.returncode, child.pid > 0) == (None, True)
         child.kill()
         code = await child.wait()
@@ -77,7 +77,7 @@ def test_a_child_that_will_not_end_is_killed_and_nothing_stays_open(gives_up, mo
         "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('+', flush=True)\n"
         "while True:\n    time.sleep(1)\n"
     )
-    monkeypatch.setattr(children, "_ENDS_WITHIN_S", 60.0 if gives_up else 0.05)
+    monkeypatch.setattr(subprocesses, "_ENDS_WITHIN_S", 60.0 if gives_up else 0.05)
 
     async def run():
         child = await started("stubborn", environment={"PYTHONPATH": str(tmp_path)})

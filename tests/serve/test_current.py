@@ -14,8 +14,9 @@ import pytest
 from live_server import serving
 
 from rag import RAG
-from rag.serve import library, tree_checks
-from rag.serve.tree_checks import TreeChecks
+from rag.serve import registry
+from rag.serve.workers import tree_checks
+from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
@@ -33,7 +34,7 @@ def git(root, *arguments):
 @pytest.fixture(autouse=True)
 def on_a_busy_machine(monkeypatch):
     """Small changes are indexed before an answer, however long this machine takes for it."""
-    monkeypatch.setattr(library, "_TAKES_IN_S", 20.0)
+    monkeypatch.setattr(registry, "_TAKES_IN_S", 20.0)
     monkeypatch.setattr(tree_checks, "_MOST_WAIT_S", 20.0)
 
 
@@ -146,7 +147,7 @@ def test_a_branch_that_moves_is_followed(serve, root):
 def test_what_takes_longer_is_named_and_taken_in_later(serve, root, monkeypatch):
     running = serve(repositories=(("work", Source(str(root))),)).ready()
     searched(running)
-    monkeypatch.setattr(library, "_TAKES_IN_S", 0.0)
+    monkeypatch.setattr(registry, "_TAKES_IN_S", 0.0)
     for number in range(30):
         paint(root, number)
     (root / "mod0.py").unlink()

@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode
 import pytest
 from live_server import sample_copy
 
-from rag.serve.deepwiki_cache import is_error
-from rag.serve.deepwiki_prompts import as_stored, read_request
+from rag.serve.deepwiki.cache import is_error
+from rag.serve.deepwiki.prompts import as_stored, read_request
 from rag.types import Source
 from rag.wiki.outline import parse_structure_xml
 

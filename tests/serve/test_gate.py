@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.errors import SettingsError
+from rag.serve.access.keys import add_key, read_keys
+from rag.serve.access.rate_limits import Attempts, Limiter
+from rag.serve.access.redaction import Folders
+from rag.serve.access.ssrf import is_public
 from rag.serve.app import create_app
 from rag.serve.errors import TooMany
-from rag.serve.folders import Folders
-from rag.serve.keys import add_key, read_keys
-from rag.serve.limits import Attempts, Limiter
-from rag.serve.public import is_public
 from rag.serve.settings import ServerSettings, check_name
 from rag.settings import Settings
 from rag.types import Source

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag.serve import json_limits
+from rag.serve.access import json_limits
+from rag.serve.access.json_limits import MAX_DEPTH, MAX_KEYS, check_json
 from rag.serve.errors import BadRequest, TooLarge
-from rag.serve.json_limits import MAX_DEPTH, MAX_KEYS, check_json
 
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 PATHS = ("/api/ask", "/api/eval", "/v1/chat/completions", "/mcp", "/chat/completions/stream")

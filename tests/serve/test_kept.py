@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from test_native import ask
 
-from rag.serve.keys import add_key
+from rag.serve.access.keys import add_key
 
 
 def test_a_fact_rests_on_what_its_turn_cites_and_is_forgotten(served):

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from live_server import sample_copy, serving
 
-from rag.serve import library as library_module
+from rag.serve import registry as library_module
+from rag.serve.access.keys import Caller
 from rag.serve.errors import IndexingFailed, TooMany
-from rag.serve.indexing import Indexers
-from rag.serve.keys import Caller
-from rag.serve.library import Library
+from rag.serve.registry import Library
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
+from rag.serve.workers.indexing import Indexers
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source

@@ -20,7 +20,7 @@ from live_server import SAMPLE, Served, sample_copy, serving
 
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
 
-from rag.serve import mcp
+from rag.serve.mcp import server as mcp_server
 from rag.serve.telemetry import JsonLines
 
 TOOLS = {
@@ -132,7 +132,7 @@ def test_the_log_of_a_program_that_embeds_the_server_stays_its_own(served: Serve
     everybody = logging.getLogger()
     kept, everybody.handlers[:] = list(everybody.handlers), []
     try:
-        mcp.make_mcp(served.service)
+        mcp_server.make_mcp(served.service)
         assert everybody.handlers == []
     finally:
         everybody.handlers[:] = kept
@@ -370,8 +370,8 @@ def test_over_stdio_the_same_tools_answer(tmp_path: Any, monkeypatch: pytest.Mon
 
 def test_where_there_are_keys_nobody_is_taken_for_the_user(serve: Callable[..., Served]) -> None:
     unknown = SimpleNamespace(request_context=SimpleNamespace(request=None))
-    assert mcp._caller(unknown, serve().service).namespace == ""
-    assert mcp._caller(unknown, serve(keys=("secret",)).service).namespace == "public:none"
+    assert mcp_server._caller(unknown, serve().service).namespace == ""
+    assert mcp_server._caller(unknown, serve(keys=("secret",)).service).namespace == "public:none"
 
 
 def test_turns_tell_callers_from_elsewhere_no_folder_of_the_server(

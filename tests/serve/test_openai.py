@@ -9,8 +9,8 @@ from contextlib import closing
 import openai
 import pytest
 
-from rag.serve.messages import done_without_model, read_messages
-from rag.serve.prefix import chain
+from rag.serve.openai.messages import done_without_model, read_messages
+from rag.serve.openai.thread_matching import chain
 from rag.types import Source
 
 FIRST = "Where is a short code made?"

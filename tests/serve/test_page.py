@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from live_server import sample_copy
 
-from rag.resources import shipped
-from rag.serve.page_map import grouped
+from rag.resources import packaged, shipped
+from rag.serve.page.map import grouped
 from rag.types import Source
 
-PAGE = shipped("data/page")
+PAGE = packaged("serve/page/static")
 VENDOR = PAGE / "vendor"
 HOSTILE = [
     "../../../etc/passwd",
@@ -145,7 +145,7 @@ def test_vendored_files_are_those_of_their_packages():
     manifest = json.loads((VENDOR / "manifest.json").read_text())
     named = {file["name"]: file["sha256"] for package in manifest for file in package["files"]}
     there = {path.name for path in VENDOR.iterdir() if path.is_file()}
-    assert there == set(named) | {"manifest.json", "obtain.py"}
+    assert there == set(named) | {"manifest.json"}
     for name, digest in named.items():
         assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest, name
     notice = shipped("data/NOTICE").read_text()
@@ -215,7 +215,7 @@ def test_the_map_shows_every_chunk_of_a_small_repository(served):
 
 
 def test_a_large_map_is_a_sample_and_shows_what_is_asked_for(served, monkeypatch):
-    monkeypatch.setattr("rag.serve.page_map.MOST_POINTS", 20)
+    monkeypatch.setattr("rag.serve.page.map.MOST_POINTS", 20)
     served.service.library.shelf("sample")
     reply = served.post("/api/repositories/sample/index", {"rebuild": True})
     assert reply.status == 202

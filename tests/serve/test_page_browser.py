@@ -566,7 +566,10 @@ LABELS = [
         'flowchart LR\n  A[["Map<String, List<Int>>"]] --> B[List<Int>]',
         ["Map<String, List<Int>>", "List<Int>"],
     ),
-    ('flowchart LR\n  A["one<br/>two"] --> B["rag/serve/limits.py"]', ["one", "two", "rag/serve/limits.py"]),
+    (
+        'flowchart LR\n  A["one<br/>two"] --> B["rag/serve/access/rate_limits.py"]',
+        ["one", "two", "rag/serve/access/rate_limits.py"],
+    ),
     ("sequenceDiagram\n  A->>B: <img src=x> of List<Int>", ["<img src=x> of List<Int>"]),
     ("classDiagram\n  A <|-- B\n  A <.. C\n  class A {\n    +get() Map<Int,Int>\n  }", ["Map<Int,Int>"]),
     ("stateDiagram-v2\n  [*] --> S\n  S --> T: List<Int>\n  state C <<choice>>", ["List<Int>"]),

@@ -13,10 +13,10 @@ from live_server import Served
 
 from rag.answer.extract import ExtractiveGenerator
 from rag.errors import ConfigError
-from rag.serve import preparing as preparing_module
-from rag.serve.children import Child
-from rag.serve.prefix import PrefixDialog, Prefixes
-from rag.serve.preparing import Engines, Job, Preparing
+from rag.serve.openai.thread_matching import PrefixDialog, Prefixes
+from rag.serve.workers import prepare_pool as preparing_module
+from rag.serve.workers.prepare_pool import Engines, Job, Preparing
+from rag.serve.workers.subprocesses import Child
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
 from rag.types import Answer, Prepared, Source

@@ -15,13 +15,14 @@ from conftest import git
 from live_server import sample_copy
 
 from rag.errors import SettingsError, SourceError
-from rag.serve import checks, public
+from rag.serve import preflight
+from rag.serve.access import ssrf
+from rag.serve.access.ssrf import git_stays_where_told, public_place
 from rag.serve.errors import Forbidden, IndexingFailed
-from rag.serve.indexing import Indexers
-from rag.serve.library import Library
-from rag.serve.public import git_stays_where_told, public_place
+from rag.serve.registry import Library
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
+from rag.serve.workers.indexing import Indexers
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
@@ -201,17 +202,17 @@ def test_what_the_operator_listed_is_fetched_from_where_it_is_at_any_ref(tmp_pat
 
 def test_a_git_that_looks_names_up_again_is_named(monkeypatch):
     settings = ServerSettings(allow_urls=("code.example",))
-    monkeypatch.setattr(checks, "_PROXIES", ("NO_SUCH_PROXY",))
-    assert checks._allowed_hosts(settings).state == "ok"
-    monkeypatch.setattr(public, "_PINS_FROM", (99, 0))
-    found = checks._allowed_hosts(settings)
+    monkeypatch.setattr(preflight, "_PROXIES", ("NO_SUCH_PROXY",))
+    assert preflight._allowed_hosts(settings).state == "ok"
+    monkeypatch.setattr(ssrf, "_PINS_FROM", (99, 0))
+    found = preflight._allowed_hosts(settings)
     assert (found.state, found.mend) == ("bad", "git 2.37 or newer")
-    assert checks._allowed_hosts(ServerSettings()).state == "off"
+    assert preflight._allowed_hosts(ServerSettings()).state == "off"
 
 
 def test_hosts_are_not_allowed_with_a_git_that_looks_names_up_again(tmp_path, monkeypatch):
     engine = Settings(home=tmp_path)
-    monkeypatch.setattr(public, "_PINS_FROM", (99, 0))
+    monkeypatch.setattr(ssrf, "_PINS_FROM", (99, 0))
     with pytest.raises(SettingsError, match=r"install git 99\.0 or newer, or serve without --allow-urls"):
         Service(ServerSettings(engine=engine, allow_urls=("code.example",)))
     Service(ServerSettings(engine=engine))

@@ -9,8 +9,8 @@ import pytest
 from command import rag
 from live_server import SAMPLE
 
-from rag.serve import checks
-from rag.serve.keys import add_key
+from rag.serve import preflight
+from rag.serve.access.keys import add_key
 
 
 @pytest.fixture(autouse=True)
@@ -89,8 +89,8 @@ def test_a_settings_file_is_read_as_the_server_reads_it(look, tmp_path):
 
 
 def test_a_missing_package_is_named_with_what_brings_it(monkeypatch):
-    monkeypatch.setattr(checks, "find_spec", lambda name: None if name in ("uvicorn", "mcp") else object())
-    packages, mcp = checks._packages()
+    monkeypatch.setattr(preflight, "find_spec", lambda name: None if name in ("uvicorn", "mcp") else object())
+    packages, mcp = preflight._packages()
     assert (packages.said, packages.mend) == (
         "missing: uvicorn",
         "from the checkout: pip install '.[server]'",

@@ -10,7 +10,7 @@ import pytest
 
 from rag.backends.sqlite.file import SqliteFile
 from rag.errors import StoreUnwritable
-from rag.serve.storing import Storing
+from rag.serve.workers.write_batch import Storing
 from rag.service import Dialog, Engine
 from rag.settings import Settings
 from rag.types import Answer, AssistantResponse, DialogTurn, UserQuery

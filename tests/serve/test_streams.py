@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from rag.serve.streams import EventStream, Streams
+from rag.serve.sse import EventStream, Streams
 
 QUESTION = {"question": "Where is a short code made?", "repositories": ["sample"]}
 CHAT = {"model": "rag:sample", "messages": [{"role": "user", "content": QUESTION["question"]}]}

@@ -60,8 +60,9 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.corpus.address import without_credentials
     from rag.memory import consolidate, digest
     from rag.retrieval import question
-    from rag.serve import deepwiki_prompts, prefix
-    from rag.serve.messages import read_messages
+    from rag.serve.deepwiki import prompts as deepwiki_prompts
+    from rag.serve.openai import thread_matching
+    from rag.serve.openai.messages import read_messages
     from rag.wiki import inert, mermaid, quotes, steering
     from rag.wiki import markdown as wiki_markdown
 
@@ -105,7 +106,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "read_reply": consolidate.read_reply,
         "digest": lambda words: digest.digest(words.split("\n\n")),
         "read_request": lambda words: deepwiki_prompts.read_request([("user", words)]),
-        "chain": lambda words: prefix.chain("a", [(words, words)]),
+        "chain": lambda words: thread_matching.chain("a", [(words, words)]),
         "read_messages": lambda words: read_messages(
             [("user", words), ("assistant", words), ("user", words)]
         ),

@@ -1,0 +1,1 @@
+"""`/api`: our own routes, and the models of what they take and give."""

@@ -1,0 +1,67 @@
+"""What an evaluation takes and gives."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from rag.evaluation.metrics import Span
+from rag.serve.api.models import MOST_RESULTS, WHOLE, Name, Question, Strict
+from rag.types import MAX_HISTORY
+
+MOST_QUESTIONS = 500
+_MOST_FILES = 100
+
+
+class Place(Strict):
+    """A file, or lines of it, that answer a question."""
+
+    path: Annotated[str, Field(min_length=1, max_length=1000, examples=["shortener/codes.py"])]
+    start: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
+    end: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
+
+    def span(self) -> Span | None:
+        """The lines, where they are named."""
+        if self.start is None:
+            return None
+        return Span(self.path, self.start, max(self.start, self.end or self.start))
+
+
+class Judged(Strict):
+    """A question with what answers it."""
+
+    question: Question
+    answers: Annotated[list[Place], Field(min_length=1, max_length=_MOST_FILES)]
+    history: Annotated[list[Question], Field(max_length=MAX_HISTORY)] = Field(default_factory=list)
+
+
+class EvalRequest(Strict):
+    """Questions to measure retrieval on."""
+
+    repository: Name
+    questions: Annotated[list[Judged], Field(min_length=1, max_length=MOST_QUESTIONS)]
+    k: Annotated[int, Field(ge=1, le=MOST_RESULTS), WHOLE] = 50
+
+
+class EvalScores(BaseModel):
+    """How well one question was answered. `lines` is null where no answer has lines."""
+
+    question: str
+    ndcg: float
+    mrr: float
+    recall: float
+    lines: float | None
+    seconds: float
+
+
+class EvalResult(BaseModel):
+    """Means over the questions, at 10 files; and each of them."""
+
+    repository: str
+    questions: int
+    ndcg: float
+    mrr: float
+    recall: float
+    lines: float | None
+    each: list[EvalScores]

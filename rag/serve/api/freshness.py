@@ -1,0 +1,158 @@
+"""Whether what was answered still holds for the code as it is now, and what would be answered today."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+
+from rag.serve.access.auth import CallerOf
+from rag.serve.api import turn_models
+from rag.serve.api.answer_models import answer_body, cited
+from rag.serve.api.models import shown
+from rag.serve.api.pagination import MOST, Limit, Offset, page
+from rag.serve.api.routes import Named
+from rag.serve.api.turn_models import source_check
+from rag.serve.api.turns import ConversationId, Desk, TurnId
+from rag.serve.errors import IndexingFailed
+from rag.serve.service import Service
+from rag.serve.sse import until_gone
+from rag.service.freshness import checked, turns_about
+from rag.service.replay import Replay
+from rag.types import Citation, DialogTurn, Freshness
+
+Ref = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="A branch, tag or commit; the present without."),
+]
+
+
+def install(app: FastAPI, service: Service) -> None:
+    """Add the routes."""
+    for router in (_freshness(service), _about(service), _replay(service)):
+        app.include_router(router)
+
+
+def _freshness(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api/conversations", tags=["conversations"])
+
+    @router.get("/{conversation}/freshness")
+    async def freshness(
+        caller: CallerOf, conversation: ConversationId, ref: Ref = None
+    ) -> list[turn_models.TurnCheck]:
+        """What became of the lines that each answer rests on; oldest turn first.
+
+        They are compared with the repositories as they are on disk, byte for byte, or at a `ref`. Of a
+        repository that is not served here nothing is known.
+        """
+        engine = service.engine_for(caller)
+        namespace = caller.namespace
+        one = await to_thread(engine.find_conversation, conversation)
+        shelves = [shelf for source in one.sources if (shelf := service.library.of_source(source))]
+        if ref is not None:
+            shelves = [service.at_ref(shelf, ref, caller) for shelf in shelves]
+        for shelf in shelves:
+            try:  # a ref or URL beyond the list may have made room on disk
+                if ref is not None or not shelf.is_listed:
+                    await service.library.opened(shelf)
+            except IndexingFailed:
+                if ref is not None:
+                    raise
+        served = [shelf.source for shelf in shelves]
+
+        def compared() -> list[DialogTurn]:
+            return checked(engine, engine.turns.turns(one.id, namespace=namespace), served)
+
+        async with service.limiter.seat():
+            turns = await to_thread(compared)
+        return [_turn_check(service, turn) for turn in turns]
+
+    return router
+
+
+def _about(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["turns"])
+
+    @router.get("/repositories/{name:path}/turns")
+    async def about(
+        request: Request,
+        response: Response,
+        caller: CallerOf,
+        name: Named,
+        path: Annotated[str, Query(min_length=1, max_length=1000, examples=["snip/auth.py"])],
+        line: Annotated[int | None, Query(ge=1, le=2**31)] = None,
+        limit: Limit = MOST,
+        offset: Offset = 0,
+    ) -> list[turn_models.TurnAbout]:
+        """The turns whose answers rest on a file, or on a line of it, wherever its lines stood then.
+
+        Oldest first; with `NAME@REF` of that state of the repository.
+        """
+        desk, base = Desk(service, caller), str(request.base_url)
+        shelf = service.library.shelf(name, caller=caller)
+        await service.library.opened(shelf)
+        async with service.limiter.seat():
+            found = await to_thread(turns_about, desk.engine, shelf.source, path, line=line)
+        return [
+            turn_models.TurnAbout(turn=desk.turn(turn, base), citations=_checked(desk, pairs, base))
+            for turn, pairs in page(request, response, found, limit=limit, offset=offset)
+        ]
+
+    return router
+
+
+def _replay(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api/turns", tags=["turns"])
+
+    @router.post("/{turn}/replay")
+    async def replay(
+        request: Request, caller: CallerOf, turn: TurnId, wanted: turn_models.ReplayRequest | None = None
+    ) -> turn_models.ReplayBody:
+        """Ask a turn's question again, of the code as it is now or at a `ref`, and say what differs.
+
+        Nothing is stored.
+        """
+        desk, base = Desk(service, caller), str(request.base_url)
+        found = await desk.call(desk.store.turn, turn)
+        ref = wanted.ref if wanted else None
+        return _replayed(desk, await until_gone(request, service.replayed(caller, found, ref)), base)
+
+    return router
+
+
+def _replayed(desk: Desk, replay: Replay, base: str) -> turn_models.ReplayBody:
+    urls = desk.urls((*replay.answer.sources, *replay.answer.citations), base)
+    turn = replay.turn
+    return turn_models.ReplayBody(
+        turn=desk.turn(turn, base),
+        state=turn.freshness.state if turn.freshness else "unknown",
+        answer=answer_body(replay.answer, urls),
+        differs=turn.answer.strip() != replay.answer.text.strip(),
+        lost=_checked(desk, replay.lost, base),
+        gained=[cited(citation, urls[citation]) for citation in replay.gained],
+    )
+
+
+def _checked(
+    desk: Desk, pairs: Sequence[tuple[Citation, Freshness]], base: str
+) -> list[turn_models.CheckedCitation]:
+    urls = desk.urls([citation for citation, _ in pairs], base)
+    return [
+        turn_models.CheckedCitation(
+            cited=cited(citation, urls[citation]), now=source_check(citation, check, desk.service.told)
+        )
+        for citation, check in pairs
+    ]
+
+
+def _turn_check(service: Service, turn: DialogTurn) -> turn_models.TurnCheck:
+    worst = turn.freshness or Freshness("unknown", "no source is cited")
+    return turn_models.TurnCheck(
+        turn=turn.id,
+        state=worst.state,
+        reason=shown(service.told(worst.reason)),
+        stale=worst.is_stale,
+        checks=[source_check(*pair, service.told) for pair in zip(turn.citations, turn.checks, strict=True)],
+    )

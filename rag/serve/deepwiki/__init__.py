@@ -1,0 +1,1 @@
+"""The routes of deepwiki-open's backend."""

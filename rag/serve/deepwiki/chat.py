@@ -1,0 +1,254 @@
+"""What deepwiki-open's frontend asks, answered piece by piece: the same over HTTP and WebSocket."""
+
+from __future__ import annotations
+
+import hashlib
+from asyncio import to_thread
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from rag.errors import NotFound, ProviderError
+from rag.ports import CompletingGenerator, is_async
+from rag.retrieval.search import Found
+from rag.serve.access.keys import Caller
+from rag.serve.api.models import searched_words
+from rag.serve.deepwiki.filters import FileRules, rules_of
+from rag.serve.deepwiki.prompts import LAST_STAGE, SEARCHED, SOURCES, Wanted, read_request, research_heading
+from rag.serve.deepwiki.repositories import ready, shelf_of
+from rag.serve.deepwiki.schema import LANGUAGES, ChatRequest
+from rag.serve.deepwiki.wiki import Wikis
+from rag.serve.errors import BadRequest, Forbidden, ModelFailed
+from rag.serve.links import citation_url
+from rag.serve.openai.thread_matching import PrefixDialog, Prefixes
+from rag.serve.registry import Shelf
+from rag.serve.service import Service
+from rag.service import Engine, Repository
+from rag.types import Answer, Confidence, DialogTurn, Hit
+from rag.wiki.inert import Inert, inert
+from rag.wiki.markdown import code, link, plain
+
+_PIECE_CHARS = 32_768
+_CHUNKS_OF_FILE = 6
+_ISO_CODES = {"kr": "ko"}
+
+
+class Chat:
+    """Everything that comes as messages: questions, research, plans and pages of a wiki, tasks."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._prefixes, self._wikis = service, Prefixes(), Wikis(service)
+        self._engines: dict[tuple[str, str], Engine] = {}
+
+    async def pieces(
+        self, caller: Caller, asked: ChatRequest, *, base: str, browser: str = ""
+    ) -> AsyncGenerator[str, None]:
+        """The answer, as text. Close it when nobody listens any more: then nothing is stored.
+
+        Args:
+            caller: who asks.
+            asked: what.
+            base: the server's own address.
+            browser: stands for one browser; what it asks without a history goes on with what it asked
+                about the same repository before.
+
+        Raises:
+            Forbidden: the repository is not served, or `filePath` leaves it.
+            BadRequest, TooLarge: the messages ask nothing, or too much.
+            RagError: as `Service.answer`.
+        """
+        self._service.limiter.check_history(len(asked.messages))
+        shelf = await shelf_of(self._service.library, asked.repo_url, caller)
+        wanted = read_request([(message.role, message.content) for message in asked.messages])
+        if wanted.kind in ("question", "research"):
+            self._service.limiter.check_question(wanted.text, param="messages")
+        repository = await ready(self._service.library, shelf)
+        rules = rules_of(asked)
+        engine = self._engine(caller, asked.language)
+        if wanted.kind in ("question", "research"):
+            dialog = await self._dialog(engine, shelf, repository, wanted, rules, asked.filePath, browser)
+            async with aclosing(self._answered(dialog, wanted, shelf, base)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        if wanted.kind == "plan":
+            text = await self._wikis.plan(shelf, repository, rules, is_concise=wanted.is_concise)
+        elif wanted.kind == "page":
+            text = await self._wikis.page(engine, shelf, repository, rules, wanted.title, wanted.files, base)
+        else:
+            text = await self._task(wanted.text)
+        for start in range(0, len(text), _PIECE_CHARS):
+            yield text[start : start + _PIECE_CHARS]
+
+    # ------------------------------------------------------------ questions
+
+    async def _answered(
+        self, dialog: PrefixDialog, wanted: Wanted, shelf: Shelf, base: str
+    ) -> AsyncGenerator[str, None]:
+        has_model = dialog.engine.settings.has_model
+        made = Inert()
+        if wanted.kind == "research":
+            # Without a model there is nothing more to be found out by asking again.
+            is_last = wanted.stage >= LAST_STAGE or not has_model
+            heading = research_heading(wanted.stage, is_last=is_last)
+        else:
+            heading = ""
+        begun = False
+        try:
+            async with aclosing(self._service.answer(dialog, wanted.text)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Answer):
+                        rest = made.close().rstrip("\n") + _after(piece, shelf, base)
+                        if heading + rest:
+                            yield heading + rest
+                    elif said := made.feed(piece):
+                        yield heading + said
+                        heading, begun = "", True
+        except ProviderError as error:
+            if error.quotes is None:
+                raise
+            quotes = inert(error.quotes.text).rstrip("\n") + _after(error.quotes, shelf, base)
+            if not begun:
+                raise ModelFailed(error, self._service.words(error), {"quotes": quotes}) from error
+            yield f"{made.close()}\n\n{quotes}"
+            raise
+
+    async def _dialog(
+        self,
+        engine: Engine,
+        shelf: Shelf,
+        repository: Repository,
+        wanted: Wanted,
+        rules: FileRules,
+        file_path: str | None,
+        browser: str,
+    ) -> PrefixDialog:
+        own = await to_thread(_chunks_of, repository, file_path) if file_path else []
+        return await to_thread(
+            _AskDialog,
+            engine,
+            shelf,
+            repository,
+            wanted,
+            prefixes=self._prefixes,
+            named=_conversation(browser, shelf),
+            rules=rules,
+            own=own,
+        )
+
+    def _engine(self, caller: Caller, language: str | None) -> Engine:
+        """The caller's engine, answering in the language that is asked for."""
+        engine = self._service.engine_for(caller)
+        language = language or LANGUAGES.default
+        # English is what the frontend says when nobody chose: then the language is that of the question.
+        is_other = language in LANGUAGES.supported_languages and language != LANGUAGES.default
+        if not engine.settings.has_model or not is_other:
+            return engine
+        code = _ISO_CODES.get(language, language)
+        key = (engine.settings.namespace, code)
+        if key not in self._engines:
+            self._engines[key] = engine.with_settings(language=code)
+            for shared in ("embedder", "counter"):
+                self._engines[key].__dict__[shared] = getattr(engine, shared)
+        return self._engines[key]
+
+    async def _task(self, prompt: str) -> str:
+        """A task whose prompt holds all there is to know: done by the model alone."""
+        if not self._service.engine.settings.has_model:
+            raise BadRequest("slides and workshops need a language model; start the server with --model")
+        async with self._service.limiter.seat(), self._service.generator() as generator:
+            if is_async(generator):
+                return await generator.acomplete(prompt)
+            assert isinstance(generator, CompletingGenerator)
+            return await to_thread(generator.complete, prompt)
+
+
+class _AskDialog(PrefixDialog):
+    """A conversation in which some files are left out, and the chunks of one may come first."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        shelf: Shelf,
+        repository: Repository,
+        wanted: Wanted,
+        *,
+        prefixes: Prefixes,
+        named: str,
+        rules: FileRules,
+        own: Sequence[Hit],
+    ) -> None:
+        super().__init__(
+            engine,
+            [repository],
+            names=[shelf.name],
+            history=wanted.history,
+            prefixes=prefixes,
+            named=named,
+        )
+        self._rules, self._own = rules, own
+
+    @property
+    def is_plain(self) -> bool:
+        """As every conversation by prefix, where no file is left out and none comes first."""
+        return super().is_plain and not self._rules and not self._own
+
+    def _found(
+        self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
+    ) -> tuple[Found, Confidence | None]:
+        if not self._rules and not self._own:
+            return super()._found(question, standalone, turns, k)
+        found, confidence = super()._found(question, standalone, turns, 4 * k)
+        merged = {
+            (hit.path, hit.start): hit for hit in (*self._own, *found.hits) if self._rules.keeps(hit.path)
+        }
+        hits = tuple(merged.values())[:k]
+        return replace(found, hits=hits), None if self._own else confidence
+
+
+def _conversation(browser: str, shelf: Shelf) -> str:
+    """What the conversation of a browser about a repository is called; "" where no browser says who it is."""
+    if not browser:
+        return ""
+    told = f"{browser}\0{shelf.name}\0{shelf.source}"
+    return f"Ask {shelf.name} {hashlib.sha256(told.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def _chunks_of(repository: Repository, path: str) -> list[Hit]:
+    """The first chunks of a file.
+
+    Raises:
+        Forbidden: the path leaves the repository.
+        NotFound: the index has no such file.
+    """
+    parts = path.replace("\\", "/").split("/")
+    if path.startswith(("/", "\\")) or ".." in parts or "\0" in path or ":" in parts[0]:
+        raise Forbidden("that path leaves the repository")
+    store = repository.store
+    if store.file_text(path) is None:
+        raise NotFound(f"no file {path[:200]!r} is indexed in {repository.source.name}")
+    rows = [
+        chunk
+        for chunk, file in enumerate(store.file.tolist())
+        if (store.dead is None or not store.dead[chunk]) and store.file_path(file) == path
+    ]
+    return [store.hit(chunk, 1.0, {"file": 1.0}) for chunk in rows[:_CHUNKS_OF_FILE]]
+
+
+def _after(answer: Answer, shelf: Shelf, base: str) -> str:
+    """What comes after an answer: the list of what it cites, and what was searched for it.
+
+    The protocol has text and nothing else, so that this is a paragraph of it.
+    """
+    searched = "; ".join(searched_words(one) for one in answer.coverage)
+    return _sources(answer, shelf, base) + (f"{SEARCHED}{plain(searched)})" if searched else "")
+
+
+def _sources(answer: Answer, shelf: Shelf, base: str) -> str:
+    """The list of what an answer cites, as it stands after it."""
+    lines = [
+        f"- [{citation.n}] "
+        + link(code(citation.place), citation_url(citation, shelf.checkout, shelf.name, base))
+        for citation in answer.citations
+    ]
+    return SOURCES + inert("\n".join(lines)) if lines else ""

@@ -1,0 +1,81 @@
+"""Which files a request leaves out of its answer. The index is one for all, and stays as it is."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import unquote
+
+from rag.serve.deepwiki.schema import ChatRequest, Lines
+
+_MOST_RULES = 500
+_LONGEST_RULE = 300
+
+
+@dataclass(frozen=True)
+class FileRules:
+    """Rules of the four lists; all are globs.
+
+    A rule for folders holds for what lies below a folder of that name or path, one for files for a name or
+    a path. What is included is all there is, where anything is; what is excluded goes in any case.
+    """
+
+    excluded_dirs: tuple[str, ...] = ()
+    excluded_files: tuple[str, ...] = ()
+    included_dirs: tuple[str, ...] = ()
+    included_files: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.excluded_dirs or self.excluded_files or self.included_dirs or self.included_files)
+
+    def keeps(self, path: str) -> bool:
+        """Whether a file is to be looked at."""
+        if self._matches(path, self._excluded):
+            return False
+        has_included = bool(self.included_dirs or self.included_files)
+        return not has_included or self._matches(path, self._included)
+
+    @cached_property
+    def _excluded(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        return _compiled(self.excluded_dirs), _compiled(self.excluded_files)
+
+    @cached_property
+    def _included(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        return _compiled(self.included_dirs), _compiled(self.included_files)
+
+    def _matches(self, path: str, rules: tuple[re.Pattern[str], re.Pattern[str]]) -> bool:
+        dirs, files = rules
+        parts = path.split("/")
+        if files.match(path) or files.match(parts[-1]):
+            return True
+        folders = range(1, len(parts))
+        return any(dirs.match("/".join(parts[:n])) or dirs.match(parts[n - 1]) for n in folders)
+
+
+def rules_of(asked: ChatRequest) -> FileRules:
+    """The rules of a request."""
+    return FileRules(
+        *(
+            _rules(lines)
+            for lines in (
+                asked.excluded_dirs,
+                asked.excluded_files,
+                asked.included_dirs,
+                asked.included_files,
+            )
+        )
+    )
+
+
+def _rules(lines: Lines) -> tuple[str, ...]:
+    listed: Iterable[str] = lines.split("\n") if isinstance(lines, str) else lines or ()
+    rules = (unquote(line).strip().replace("\\", "/") for line in listed)
+    cleaned = (rule.removeprefix("./").strip("/")[:_LONGEST_RULE] for rule in rules)
+    return tuple(dict.fromkeys(rule for rule in cleaned if rule))[:_MOST_RULES]
+
+
+def _compiled(rules: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(fnmatch.translate(rule) for rule in rules) or r"(?!)")

@@ -1,0 +1,294 @@
+"""The routes of deepwiki-open's backend, so that its frontend works on our engine as it is.
+
+    POST /chat/completions/stream, WS /ws/chat      everything that is asked, see `chat`
+    /models/config, /lang/config, /auth/…           what its menus offer
+    /api/wiki_cache, /api/processed_projects        the wikis it made, see `cache`
+    /export/wiki, /local_repo/structure             a wiki as a file, the files of a repository
+
+Errors have its shape: `{"detail": …}`, and `{"error": …}` for the files of a repository.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from asyncio import to_thread
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket
+
+from rag.errors import NotFound, RagError
+from rag.serve.access.auth import CallerOf
+from rag.serve.api.models import Error
+from rag.serve.deepwiki import schema as shapes
+from rag.serve.deepwiki.cache import WikiCache
+from rag.serve.deepwiki.chat import Chat
+from rag.serve.deepwiki.export import exported
+from rag.serve.deepwiki.repositories import is_served, name_of, ready, shelf_of
+from rag.serve.deepwiki.websocket import answer_socket
+from rag.serve.errors import BadRequest, StillIndexing, Unauthorized, headers_of, status_of
+from rag.serve.registry import Shelf
+from rag.serve.service import Service
+from rag.serve.sse import EventStream, until_gone
+from rag.service import Repository
+
+_WAIT_FOR_FILES_S = 25.0
+_REFUSALS = (400, 401, 403, 404, 408, 409, 413, 422, 424, 429, 500, 502, 503)
+Name = Annotated[str, Query(max_length=300)]
+
+
+class _Route(APIRoute):
+    """A route whose errors have the shape that deepwiki-open's frontend knows."""
+
+    key = "detail"
+    refused: type[BaseModel] = shapes.Refused
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        inner = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await inner(request)
+            except RagError as error:
+                status, _ = status_of(error)
+                words = request.app.state.service.words(error)
+                return JSONResponse({self.key: words}, status, headers=headers_of(error))
+            except RequestValidationError as error:
+                return JSONResponse({self.key: _what_is_wrong(error)}, 422)
+
+        return handled
+
+
+class _FilesRoute(_Route):
+    key = "error"
+    refused = shapes.FilesRefused
+
+
+def install(app: FastAPI, service: Service) -> None:
+    """Add the routes."""
+    cache = WikiCache(service.engine.settings.home / "deepwiki")
+    routers = (
+        _chat(app, service),
+        _menus(service),
+        _wikis(service, cache),
+        _export(service),
+        _files(service),
+    )
+    for router in routers:
+        app.include_router(router)
+
+
+def _router(route: type[_Route] = _Route) -> APIRouter:
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"model": route.refused | Error} for status in _REFUSALS
+    }
+    return APIRouter(tags=["deepwiki-open"], route_class=route, responses=responses)
+
+
+def _chat(app: FastAPI, service: Service) -> APIRouter:
+    router, chat = _router(), Chat(service)
+
+    @router.post(
+        "/chat/completions/stream",
+        responses={200: {"content": {"text/event-stream": {}}}},
+        response_class=Response,
+    )
+    async def completions(request: Request, asked: shapes.ChatRequest, caller: CallerOf) -> Response:
+        """Answer the last message, as plain text that comes in pieces, whatever its media type says."""
+        pieces = chat.pieces(caller, asked, base=str(request.base_url))
+        try:
+            first = await until_gone(request, _next(pieces))
+        except BaseException:
+            await pieces.aclose()
+            raise
+
+        async def streamed() -> AsyncGenerator[bytes, None]:
+            async with aclosing(pieces):
+                yield first.encode("utf-8", "replace")
+                async for piece in pieces:
+                    yield piece.encode("utf-8", "replace")
+
+        return EventStream(streamed(), streams=service.streams, last_words=partial(_last_words, service))
+
+    async def socket(connection: WebSocket) -> None:
+        await answer_socket(connection, service, chat)
+
+    app.router.routes.append(WebSocketRoute("/ws/chat", socket))
+    return router
+
+
+async def _next(pieces: AsyncGenerator[str, None]) -> str:
+    return await anext(pieces, "")
+
+
+def _last_words(service: Service, error: RagError) -> bytes:
+    return f"\n\nError: {' '.join(service.words(error).split())}".encode("utf-8", "replace")
+
+
+def _menus(service: Service) -> APIRouter:
+    router = _router()
+    settings = service.settings
+
+    @router.get("/models/config")
+    async def models() -> shapes.ModelConfig:
+        """The one model there is: the server's."""
+        name = settings.engine.model or "extractive"
+        model = shapes.Model(id=name, name=name)
+        provider = shapes.Provider(id="rag", name="Rag", models=[model])
+        return shapes.ModelConfig(providers=[provider], defaultProvider="rag")
+
+    @router.get("/lang/config")
+    async def languages() -> shapes.LanguageConfig:
+        """The languages of the menu."""
+        return shapes.LANGUAGES
+
+    @router.get("/auth/status")
+    async def status() -> shapes.AuthStatus:
+        """Whether a code is needed to make and to delete wikis."""
+        return shapes.AuthStatus(auth_required=bool(settings.deepwiki_code))
+
+    @router.post("/auth/validate")
+    async def validate(asked: shapes.AuthCode) -> shapes.AuthResult:
+        """Whether that is the code."""
+        return shapes.AuthResult(success=_is_code(service, asked.code))
+
+    return router
+
+
+def _is_code(service: Service, code: str) -> bool:
+    expected = service.settings.deepwiki_code
+    return bool(expected) and hmac.compare_digest(expected.encode(), code.encode("utf-8", "replace"))
+
+
+def _wikis(service: Service, cache: WikiCache) -> APIRouter:
+    router = _router()
+
+    library = service.library
+
+    @router.get("/api/wiki_cache")
+    async def cached(
+        caller: CallerOf, owner: Name, repo: Name, repo_type: Name, language: Name
+    ) -> shapes.WikiCacheData | None:
+        """A wiki that was made; null where there is none."""
+        info = shapes.RepoInfo(owner=owner, repo=repo, type=repo_type)
+        kept = await to_thread(cache.read, caller.namespace, info, _language(language))
+        return kept[1] if kept is not None and is_served(library, kept[0]) else None
+
+    @router.post("/api/wiki_cache")
+    async def keep(caller: CallerOf, wiki: shapes.WikiCacheRequest) -> shapes.Done:
+        """Keep a wiki, without its token. One with an error for a page is refused."""
+        name = await name_of(library, _address(wiki.repo))
+        wiki.language = _language(wiki.language)
+        await to_thread(cache.write, caller.namespace, name, wiki)
+        return shapes.Done(message="Wiki cache saved successfully")
+
+    @router.delete("/api/wiki_cache")
+    async def delete(
+        caller: CallerOf,
+        owner: Name,
+        repo: Name,
+        repo_type: Name,
+        language: Name,
+        authorization_code: str | None = None,
+    ) -> shapes.Done:
+        """Delete a wiki."""
+        if language not in shapes.LANGUAGES.supported_languages:
+            raise BadRequest("Language is not supported")
+        if service.settings.deepwiki_code and not _is_code(service, authorization_code or ""):
+            raise Unauthorized("Authorization code is invalid")
+        info = shapes.RepoInfo(owner=owner, repo=repo, type=repo_type)
+        if not await to_thread(cache.delete, caller.namespace, info, language):
+            raise NotFound("Wiki cache not found")
+        return shapes.Done(message=f"Wiki cache for {owner}/{repo} ({language}) deleted successfully")
+
+    @router.get("/api/processed_projects")
+    async def projects(caller: CallerOf) -> list[shapes.ProcessedProject]:
+        """The wikis that were made, the newest first."""
+        kept = await to_thread(cache.projects, caller.namespace)
+        return [project for name, project in kept if is_served(library, name)]
+
+    return router
+
+
+def _export(service: Service) -> APIRouter:
+    router, library = _router(), service.library
+
+    @router.post(
+        "/export/wiki",
+        response_class=Response,
+        responses={200: {"content": {"text/markdown": {}, "application/json": {}}}},
+    )
+    async def export(asked: shapes.ExportRequest) -> Response:
+        """Pages as one file."""
+        await name_of(library, asked.repo_url)
+        async with service.limiter.seat():
+            text, media_type, name = await to_thread(exported, asked)
+        headers = {"Content-Disposition": f"attachment; filename={name}"}
+        return Response(text.encode("utf-8", "replace"), media_type=media_type, headers=headers)
+
+    return router
+
+
+def _files(service: Service) -> APIRouter:
+    router = _router(_FilesRoute)
+
+    @router.get("/local_repo/structure")
+    async def structure(
+        caller: CallerOf, path: Annotated[str | None, Query(max_length=4_096)] = None
+    ) -> shapes.FileTree:
+        """The files of a repository of the list, as they are indexed, and its README."""
+        if not path:
+            raise BadRequest("No path provided. Please provide a 'path' query parameter.")
+        shelf = await shelf_of(service.library, path, caller)
+        repository = await _within(_WAIT_FOR_FILES_S, ready(service.library, shelf), shelf)
+        async with service.limiter.seat():
+            return await to_thread(_tree, repository)
+
+    return router
+
+
+def _tree(repository: Repository) -> shapes.FileTree:
+    store = repository.store
+    paths = sorted(store.known_files())
+    readmes = [path for path in paths if path.lower().rpartition("/")[2] == "readme.md"]
+    readme = store.file_text(min(readmes, key=lambda path: path.count("/"))) if readmes else None
+    return shapes.FileTree(
+        file_tree="\n".join(path.encode("utf-8", "replace").decode() for path in paths),
+        readme="" if readme is None else readme[0],
+    )
+
+
+async def _within(seconds: float, work: Awaitable[Repository], shelf: Shelf) -> Repository:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise StillIndexing(
+            f"{shelf.name} is being indexed; come again in a moment", retry_after_s=5
+        ) from None
+
+
+def _address(repo: shapes.RepoInfo) -> str:
+    """What the frontend calls a repository when it asks about it."""
+    if repo.type == "local" and repo.localPath:
+        return repo.localPath
+    return repo.repoUrl or f"http://example/{repo.owner}/{repo.repo}"
+
+
+def _language(code: str) -> str:
+    return code if code in shapes.LANGUAGES.supported_languages else shapes.LANGUAGES.default
+
+
+def _what_is_wrong(error: RequestValidationError) -> str:
+    first = error.errors()[0] if error.errors() else {"msg": "invalid", "loc": ()}
+    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query"))
+    return f"{first['msg']} ({where})" if where else str(first["msg"])

@@ -1,0 +1,328 @@
+"""The Model Context Protocol: our tools for agents and editors, over HTTP at /mcp and over stdio.
+
+DeepWiki's four tools keep their names, arguments and texts, so its clients need no change. The official
+SDK is used in both its lines, 1.x and 2.x, which differ in the names of a few things.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from fastapi import FastAPI
+from pydantic import Field
+
+from rag.errors import BackendMissing, RagError
+from rag.records import turn_record
+from rag.serve.access.keys import Caller
+from rag.serve.api.pagination import MOST
+from rag.serve.mcp.sessions import Sessions
+from rag.serve.mcp.tools import Asked, Contents, Places, Reply, Tell, Toolbox, as_values
+from rag.serve.service import Service
+from rag.serve.telemetry import JsonLines
+
+try:  # 2.x
+    from mcp.server import MCPServer as _Server
+    from mcp.server.mcpserver import Context
+    from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+
+    _IS_V2 = True
+except ImportError:
+    try:
+        from mcp.server.fastmcp import Context
+        from mcp.server.fastmcp import FastMCP as _Server
+        from mcp.server.fastmcp.exceptions import ResourceError, ToolError
+
+        _IS_V2 = False
+    except ImportError as error:
+        raise BackendMissing(backend="MCP", missing=str(error.name), extra="mcp") from error
+
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+
+_INSTRUCTIONS = """\
+Questions about code repositories, answered with the lines they rest on.
+- list_available_repos: which repositories there are.
+- ask_question: an answer with sources; pass its conversationId on to ask a follow-up ("and who calls it?").
+- search_code, read_span, find_symbol, who_calls: look for yourself.
+- read_wiki_structure, read_wiki_contents: what the repository is made of.
+- recall_turns: what was asked and answered before."""
+
+RepoName = Annotated[str, Field(description="A repository, as list_available_repos names it.")]
+OnlyRepo = Annotated[
+    str | None,
+    Field(description="As list_available_repos names it; where only one is served, it may be left out."),
+]
+RepoNames = Annotated[
+    str | list[str],
+    Field(description="A repository, or a list of at most 10, as list_available_repos names them."),
+]
+Ref = Annotated[str | None, Field(description="A branch, tag or commit; the served state by default.")]
+Conversation = Annotated[
+    str | None,
+    Field(description="The conversationId of an earlier answer, to go on with; a new one by default."),
+]
+Limit = Annotated[int, Field(ge=1, le=50, description="How many at most.")]
+Line = Annotated[int, Field(ge=1, description="A line, counted from 1.")]
+LastLine = Annotated[int | None, Field(ge=1, description="The last line; the file's end by default.")]
+
+_MOST_LOGGED = 1_000
+"""Characters of an error's text, which may repeat what the client sent."""
+
+_READS = ToolAnnotations.model_validate({"readOnlyHint": True, "openWorldHint": False})
+_ASKS = ToolAnnotations.model_validate(
+    {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
+)
+
+
+def install(app: FastAPI, service: Service) -> None:
+    """Add /mcp (streamable HTTP) to the app."""
+    # Host, origin and body are held by the gate, for this door as for all others.
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    if _IS_V2:
+        server = make_mcp(service)
+        inner = server.streamable_http_app(transport_security=security)
+    else:
+        server = make_mcp(service, transport_security=security)
+        inner = server.streamable_http_app()
+    settings = service.settings
+    for route in inner.routes:
+        route.app = Sessions(route.app, most=settings.mcp_sessions, idle_s=settings.mcp_idle_s)
+    app.router.routes.extend(inner.routes)
+    service.lifespans.append(lambda: server.session_manager.run())
+
+
+def make_mcp(service: Service, **settings: Any) -> Any:
+    """The SDK's server with all tools and resources, over a service that runs."""
+    if _IS_V2:
+        settings["version"] = version("rag-turns")
+    instructions = f"{_INSTRUCTIONS}\nRepositories here: {service.library.listed_names()}."
+    with _logged_as_json():
+        server = _Server("rag", instructions=instructions, log_level="WARNING", **settings)
+    if not _IS_V2:
+        server._mcp_server.version = version("rag-turns")
+    toolbox = Toolbox(service, base=_base(service))
+    for add in (_add_wiki, _add_questions, _add_code):
+        add(server, service, toolbox)
+    _add_resources(server, service)
+    return server
+
+
+class _Lines(JsonLines):
+    """Log records of the SDK. What a client did wrong is a ValueError there, and needs no traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, ValueError):
+            record = copy(record)
+            record.msg = f"{record.getMessage()}: {str(error)[:_MOST_LOGGED]}"
+            record.args = record.exc_info = None
+        return super().format(record)
+
+
+@contextmanager
+def _logged_as_json() -> Iterator[None]:
+    """Have the SDK's log lines written to stderr as ours are.
+
+    The SDK would draw each traceback in a frame, which takes a second, and that for the lines of all loggers.
+    """
+    everybody, sdk = logging.getLogger(), logging.getLogger("mcp")
+    handlers, level = list(everybody.handlers), everybody.level
+    try:
+        yield
+    finally:
+        everybody.handlers[:] = handlers
+        everybody.setLevel(level)
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines())
+    sdk.handlers, sdk.propagate = [handler], False
+    sdk.setLevel(logging.WARNING)
+
+
+def _base(service: Service) -> str:
+    """Where links lead: a name it is called by; an address to listen on is none when it stands for all."""
+    settings = service.settings
+    host = next(iter(settings.public_hosts), settings.host)
+    host = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"http://{host}:{settings.port}" if settings.port else ""
+
+
+def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
+    @server.tool(annotations=_READS)
+    async def list_available_repos(
+        ctx: Context,
+        limit: Annotated[int, Field(ge=1, le=MOST, description="How many at most.")] = MOST,
+        offset: Annotated[int, Field(ge=0, description="How many are left out before them.")] = 0,
+    ) -> Annotated[CallToolResult, Reply]:
+        """List the repositories that can be asked."""
+        return await _result(service, tools.list_available_repos(_caller(ctx, service), limit, offset))
+
+    @server.tool(annotations=_READS)
+    async def read_wiki_structure(
+        repoName: RepoName,  # noqa: N803
+        ctx: Context,
+        ref: Ref = None,
+    ) -> Annotated[CallToolResult, Reply]:
+        """Get a list of documentation topics for a repository."""
+        caller = _caller(ctx, service)
+        return await _result(service, tools.read_wiki_structure(caller, repoName, ref, _teller(ctx)))
+
+    @server.tool(annotations=_READS)
+    async def read_wiki_contents(
+        repoName: RepoName,  # noqa: N803
+        ctx: Context,
+        ref: Ref = None,
+        page: Annotated[
+            int | None, Field(ge=1, description="Only from this page on, counted from 1.")
+        ] = None,
+        maxChars: Annotated[  # noqa: N803
+            int | None, Field(ge=1, description="Stop before the page that would go beyond it.")
+        ] = None,
+    ) -> Annotated[CallToolResult, Contents]:
+        """View documentation about a repository: all pages, or some with `page` and `maxChars`."""
+        caller = _caller(ctx, service)
+        return await _result(
+            service, tools.read_wiki_contents(caller, repoName, ref, page, maxChars, _teller(ctx))
+        )
+
+
+def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
+    @server.tool(annotations=_ASKS)
+    async def ask_question(
+        repoName: RepoNames,  # noqa: N803
+        question: Annotated[str, Field(description="The question.")],
+        ctx: Context,
+        conversationId: Conversation = None,  # noqa: N803
+        ref: Ref = None,
+    ) -> Annotated[CallToolResult, Asked]:
+        """Ask any question about a repository; the answer cites the lines it rests on.
+
+        Pass the `conversationId` of an answer on to ask a follow-up.
+        """
+        caller = _caller(ctx, service)
+        return await _result(
+            service, tools.ask_question(caller, repoName, question, conversationId, ref, _teller(ctx))
+        )
+
+    @server.tool(annotations=_READS)
+    async def recall_turns(
+        query: Annotated[str, Field(description="Words that the question or its answer holds.")],
+        ctx: Context,
+        conversationId: Conversation = None,  # noqa: N803
+        limit: Limit = 5,
+    ) -> Annotated[CallToolResult, Reply]:
+        """Find earlier questions and their answers."""
+        return await _result(service, tools.recall_turns(_caller(ctx, service), query, conversationId, limit))
+
+
+def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
+    @server.tool(annotations=_READS)
+    async def search_code(
+        query: Annotated[str, Field(description="A question or words; they need not be those of the code.")],
+        ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
+        limit: Limit = 10,
+        ref: Ref = None,
+    ) -> Annotated[CallToolResult, Places]:
+        """Find the functions, classes and sections for a question, with their lines and text."""
+        caller = _caller(ctx, service)
+        return await _result(service, tools.search_code(caller, repoName, query, limit, ref, _teller(ctx)))
+
+    @server.tool(annotations=_READS)
+    async def read_span(
+        path: Annotated[str, Field(description="A file, relative to the repository's root.")],
+        ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
+        startLine: Line = 1,  # noqa: N803
+        endLine: LastLine = None,  # noqa: N803
+        ref: Ref = None,
+    ) -> Annotated[CallToolResult, Places]:
+        """Read lines of a file as it is indexed, numbered; at most 2,000 at once."""
+        caller = _caller(ctx, service)
+        return await _result(
+            service, tools.read_span(caller, repoName, path, startLine, endLine, ref, _teller(ctx))
+        )
+
+    @server.tool(annotations=_READS)
+    async def find_symbol(
+        name: Annotated[str, Field(description="`name` or `Outer.name`; case does not matter.")],
+        ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
+        ref: Ref = None,
+    ) -> Annotated[CallToolResult, Places]:
+        """Find where a function, class or method is defined."""
+        caller = _caller(ctx, service)
+        return await _result(service, tools.find_symbol(caller, repoName, name, ref, _teller(ctx)))
+
+    @server.tool(annotations=_READS)
+    async def who_calls(
+        symbol: Annotated[str, Field(description="The name of a function, class or method.")],
+        ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
+        ref: Ref = None,
+    ) -> Annotated[CallToolResult, Places]:
+        """Find where a symbol is called, by its name; where it is only named, if nowhere."""
+        caller = _caller(ctx, service)
+        return await _result(service, tools.who_calls(caller, repoName, symbol, ref, _teller(ctx)))
+
+
+def _add_resources(server: Any, service: Service) -> None:
+    @server.resource("turns://conversations/{conversation}", mime_type="application/json")
+    async def turns_of_a_conversation(conversation: str, ctx: Context) -> str:
+        """The turns of a conversation, oldest first, with what each answer was made from."""
+        engine = service.engine_for(_caller(ctx, service))
+        try:
+            async with service.limiter.seat():
+                found = await to_thread(engine.find_conversation, conversation)
+                turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
+        except RagError as error:
+            raise ResourceError(service.words(error)) from error
+        return json.dumps([_told(turn_record(turn), service) for turn in turns], ensure_ascii=False)
+
+
+def _told(turn: dict[str, Any], service: Service) -> dict[str, Any]:
+    """The record of a turn, the places of its sources as this server's callers may read them."""
+    for cited in turn["citations"]:
+        cited |= {name: service.told(cited[name]) for name in ("repo", "location")}
+    return turn
+
+
+async def _result(service: Service, coming: Awaitable[Reply]) -> CallToolResult:
+    """A reply as the SDK passes it on: the text for people and models, the values beside it.
+
+    Raises:
+        ToolError: what the tool could not do, in its own words.
+    """
+    try:
+        reply = await coming
+    except RagError as error:
+        raise ToolError(service.words(error)) from error
+    except ValueError as error:
+        raise ToolError(str(error)) from error
+    return CallToolResult.model_validate(
+        {
+            "content": [TextContent(type="text", text=reply.result)],
+            "structuredContent": as_values(reply),
+        }
+    )
+
+
+def _caller(ctx: Any, service: Service) -> Caller:
+    """Who sent the request: the gate knows over HTTP; over stdio, where there are no keys, it is the user."""
+    request = getattr(ctx.request_context, "request", None)
+    if request is None:
+        return service.keyring.nobody
+    caller: Caller = request.state.caller
+    return caller
+
+
+def _teller(ctx: Any) -> Tell:
+    report: Callable[[float, float | None, str], Awaitable[None]] = ctx.report_progress
+    return report

@@ -1,0 +1,410 @@
+"""What an agent can do here, as plain functions: the MCP door only gives them names and schemas.
+
+The first four are DeepWiki's tools under their names and with their texts; each says more in its values,
+and takes more arguments, none of which is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import to_thread
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from rag.database.store import Store
+from rag.errors import ProviderError
+from rag.lines import lines_of
+from rag.retrieval.lookup import Use, definitions, uses
+from rag.serve.access.keys import Caller
+from rag.serve.api.models import CoverageBody, coverage_body, searched_words
+from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
+from rag.serve.links import citation_url
+from rag.serve.registry import Shelf
+from rag.serve.service import MOST_REPOSITORIES, Service
+from rag.service import Dialog, Repository
+from rag.service.lines import read_lines
+from rag.service.recall import recall
+from rag.types import Answer, Citation, Hit
+from rag.wiki.outline import structure_outline
+from rag.wiki.pages import page_markdown, wiki_contents
+from rag.wiki.structure import wiki_structure
+from rag.wiki.values import WikiStructure
+
+Tell = Callable[[float, float | None, str], Awaitable[None]]
+"""Told how far something is: done, total, what."""
+
+_MOST_HITS = 50
+_MOST_LINES = 2_000
+_SHOWN_USES = 50
+_KEPT_WIKIS = 20
+"""Structures that are kept, those last read: each holds the texts of its repository."""
+
+
+class Place(BaseModel):
+    """Lines of a file at a commit. Lines count from 1, both ends belong."""
+
+    repo: str
+    path: str
+    start_line: int
+    end_line: int
+    symbol: str = ""
+    commit: str | None = None
+    url: str = ""
+    score: float | None = None
+    text: str | None = None
+
+
+class Reply(BaseModel):
+    """What a tool says, as text; and what of the repositories it rests on, where it is about some."""
+
+    result: str
+    coverage: list[CoverageBody] = Field(default_factory=list)
+
+
+class Asked(Reply):
+    """An answer: what it rests on, and the conversation it can be gone on with."""
+
+    sources: list[Place] = Field(default_factory=list)
+    found: bool = True
+    warning: str = ""
+    missing_words: list[str] = Field(default_factory=list)
+    model: str = ""
+    conversationId: str = ""  # noqa: N815
+    turnId: str = ""  # noqa: N815
+
+
+class Contents(Reply):
+    """Pages of a wiki; `nextPage` is the first that did not fit, None at the end."""
+
+    pages: list[str] = Field(default_factory=list)
+    nextPage: int | None = None  # noqa: N815
+
+
+class Places(Reply):
+    """Places that were found, best first."""
+
+    places: list[Place] = Field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Wiki:
+    """The structure of one state of a repository; who asks while it is made waits for it."""
+
+    store: Store
+    structure: WikiStructure | None = None
+    making: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Toolbox:
+    """The tools over one service.
+
+    Args:
+        service: what is served.
+        base: the server's own address, for links to our viewer; "" where there is none.
+    """
+
+    def __init__(self, service: Service, base: str = "") -> None:
+        self._service, self._base = service, base
+        self._wikis: OrderedDict[str, _Wiki] = OrderedDict()
+
+    # ------------------------------------------------------------ DeepWiki's
+
+    async def list_available_repos(self, caller: Caller, limit: int, offset: int) -> Reply:
+        """The repositories of the list, with how far each is indexed; says how many follow."""
+        seen = self._service.library.seen_by(caller)
+        lines = []
+        for shelf in seen[offset : offset + limit]:
+            commit = shelf.checkout.commit if shelf.checkout else None
+            where = f" at {commit[:10]}" if commit else ""
+            lines.append(f"- {shelf.name} ({shelf.state}{where})")
+        if (more := len(seen) - offset - limit) > 0:
+            lines += ["", f"{more:,} more follow: pass offset={offset + limit}"]
+        return Reply(result="\n".join(["Available repositories:", "", *lines]))
+
+    async def read_wiki_structure(self, caller: Caller, repo: str, ref: str | None, tell: Tell) -> Reply:
+        """The pages of a repository's wiki, as an outline."""
+        structure, repository = await self._wiki(caller, repo, ref, tell)
+        coverage = [coverage_body(repository.coverage)]
+        return Reply(result=structure_outline(structure, repo), coverage=coverage)
+
+    async def read_wiki_contents(
+        self, caller: Caller, repo: str, ref: str | None, page: int | None, max_chars: int | None, tell: Tell
+    ) -> Contents:
+        """The wiki as one text; from a page on, and not much longer than asked, if so asked."""
+        structure, repository = await self._wiki(caller, repo, ref, tell)
+        coverage = [coverage_body(repository.coverage)]
+        if page is None and max_chars is None:
+            async with self._service.limiter.long_seat():
+                text = await to_thread(wiki_contents, structure)
+            titles = [one.title for one in structure.pages]
+            return Contents(result=text, coverage=coverage, pages=titles)
+        first = 1 if page is None else page
+        if not 1 <= first <= len(structure.pages):
+            raise BadRequest(
+                f"pages are numbered from 1 to {len(structure.pages)}, not {first}", param="page"
+            )
+        texts: list[str] = []
+        for one in structure.pages[first - 1 :]:
+            async with self._service.limiter.long_seat():
+                text = f"# Page: {one.title}\n\n{await to_thread(page_markdown, structure, one.id)}"
+            if texts and (max_chars is None or sum(map(len, texts)) + len(text) > max_chars):
+                break
+            texts.append(text)
+        following = first + len(texts)
+        return Contents(
+            result="\n".join(texts),
+            coverage=coverage,
+            pages=[one.title for one in structure.pages[first - 1 : following - 1]],
+            nextPage=following if following <= len(structure.pages) else None,
+        )
+
+    async def ask_question(
+        self,
+        caller: Caller,
+        repos: str | Sequence[str],
+        question: str,
+        conversation: str | None,
+        ref: str | None,
+        tell: Tell,
+    ) -> Asked:
+        """Answer a question about one or more repositories; the turn is kept."""
+        names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
+        if len(names) > MOST_REPOSITORIES:
+            raise BadRequest(f"{len(names)} repositories were named; at most {MOST_REPOSITORIES} are asked")
+        shelves = [(await self._ready(caller, name, ref, tell))[0] for name in names]
+        dialog = await self._service.dialog(caller, shelves, conversation=conversation)
+        await tell(0.5, 1.0, "answering")
+        served = {shelf.source.location: shelf for shelf in shelves}
+
+        def places_of(answer: Answer) -> list[Place]:
+            return [self._cited(citation, served.get(citation.location)) for citation in answer.citations]
+
+        try:
+            answer = await self._service.answered(dialog, question)
+        except ProviderError as error:
+            if error.quotes is None:
+                raise
+            quotes = _with_sources(error.quotes, places_of(error.quotes))
+            raise ModelFailed(error, f"{self._service.words(error)}\n\n{quotes}", {}) from error
+        places = places_of(answer)
+        return Asked(
+            result=_with_notes(_with_sources(answer, places), answer.notes),
+            coverage=[coverage_body(one) for one in answer.coverage],
+            sources=places,
+            found=answer.found,
+            warning=answer.warning,
+            missing_words=list(answer.missing_words),
+            model=answer.model,
+            conversationId=answer.conversation_id,
+            turnId=answer.turn_id,
+        )
+
+    # ------------------------------------------------------------ an agent's
+
+    async def search_code(
+        self, caller: Caller, repo: str | None, query: str, limit: int, ref: str | None, tell: Tell
+    ) -> Places:
+        """The chunks that answer a query best, with their text."""
+        self._service.limiter.check_question(query, param="query")
+        shelf, repository = await self._ready(caller, repo, ref, tell)
+        dialog = Dialog(self._service.engine_for(caller), [repository])
+        async with self._service.limiter.seat():
+            found = await to_thread(dialog.search, query, k=max(1, min(limit, _MOST_HITS)), turns=[])
+        places = [self._of_hit(hit, shelf) for hit in found.hits]
+        return _found(_listed(places, nothing="Nothing was found."), places, repository)
+
+    async def read_span(
+        self,
+        caller: Caller,
+        repo: str | None,
+        path: str,
+        start: int,
+        end: int | None,
+        ref: str | None,
+        tell: Tell,
+    ) -> Places:
+        """Lines of a file, as they are indexed."""
+        shelf, repository = await self._ready(caller, repo, ref, tell)
+        last = min(end or start + _MOST_LINES - 1, start + _MOST_LINES - 1)
+        if start < 1 or last < start:
+            raise BadRequest(f"lines count from 1 and end after they start, not {start}-{end}")
+        async with self._service.limiter.seat():
+            read = await to_thread(read_lines, repository, path, start, last)
+        place = Place(
+            repo=shelf.name,
+            path=read.path,
+            start_line=read.start,
+            end_line=read.end,
+            commit=read.commit,
+            text=read.text,
+        )
+        head = f"{read.path}:{read.start}-{read.end} (of {read.total} lines)"
+        return _found(f"{head}\n\n{_numbered(read.text, read.start)}", [place], repository)
+
+    async def find_symbol(
+        self, caller: Caller, repo: str | None, name: str, ref: str | None, tell: Tell
+    ) -> Places:
+        """Where a symbol is defined."""
+        shelf, repository = await self._ready(caller, repo, ref, tell)
+        async with self._service.limiter.seat():
+            hits = await to_thread(definitions, repository.store, name)
+        places = [self._of_hit(hit, shelf) for hit in hits[:_MOST_HITS]]
+        nothing = f"{name} is not in the index: nothing that is indexed defines it."
+        return _found(_listed(places, nothing=nothing), places, repository)
+
+    async def who_calls(
+        self, caller: Caller, repo: str | None, symbol: str, ref: str | None, tell: Tell
+    ) -> Places:
+        """Where a symbol is called, else where it is named."""
+        shelf, repository = await self._ready(caller, repo, ref, tell)
+        async with self._service.limiter.seat():
+            found, is_defined = await to_thread(_uses, repository.store, symbol)
+        calls = [use for use in found if use.calls]
+        shown = (calls or found)[:_SHOWN_USES]
+        places = [self._of_hit(use.hit, shelf) for use in shown]
+        if not shown:
+            nothing = f"Nothing that is indexed calls or names {symbol}."
+            if not is_defined:
+                nothing = f"{symbol} is not in the index: nothing that is indexed defines, calls or names it."
+            return _found(nothing, [], repository)
+        head = f"{len(calls)} places call {symbol}" if calls else f"Nothing calls {symbol}; it is named here"
+        lines = [f"{head}{f' (the first {len(shown)})' if len(shown) < len(calls) else ''}:", ""]
+        lines += [_use_line(use) for use in shown]
+        return _found("\n".join(lines), places, repository)
+
+    async def recall_turns(self, caller: Caller, query: str, conversation: str | None, limit: int) -> Reply:
+        """Earlier turns of the caller that hold the words of a query."""
+        engine = self._service.engine_for(caller)
+        most = max(1, min(limit, _MOST_HITS))
+        async with self._service.limiter.seat():
+            found = await to_thread(recall, engine, query, conversation=conversation, k=most)
+        if not found:
+            return Reply(result="No earlier turn speaks of this.")
+        blocks = [
+            f"## {turn.question}\n\n{turn.answer}\n\n"
+            f"(turn {turn.id} of conversation {turn.conversation_id}; "
+            f"{', '.join(c.place for c in turn.citations if c.used) or 'no sources'})"
+            for turn in found
+        ]
+        return Reply(result="\n\n".join(blocks))
+
+    # ------------------------------------------------------------ what they share
+
+    async def _ready(
+        self, caller: Caller, name: str | None, ref: str | None, tell: Tell
+    ) -> tuple[Shelf, Repository]:
+        """A repository, the only one where none is named, once it can be asked; tells how far its index is
+        meanwhile."""
+        library = self._service.library
+        shelf = library.shelf(library.only_one().name if name is None else name, ref, caller=caller)
+        while True:
+            try:
+                return shelf, await library.opened(shelf)
+            except StillIndexing:
+                async for state in library.events(shelf):
+                    await tell(float(state.done), float(state.total) or None, state.stage or "indexing")
+
+    async def _wiki(
+        self, caller: Caller, name: str, ref: str | None, tell: Tell
+    ) -> tuple[WikiStructure, Repository]:
+        """The structure of a repository's wiki, made once for each state of its index."""
+        shelf, repository = await self._ready(caller, name, ref, tell)
+        wiki = self._wikis.pop(shelf.name, None)
+        if wiki is None or wiki.store is not repository.store:
+            wiki = _Wiki(repository.store)
+        self._wikis[shelf.name] = wiki
+        while len(self._wikis) > _KEPT_WIKIS:
+            self._wikis.popitem(last=False)
+        if wiki.structure is None:
+            # The seat comes first: who waits for another to make the structure is counted, too.
+            async with self._service.limiter.long_seat(), wiki.making:
+                if wiki.structure is None:
+                    await tell(0.5, 1.0, "reading the structure")
+                    wiki.structure = await to_thread(wiki_structure, repository)
+        return wiki.structure, repository
+
+    def _cited(self, citation: Citation, shelf: Shelf | None) -> Place:
+        name = shelf.name if shelf else citation.repo
+        url = citation_url(citation, shelf.checkout if shelf else None, name, self._base)
+        return Place(
+            repo=name,
+            path=citation.path,
+            start_line=citation.start,
+            end_line=citation.end,
+            symbol=citation.symbol,
+            commit=citation.commit,
+            # Over stdio there is no viewer of ours to lead to.
+            url="" if url.startswith("/") else url,
+        )
+
+    def _of_hit(self, hit: Hit, shelf: Shelf) -> Place:
+        cited = Citation(
+            n=1,
+            repo=hit.repo,
+            path=hit.path,
+            start=hit.start,
+            end=hit.end,
+            commit=hit.commit,
+            blob=hit.blob,
+            symbol=".".join(part for part in (hit.scope, hit.symbol) if part),
+            dirty=hit.dirty,
+        )
+        place = self._cited(cited, shelf)
+        return place.model_copy(update={"score": round(hit.score, 4), "text": hit.text})
+
+
+def _with_sources(answer: Answer, places: Sequence[Place]) -> str:
+    if not places:
+        return answer.text
+    lines = []
+    for citation, place in zip(answer.citations, places, strict=True):
+        where = f"{place.path}:{place.start_line}-{place.end_line}"
+        lines.append(f"- [{citation.n}] {f'[{where}]({place.url})' if place.url else where}")
+    return "\n".join([answer.text.rstrip(), "", "Sources:", *lines])
+
+
+def _with_notes(text: str, notes: Sequence[str]) -> str:
+    return "\n\n".join([text.rstrip("\n"), *(f"Note: {note}" for note in notes)]) if notes else text
+
+
+def _found(text: str, places: Sequence[Place], repository: Repository) -> Places:
+    """What was found, with what it rests on: an agent concludes from what is not there, too."""
+    coverage = repository.coverage
+    return Places(
+        result=f"{text.rstrip()}\n\n(Searched: {searched_words(coverage)})",
+        coverage=[coverage_body(coverage)],
+        places=list(places),
+    )
+
+
+def _uses(store: Store, symbol: str) -> tuple[list[Use], bool]:
+    """Who uses a symbol, and whether it is defined."""
+    return uses(store, symbol), bool(definitions(store, symbol))
+
+
+def _listed(places: Sequence[Place], *, nothing: str) -> str:
+    blocks = []
+    for place in places:
+        head = f"{place.path}:{place.start_line}-{place.end_line}"
+        symbol = f"  {place.symbol}" if place.symbol else ""
+        blocks.append(f"{head}{symbol}\n{_numbered(place.text or '', place.start_line)}")
+    return "\n\n".join(blocks) or nothing
+
+
+def _numbered(text: str, first: int) -> str:
+    return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines_of(text), first))
+
+
+def _use_line(use: Use) -> str:
+    where = ", ".join(str(line) for line in use.lines[:10])
+    inside = ".".join(part for part in (use.hit.scope, use.hit.symbol) if part)
+    return f"- {use.hit.path}:{where}{f' in {inside}' if inside else ''}"
+
+
+def as_values(reply: Reply) -> dict[str, Any]:
+    """A reply as JSON values; what is not known is left out."""
+    return reply.model_dump(exclude_none=True)

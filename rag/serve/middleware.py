@@ -1,0 +1,260 @@
+"""What every request passes before any door: who calls, from where, how much, how often.
+
+    Host        on loopback only the names of this machine: a page elsewhere cannot rebind its name to us
+    Origin      a browser's page may call only from the server's own origin or an allowed one
+    page        where there are no keys, no page of another site may have the browser load anything here
+    key         the caller, in `request.state.caller`; an address that has none is not asked for ever
+    body        read whole, up to a size, within a time; JSON of a bounded width and depth
+    rate        of this caller
+
+In plain ASGI, so that mounted apps and WebSockets are held too. Refusals have the shape of all errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+from rag.errors import RagError
+from rag.serve.access.json_limits import check_json
+from rag.serve.access.keys import Caller
+from rag.serve.errors import (
+    BadRequest,
+    Forbidden,
+    TooLarge,
+    TooSlow,
+    Unauthorized,
+    body_of,
+    headers_of,
+    status_of,
+)
+from rag.serve.service import Service
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_ALWAYS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+)
+_OWN_PAGES = frozenset({"", "same-origin", "none"})
+"""What browsers call requests of our own pages and of the user; "" is another program."""
+_POLICY_CLOSED = 1008
+_LINGER_BYTES = 64_000_000
+"""Bytes of a refused body that are read: many clients send all of it before they read the answer."""
+_LINGER_S = 1.0
+
+
+class Gate:
+    """The outermost layer of the app.
+
+    Args:
+        app: what is behind it.
+        service: whose keys, limits and telemetry count.
+        public: paths that need no key: exactly these, or below them where they end with a slash.
+    """
+
+    def __init__(self, app: App, service: Service, public: frozenset[str]) -> None:
+        self._app, self._service, self._public = app, service, public
+        settings = service.settings
+        self._hosts = _LOCAL_NAMES | {name.lower() for name in settings.public_hosts}
+        self._any_host = not settings.is_loopback and not settings.public_hosts
+        self._origins = frozenset(origin.lower() for origin in settings.origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or answer it here."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, status = time.perf_counter(), 500
+        request_id = uuid.uuid4().hex[:16].encode()
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                own = list(message.get("headers", ()))
+                given = {name for name, _ in own}
+                always = [header for header in _ALWAYS if header[0] not in given]
+                message["headers"] = [*own, *always, (b"x-request-id", request_id)]
+            await send(message)
+
+        caller = "-"
+        try:
+            try:
+                self._admit(scope)
+                caller = scope["state"]["caller"].name
+                receive = await self._with_body(scope, receive)
+            except RagError as error:
+                await self._refuse(error, receive, sending)
+                return
+            await self._app(scope, receive, sending)
+        finally:
+            self._service.telemetry.request(
+                method=scope["method"],
+                route=_route(scope),
+                status=status,
+                seconds=time.perf_counter() - began,
+                caller=caller,
+                id=request_id.decode(),
+            )
+
+    async def _refuse(self, error: RagError, receive: Receive, send: Send) -> None:
+        """Answer with an error, and take what is still being sent, for a moment.
+
+        A connection that is closed on bytes that nobody read is reset, and the answer lost on its way.
+        """
+        status, _ = status_of(error)
+        body = body_of(error)
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        headers += [(b"content-length", str(len(body)).encode())]
+        headers += [(name.lower().encode(), value.encode()) for name, value in headers_of(error).items()]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        if not isinstance(error, TooSlow):
+            await _taken(receive, _LINGER_BYTES)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._admit(scope)
+        except RagError as error:
+            await receive()
+            await send({"type": "websocket.close", "code": _POLICY_CLOSED, "reason": str(error)[:120]})
+            return
+        await self._app(scope, receive, send)
+
+    def _admit(self, scope: Scope) -> None:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if not self._any_host and _without_port(host) not in self._hosts and host not in self._hosts:
+            raise Forbidden("this server is not called by that name; it may be added with --public-host")
+        origin = headers.get(b"origin", b"").decode("latin-1").lower()
+        is_public = self._is_public(scope["path"])
+        # A frame without an origin, such as the page's own for diagrams, loads files that are everybody's.
+        harmless = origin == "null" and scope.get("method") == "GET" and is_public
+        if origin and not harmless and origin not in self._origins and not _is_own(origin, host, scope):
+            raise Forbidden("a page of another origin may not call this server; allow it with --origin")
+        state = scope.setdefault("state", {})
+        preflight = scope["type"] == "http" and scope["method"] == "OPTIONS" and bool(origin)
+        if is_public or preflight:
+            state["caller"] = self._service.keyring.nobody
+            return
+        site = headers.get(b"sec-fetch-site", b"").decode("latin-1").lower()
+        if site not in _OWN_PAGES and origin not in self._origins and not len(self._service.keyring):
+            raise Forbidden("a page of another site may not load this; open it by its address")
+        state["caller"] = self._known(scope, headers.get(b"authorization", b"").decode("latin-1"))
+        self._service.limiter.check_rate(state["caller"])
+
+    def _known(self, scope: Scope, authorization: str) -> Caller:
+        """Return who sends a key. The key is checked first; only failures count against the address."""
+        address = (scope.get("client") or ("",))[0]
+        limiter = self._service.limiter
+        try:
+            caller = self._service.keyring.caller(authorization)
+        except Unauthorized:
+            limiter.count_failure(address)
+            raise
+        limiter.check_key(address, caller)
+        return caller
+
+    def _is_public(self, path: str) -> bool:
+        return path in self._public or any(
+            p.endswith("/") and p != "/" and path.startswith(p) for p in self._public
+        )
+
+    async def _with_body(self, scope: Scope, receive: Receive) -> Receive:
+        """Read the body, and give back a `receive` that tells it again."""
+        settings = self._service.settings
+        most = settings.max_body_bytes
+        declared = next((v for n, v in scope["headers"] if n == b"content-length"), b"0")
+        if not declared.isdigit():
+            raise BadRequest("the Content-Length is no number")
+        if int(declared) > most:
+            raise _too_large(int(declared), most)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(settings.body_timeout_s):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        break
+                    body += message.get("body", b"")
+                    if len(body) > most:
+                        raise _too_large(len(body), most)
+                    if not message.get("more_body", False):
+                        break
+        except TimeoutError:
+            raise TooSlow(f"the body did not arrive within {settings.body_timeout_s:g} seconds") from None
+        if _is_json(scope):
+            check_json(bytes(body), max_values=settings.max_json_values)
+        told = False
+
+        async def again() -> Message:
+            nonlocal told
+            if told:
+                return await receive()
+            told = True
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        return again
+
+
+def _too_large(size: int, most: int) -> TooLarge:
+    return TooLarge(f"the body has {size:,} bytes or more, {most:,} are taken")
+
+
+async def _taken(receive: Receive, most: int) -> None:
+    """Take the rest of a body and forget it: at most so many bytes, and not for long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_S):
+            while most > 0:
+                message = await receive()
+                if not message.get("more_body", False):
+                    return
+                most -= len(message.get("body", b""))
+
+
+def _is_own(origin: str, host: str, scope: Scope) -> bool:
+    """Whether an origin is the server's own: scheme, host and port.
+
+    Under another name than this machine's a proxy may be what speaks TLS, and not say so.
+    """
+    scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
+    schemes = {scheme} if _without_port(host) in _LOCAL_NAMES else {scheme, "https"}
+    return origin in {f"{each}://{host}" for each in schemes}
+
+
+def _is_json(scope: Scope) -> bool:
+    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    essence = kind.partition(b";")[0].strip().lower()
+    return essence == b"application/json" or essence.endswith(b"+json")
+
+
+def _route(scope: Scope) -> str:
+    """The pattern that matched, never the path itself: it may hold names that are nobody's business."""
+    if route := scope.get("route"):
+        return str(route.path)
+    # Starlette's own routes (`/mcp`, `/openapi.json`) name their endpoint only; without parameters the path
+    # is the pattern.
+    plain = "endpoint" in scope and not scope.get("path_params")
+    return str(scope["path"]) if plain else "unmatched"
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host

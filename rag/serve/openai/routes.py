@@ -1,0 +1,424 @@
+"""`/v1`: any program that can talk to OpenAI talks to a repository.
+
+The model names what is asked: `rag:NAME`, `rag:NAME@REF`, or several, `rag:NAME,OTHER`. Fields that mean
+nothing here (temperature, tools, …) are accepted. `rag.serve.openai.thread_matching` finds the conversation.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+import uuid
+from asyncio import to_thread
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, FastAPI, Header, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from rag.answer.references import reference_spans
+from rag.errors import ProviderError, RagError
+from rag.ports import CompletingGenerator, is_async
+from rag.serve.access.auth import CallerOf
+from rag.serve.access.keys import Caller
+from rag.serve.api.models import coverage_body
+from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepository, shape_of
+from rag.serve.links import citation_url
+from rag.serve.openai.messages import done_without_model, read_messages
+from rag.serve.openai.thread_matching import PrefixDialog, Prefixes
+from rag.serve.registry import Shelf
+from rag.serve.service import MOST_REPOSITORIES, Service
+from rag.serve.sse import EventStream, event, until_gone
+from rag.types import Answer, Citation, Usage
+
+_MODEL = "rag:"
+_MOST_INPUTS = 2_048
+_MOST_MESSAGES = 10_000
+_DONE = b"data: [DONE]\n\n"
+
+Text = str | list[Any] | None
+
+
+class ChatMessage(BaseModel):
+    """A message as clients send it."""
+
+    model_config = ConfigDict(extra="allow")
+    role: str
+    content: Text = None
+
+
+class StreamOptions(BaseModel):
+    """What else a stream should tell."""
+
+    model_config = ConfigDict(extra="allow")
+    include_usage: StrictBool | None = None
+
+
+class ChatRequest(BaseModel):
+    """A request for a chat completion; what is not named here is accepted and means nothing."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "rag:sample",
+                    "messages": [{"role": "user", "content": "Where is a token checked?"}],
+                    "stream": False,
+                }
+            ]
+        },
+    )
+    model: str
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=_MOST_MESSAGES)]
+    stream: StrictBool | None = False
+    stream_options: StreamOptions | None = None
+
+
+class EmbeddingRequest(BaseModel):
+    """A request for embeddings of texts."""
+
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra={"examples": [{"model": "rag", "input": ["How is a link made?"]}]}
+    )
+    model: str
+    input: str | Annotated[list[str], Field(min_length=1, max_length=_MOST_INPUTS)]
+    encoding_format: Literal["float", "base64"] | None = "float"
+
+
+class Model(BaseModel):
+    """A model that can be asked for."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "rag"
+
+
+class Models(BaseModel):
+    """All of them."""
+
+    object: Literal["list"] = "list"
+    data: list[Model]
+
+
+class Chat:
+    """The chat completions of one server."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.prefixes = service, Prefixes()
+
+    # ------------------------------------------------------------ what is asked
+
+    def shelves(self, model: str, caller: Caller) -> list[Shelf]:
+        """The repositories a model names; `rag` alone is the only one of the list.
+
+        Raises:
+            UnknownRepository: it names none that is served.
+        """
+        library = self.service.library
+        names = [name for name in model.removeprefix(_MODEL).split(",") if name]
+        listed = [shelf.name for shelf in library.shelves() if shelf.is_listed]
+        if model in ("rag", _MODEL) and len(listed) == 1:
+            names = listed
+        if not names or len(names) > MOST_REPOSITORIES:
+            raise UnknownRepository(
+                f"the model {model[:80]!r} names no repository; it is rag:NAME, and /v1/models lists them",
+                param="model",
+            )
+        return [library.shelf(name, caller=caller) for name in dict.fromkeys(names)]
+
+    async def dialog(
+        self,
+        caller: Caller,
+        shelves: Sequence[Shelf],
+        history: Sequence[tuple[str, str]],
+        named: str | None,
+        *,
+        resends: bool,
+    ) -> PrefixDialog:
+        """The conversation that goes on."""
+        opened = [await self.service.library.opened(shelf) for shelf in shelves]
+        return await to_thread(
+            PrefixDialog,
+            self.service.engine_for(caller),
+            opened,
+            names=[shelf.name for shelf in shelves],
+            history=history,
+            prefixes=self.prefixes,
+            named=named,
+            resends=resends,
+        )
+
+    async def task(self, text: str) -> tuple[str, Usage, str]:
+        """A task of the client's own: done by the model alone, without repository or memory."""
+        self.service.limiter.check_question(text, param="messages")
+        async with self.service.limiter.seat(), self.service.generator() as generator:
+            if is_async(generator):
+                said = await generator.acomplete(text)
+            elif isinstance(generator, CompletingGenerator):
+                said = await to_thread(generator.complete, text)
+            else:
+                said = done_without_model(text)
+            counter = self.service.engine.counter
+            return said, Usage(counter.count(text), counter.count(said)), generator.model
+
+    # ------------------------------------------------------------ what is sent
+
+    def annotations(self, answer: Answer, shelves: Sequence[Shelf], base: str) -> list[dict[str, Any]]:
+        """The citations as OpenAI writes them: the n-th is the place that `[n]` in the text refers to.
+
+        The indices are those of the first reference in the text; those of its end for a source that the
+        text refers to without its number.
+        """
+        found = []
+        spans = reference_spans(answer.text)
+        end_of_text = (len(answer.text), len(answer.text))
+        for citation in answer.citations:
+            shelf = next((s for s in shelves if s.source.location == citation.location), shelves[0])
+            url = citation_url(citation, shelf.checkout, shelf.name, base)
+            start, end = spans.get(citation.n, end_of_text)
+            cited = {
+                "url": url,
+                "title": _title(citation, several=len(shelves) > 1),
+                "start_index": start,
+                "end_index": end,
+            }
+            found.append({"type": "url_citation", "url_citation": cited})
+        return found
+
+    async def _pieces(
+        self, dialog: PrefixDialog, question: str, shelves: Sequence[Shelf], head: dict[str, Any], base: str
+    ) -> AsyncGenerator[str | Answer, None]:
+        """The pieces of an answer. Where the model fails in the middle, the quotes come before the error."""
+        begun = ""
+        try:
+            async with aclosing(self.service.answer(dialog, question)) as pieces:
+                async for piece in pieces:
+                    yield piece
+                    begun = "\n\n"
+        except ProviderError as error:
+            if begun and error.quotes is not None:
+                yield begun + error.quotes.text
+                raise
+            raise self.quoted(error, shelves, head, base) from error
+
+    def quoted(
+        self, error: ProviderError, shelves: Sequence[Shelf], head: dict[str, Any], base: str
+    ) -> RagError:
+        """A failure of the model; `quotes` beside the error is a completion, written without it."""
+        if (quotes := error.quotes) is None:
+            return error
+        annotations = self.annotations(quotes, shelves, base)
+        body = _completion(head, quotes.text, annotations, quotes.usage)
+        return ModelFailed(error, self.service.words(error), {"quotes": body | {"rag": _more(quotes)}})
+
+    async def stream(
+        self, dialog: PrefixDialog, question: str, shelves: Sequence[Shelf], head: dict[str, Any], base: str
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The chunks of an answer, in the order clients expect: role, content, annotations, end."""
+        async with aclosing(self._pieces(dialog, question, shelves, head, base)) as pieces:
+            first = True
+            async for piece in pieces:
+                if first:
+                    yield _chunk(head, {"role": "assistant", "content": ""})
+                    first = False
+                if isinstance(piece, str):
+                    yield _chunk(head, {"content": piece})
+                    continue
+                if annotations := self.annotations(piece, shelves, base):
+                    yield _chunk(head, {"annotations": annotations})
+                yield _chunk(head, {}, finish_reason=_ended(piece)) | {"rag": _more(piece)}
+                yield {**head, "choices": [], "usage": _usage(piece.usage)}
+
+
+def install(app: FastAPI, service: Service) -> None:
+    """Add the routes below /v1."""
+    chat, router = Chat(service), APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
+    for add in (_add_models, _add_completions, _add_embeddings):
+        add(router, chat)
+    app.include_router(router)
+
+
+def _add_models(router: APIRouter, chat: Chat) -> None:
+    @router.get("/models")
+    async def models(caller: CallerOf) -> Models:
+        """What can be asked: one model for each repository, and each ref that the caller asked for."""
+        return Models(data=[_model(shelf) for shelf in chat.service.library.seen_by(caller)])
+
+    @router.get("/models/{model:path}")
+    async def model(model: str, caller: CallerOf) -> Model:
+        """One of them."""
+        (shelf, *_) = chat.shelves(model, caller)
+        return _model(shelf)
+
+
+def _add_completions(router: APIRouter, chat: Chat) -> None:
+    service = chat.service
+
+    @router.post(
+        "/chat/completions",
+        response_model=None,
+        responses={200: {"content": {"application/json": {}, "text/event-stream": {}}}},
+    )
+    async def completions(
+        request: Request,
+        asked: ChatRequest,
+        caller: CallerOf,
+        x_rag_conversation: Annotated[str | None, Header(max_length=200)] = None,
+        x_openwebui_chat_id: Annotated[str | None, Header(max_length=200)] = None,
+    ) -> Response:
+        """Answer the last user message on a repository, with citations; streamed if asked so.
+
+        `X-Rag-Conversation` names a conversation to go on with (or to begin); without it the messages
+        before the question do.
+        """
+        service.limiter.check_history(len(asked.messages))
+        shelves = chat.shelves(asked.model, caller)
+        read = read_messages([(message.role, message.content) for message in asked.messages])
+        head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}
+        wants_usage = bool(asked.stream_options and asked.stream_options.include_usage)
+        if read.is_task:
+            text, usage, _ = await until_gone(request, chat.task(read.question))
+            if not asked.stream:
+                return JSONResponse(_completion(head, text, [], usage))
+            return _streamed(service, _said(_as_chunk(head), text, usage), wants_usage)
+        service.limiter.check_question(read.question, param="messages")
+        dialog = await chat.dialog(
+            caller,
+            shelves,
+            read.history,
+            x_rag_conversation or x_openwebui_chat_id,
+            resends=x_rag_conversation is None,
+        )
+        base = str(request.base_url)
+        if asked.stream:
+            chunks = chat.stream(dialog, read.question, shelves, _as_chunk(head), base)
+            known = dialog.conversation.id if dialog.conversation else ""
+            return _streamed(service, chunks, wants_usage, known)
+        try:
+            answer = await until_gone(request, service.answered(dialog, read.question))
+        except ProviderError as error:
+            raise chat.quoted(error, shelves, head, base) from error
+        annotations = chat.annotations(answer, shelves, base)
+        body = _completion(head, answer.text, annotations, answer.usage, _ended(answer))
+        headers = {"X-Rag-Conversation": answer.conversation_id}
+        return JSONResponse(body | {"rag": _more(answer)}, headers=headers)
+
+
+def _add_embeddings(router: APIRouter, chat: Chat) -> None:
+    service = chat.service
+
+    @router.post("/embeddings", response_model=None)
+    async def embeddings(asked: EmbeddingRequest) -> Response:
+        """Embed texts with the embedder that the repositories are searched with, as passages."""
+        embedder = service.engine.embedder
+        texts = [asked.input] if isinstance(asked.input, str) else asked.input
+        most = service.settings.max_question_chars
+        if any(len(text) > most for text in texts):
+            raise TooLarge(f"a text has more than the {most:,} characters that are taken", param="input")
+        if (asked.model_extra or {}).get("dimensions") not in (None, embedder.dim):
+            raise BadRequest(f"the vectors have {embedder.dim} dimensions, and no others", param="dimensions")
+        async with service.limiter.seat():
+            vectors = await to_thread(embedder.embed, texts, role="passage")
+        tokens = await to_thread(lambda: sum(map(service.engine.counter.count, texts)))
+        as_text = asked.encoding_format == "base64"
+        data = [
+            {"object": "embedding", "index": n, "embedding": _base64(row) if as_text else row.tolist()}
+            for n, row in enumerate(vectors)
+        ]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        name = embedder.fingerprint
+        return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
+
+
+def _model(shelf: Shelf) -> Model:
+    return Model(id=f"{_MODEL}{shelf.name}", created=int(shelf.indexed or 0))
+
+
+def _title(citation: Citation, *, several: bool) -> str:
+    return f"{citation.repo}:{citation.place}" if several else citation.place
+
+
+def _more(answer: Answer) -> dict[str, Any]:
+    """What OpenAI's shape has no place for."""
+    return {
+        "conversation": answer.conversation_id,
+        "turn": answer.turn_id,
+        "found": answer.found,
+        "warning": answer.warning,
+        "missing_words": list(answer.missing_words),
+        "model": answer.model,
+        "notes": list(answer.notes),
+        "coverage": [coverage_body(one).model_dump() for one in answer.coverage],
+    }
+
+
+def _ended(answer: Answer) -> str:
+    return "length" if answer.cut else "stop"
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.answer_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+
+
+def _completion(
+    head: dict[str, Any],
+    text: str,
+    annotations: list[dict[str, Any]],
+    usage: Usage,
+    finish_reason: str = "stop",
+) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, "refusal": None, "annotations": annotations}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
+    return {**head, "object": "chat.completion", "choices": [choice], "usage": _usage(usage)}
+
+
+def _as_chunk(head: dict[str, Any]) -> dict[str, Any]:
+    return {**head, "object": "chat.completion.chunk"}
+
+
+def _chunk(head: dict[str, Any], delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+    return {**head, "choices": [choice]}
+
+
+async def _said(head: dict[str, Any], text: str, usage: Usage) -> AsyncGenerator[dict[str, Any], None]:
+    """A text that is there already, as chunks."""
+    yield _chunk(head, {"role": "assistant", "content": ""})
+    yield _chunk(head, {"content": text})
+    yield _chunk(head, {}, finish_reason="stop")
+    yield {**head, "choices": [], "usage": _usage(usage)}
+
+
+def _streamed(
+    service: Service, chunks: AsyncGenerator[dict[str, Any], None], wants_usage: bool, conversation: str = ""
+) -> EventStream:
+    """The chunks as server-sent events; the usage only where it is wanted."""
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if chunk["choices"] or wants_usage:
+                    yield event(chunk)
+        yield _DONE
+
+    headers = {"X-Rag-Conversation": conversation} if conversation else {}
+    last = partial(_last_words, service)
+    return EventStream(events(), streams=service.streams, last_words=last, headers=headers)
+
+
+def _last_words(service: Service, error: RagError) -> bytes:
+    return event(shape_of(error, service.words(error)))
+
+
+def _base64(row: Any) -> str:
+    return base64.b64encode(np.asarray(row, "<f4").tobytes()).decode("ascii")

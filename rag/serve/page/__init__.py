@@ -1,0 +1,1 @@
+"""`/`: the web page. `static/` is its source."""

@@ -1,0 +1,161 @@
+"""What a server needs before it is started: `rag doctor --server`. Nothing is changed, and no key is told."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rag.diagnosis import Finding
+from rag.errors import RagError, SourceError
+from rag.serve.access.keys import read_keys
+from rag.serve.access.ssrf import git_stays_where_told
+from rag.serve.config import server_settings
+from rag.serve.settings import ServerSettings, check_settings
+from rag.service.remotes import remote_commit
+from rag.settings import Settings
+from rag.types import Source
+
+_PACKAGES = ("fastapi", "httptools", "limits", "prometheus_client", "uvicorn", "uvloop", "websockets")
+_ASKED_S = 15
+_PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+_WRITABLE_BY_OTHERS = 0o022
+
+
+def diagnose_server(
+    engine: Settings, config: Path | None, flags: Mapping[str, Any], *, ask_servers: bool = True
+) -> Iterator[Finding]:
+    """Look at what `rag serve` with the same settings would need, in the order in which it needs it.
+
+    Args:
+        engine: the engine's settings.
+        config: the server's settings file.
+        flags: as `server_settings` takes them.
+        ask_servers: whether git is asked if it reaches the URLs that are served.
+    """
+    yield from _packages()
+    try:
+        settings = server_settings(engine, config, flags)
+    except RagError as error:
+        yield Finding("server settings", "bad", str(error), "rag serve --help")
+        return
+    where = str(config) if config else "no file; flags and defaults serve"
+    yield Finding("server settings", "ok" if config else "off", where)
+    yield _keys(settings)
+    yield _listening(settings)
+    yield _limits(settings)
+    for name, source in settings.repositories:
+        yield _repository(name, source, ask_servers=ask_servers)
+    yield _allowed_hosts(settings)
+    yield _port(settings)
+
+
+def _allowed_hosts(settings: ServerSettings) -> Finding:
+    what, hosts = "allowed hosts", ", ".join(settings.allow_urls)
+    if not hosts:
+        return Finding(what, "off", "none; no URL of a request is fetched", "--allow-urls HOST")
+    if not git_stays_where_told():
+        why = "this git looks their names up again after they were checked, and may be led inside"
+        return Finding(what, "bad", f"{hosts}; {why}", "git 2.37 or newer")
+    if proxies := [name for name in _PROXIES if os.environ.get(name)]:
+        return Finding(what, "ok", f"{hosts}; by {proxies[0]}, which must keep them from leading inside")
+    return Finding(what, "ok", hosts)
+
+
+def _packages() -> Iterator[Finding]:
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        yield Finding(
+            "server packages",
+            "bad",
+            f"missing: {', '.join(missing)}",
+            "from the checkout: pip install '.[server]'",
+        )
+    else:
+        yield Finding("server packages", "ok", "all there")
+    if find_spec("mcp") is None:
+        yield Finding("MCP", "off", "its SDK is not installed", "from the checkout: pip install '.[mcp]'")
+    else:
+        yield Finding("MCP", "ok", "/mcp")
+
+
+def _keys(settings: ServerSettings) -> Finding:
+    file = settings.keys_file
+    try:
+        kept = read_keys(file) if file else ()
+    except RagError as error:
+        return Finding("keys", "bad", str(error), f"rm {file}")
+    if file is not None and kept and file.stat().st_mode & _WRITABLE_BY_OTHERS:
+        return Finding("keys", "bad", f"others can write {file}, and let themselves in", f"chmod 600 {file}")
+    names = [key.name for key in kept] + ["RAG_SERVER_KEYS"] * bool(settings.keys)
+    if not names:
+        return Finding("keys", "off", "none; whoever can connect is served", "rag serve --add-key NAME")
+    return Finding("keys", "ok", ", ".join(names))
+
+
+def _listening(settings: ServerSettings) -> Finding:
+    try:
+        has_keys = bool(settings.keys) or bool(settings.keys_file and read_keys(settings.keys_file))
+        check_settings(settings, has_keys=has_keys)
+    except RagError as error:
+        return Finding("served to", "bad", str(error), "rag serve --add-key NAME")
+    if settings.is_loopback:
+        return Finding("served to", "ok", f"this machine alone ({settings.host})")
+    if not settings.public_hosts:
+        return Finding(
+            "served to", "ok", f"{settings.host}, under any name", "--public-host NAME keeps other names out"
+        )
+    return Finding("served to", "ok", f"{settings.host}, as {', '.join(settings.public_hosts)}")
+
+
+def _limits(settings: ServerSettings) -> Finding:
+    if find_spec("limits") is None:
+        return Finding("limits", "off", "not looked at: a package is missing")
+    from rag.serve.access.rate_limits import Limiter
+
+    try:
+        Limiter(settings)
+    except RagError as error:
+        return Finding("limits", "bad", str(error), "--rate 60/minute")
+    rate = settings.rate or "any number of requests of a caller"
+    return Finding("limits", "ok", f"{rate}; {settings.concurrent} questions at once")
+
+
+def _repository(name: str, source: Source, *, ask_servers: bool) -> Finding:
+    what = f"repository {name}"
+    if not source.is_url:
+        root = Path(source.location)
+        if not root.is_dir():
+            return Finding(what, "bad", f"{root} is no folder", f"--repo {name}=PATH")
+        if not os.access(root, os.R_OK | os.X_OK):
+            return Finding(what, "bad", f"{root} cannot be read", f"chmod u+rx {root}")
+        return Finding(what, "ok", str(root))
+    if not ask_servers:
+        return Finding(what, "ok", f"{source.location}, not asked")
+    return _remote(what, source)
+
+
+def _remote(what: str, source: Source) -> Finding:
+    try:
+        commit = remote_commit(source, timeout_s=_ASKED_S)
+    except SourceError as error:
+        return Finding(what, "bad", f"{source}: {error}", f"git ls-remote {source.location}")
+    return Finding(what, "ok", f"{source} at {commit[:10]}")
+
+
+def _port(settings: ServerSettings) -> Finding:
+    host, port = settings.host.strip("[]"), settings.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, port))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return Finding("port", "bad", f"{host}:{port} is taken by another program", "--port NUMBER")
+        return Finding("port", "bad", f"{host}:{port}: {error.strerror or error}", "--host, --port")
+    return Finding("port", "ok", f"{host}:{port} is free")

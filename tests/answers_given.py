@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag.memory.answers import TTL_S, AnswerCache, CacheStats
+from rag.answer_cache.cache import TTL_S, AnswerCache, CacheStats
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.types import Citation

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from rag.answer_cache.cache import AnswerCache
 from rag.errors import NotFound
-from rag.memory.answers import AnswerCache
 from rag.memory.consolidate import consolidate, watermark
 from rag.memory.facts import Fact, Facts
 from rag.memory.messages import SUMMARIES, MessageMemory

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent / "rag"
-ROOMS = {"corpus", "database", "retrieval", "memory", "prompt", "answer"}
+ROOMS = {"corpus", "database", "retrieval", "memory", "prompt", "answer", "answer_cache"}
 GROUND = set(
     "types errors analysis resources records quoting parsing messages markup lines processes".split()
 ) | {"isolated", "isolation"}
@@ -33,7 +33,10 @@ MAY = {
 MAY["database"] = MAY["database"] | {"corpus"}
 MAY["component"] = (MAY["component"] | {"memory"}) - {"backends"}
 for door in ("cli", "serve", "adapters"):
-    MAY[door] = MAY[door] | {"memory"}  # facts, preferences and what was recalled are shown as they are
+    MAY[door] = MAY[door] | {
+        "memory",
+        "answer_cache",
+    }  # facts, preferences and what was recalled are shown as they are
 MAY["adapters"] |= {"prompt"}
 MAY["serve"] |= {"answer"}  # where the references of an answer's text are
 MAY["wiki"] = (MAY["wiki"] | {"corpus", "answer"}) - {"cli", "__main__", "serve", "evaluation", "adapters"}

@@ -21,7 +21,7 @@ from rag.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from rag.memory.answers import CachedAnswer
+    from rag.answer_cache.cache import CachedAnswer
 
 app = typer.Typer(help="Show, list and clear the answers that are given again.", no_args_is_help=False)
 

@@ -38,7 +38,7 @@ class CachedText(Protocol):
 
 
 class QuestionCache(Protocol):
-    """Answers by what a question means; `rag.memory.answers.AnswerCache` is one."""
+    """Answers by what a question means; `rag.answer_cache.cache.AnswerCache` is one."""
 
     def get(self, question: str, *, scope: Mapping[str, Any] | None = None) -> CachedText | None:
         """The answer to a question that means the same, in this scope; None when there is none."""

@@ -30,11 +30,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rag.answer_cache.cache import AnswerCache, CachedAnswer, CacheStats, Outcome
+from rag.answer_cache.question_equivalence import meaning
 from rag.corpus.read import file_bytes
 from rag.errors import NotFound, StoreError
 from rag.lines import whole_lines_of
-from rag.memory.answers import AnswerCache, CachedAnswer, CacheStats, Outcome
-from rag.memory.likeness import meaning
 from rag.ports import TextGenerator
 from rag.prompt.templates import load_template
 from rag.resources import shipped

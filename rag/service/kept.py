@@ -14,11 +14,11 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from rag.answer_cache.cache import GIVEN_IN, AnswerCache
 from rag.corpus.git import GitError
 from rag.corpus.history import keep_commits, read_blobs
 from rag.corpus.read import file_bytes
 from rag.errors import NotFound, SourceError, StoreError
-from rag.memory.answers import GIVEN_IN, AnswerCache
 from rag.memory.consolidate import forget_summary
 from rag.memory.facts import cited_blobs
 from rag.ports import Marks, MemoryStore

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from rag.answer_cache.cache import SHELF as ANSWERS
 from rag.corpus.secrets import find_secret
-from rag.memory.answers import SHELF as ANSWERS
 from rag.ports import MemoryStore
 from rag.service.kept import PROMPTS
 from rag.service.kept import SHELF as FILES

@@ -4,7 +4,7 @@
 answer serves (`same`) and others that are alike and that it does not serve (`different`): another verb,
 negation, number, name, role, direction, question word, or repository. Most are written by hand; the others
 are templates over names of real repositories ("how" tells). Repositories, names and templates of dev and
-final are apart; the rules of `rag.memory.likeness` were written with dev alone.
+final are apart; the rules of `rag.answer_cache.question_equivalence` were written with dev alone.
 
 `cache_pairs.jsonl` holds single pairs, most of them negatives that differ in one word or its form, as
 `{"question": …, "other": …, "same": …, "kind": …, "symbols": […]}`: the symbols are identifiers that exist in
@@ -25,6 +25,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import numpy.typing as npt
 
+from rag.answer_cache.cache import AnswerCache
+from rag.answer_cache.question_equivalence import meaning
 from rag.backends import open_embedder
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.sqlite.turns import SqliteTurnStore
@@ -32,8 +34,6 @@ from rag.corpus.git import run_git
 from rag.corpus.read import file_blob
 from rag.errors import BackendMissing, SettingsError
 from rag.evaluation.checks import read_records
-from rag.memory.answers import AnswerCache
-from rag.memory.likeness import meaning
 from rag.ports import RecordStore
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag import RAG
-from rag.memory.answers import GIVEN_IN, SHELF
+from rag.answer_cache.cache import GIVEN_IN, SHELF
 from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine, aconverse, converse
 from rag.service.answers import answers_of

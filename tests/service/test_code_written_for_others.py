@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rag import RAG
+from rag.answer_cache.cache import AnswerCache
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.sqlite.turns import SqliteTurnStore
-from rag.memory.answers import AnswerCache
 from rag.memory.unified import LongTermMemory, UnifiedMemory
 from rag.ports import MemoryStore
 from rag.service.agent import ConversationalAgent

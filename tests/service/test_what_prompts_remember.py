@@ -247,7 +247,7 @@ def test_a_message_that_only_a_fork_shows_is_found(engine):
 
 
 def test_an_agent_answers_from_the_cache_else_from_history_and_preferences(engine):
-    from rag.memory.answers import AnswerCache
+    from rag.answer_cache.cache import AnswerCache
     from rag.memory.unified import UnifiedMemory
 
     memory, model = UnifiedMemory(engine.turns, AnswerCache(engine.turns)), _Model()

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from rag.answer.extract import ExtractiveGenerator
+from rag.answer_cache.question_equivalence import meaning
 from rag.errors import RagError
-from rag.memory.likeness import meaning
 from rag.retrieval.confidence import judge
 from rag.retrieval.search import search_in_turn
 from rag.service import Dialog, converse

@@ -5,7 +5,7 @@
     cache.get("Can you tell me where the token gets set", scope={"repository": "api"})
 
 An entry is one record, found by one look-up: its key is a hash of the scope and of what the question means
-(`rag.memory.likeness`), so the time does not grow with the number of entries. A scope is whatever else an
+(`question_equivalence`), so the time does not grow with the number of entries. A scope is whatever else an
 answer depends on; another scope never sees the entry. Whether an entry still holds is for the caller to say
 (`valid`): this module knows no repository.
 
@@ -24,7 +24,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
-from rag.memory.likeness import meaning
+from rag.answer_cache.question_equivalence import meaning
 from rag.ports import Clock, RecordStore
 from rag.types import Citation, now_utc
 

@@ -1,4 +1,4 @@
-"""How questions about code are worded: the word lists and frames of `rag.memory.likeness`.
+"""How questions about code are worded: the word lists and frames of `rag.answer_cache.question_equivalence`.
 
 General knowledge of English, extended after reading the questions of `data/evaluation/cache_dev.jsonl`, never
 those of `cache_final.jsonl`.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag.memory.likeness import meaning
+from rag.answer_cache.question_equivalence import meaning
 from tests.benchmarks.answer_cache import PRECISION, by_meaning, read_pairs, read_single_pairs
 from tests.benchmarks.bench import QUESTIONS
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from rag.memory.wording import (
+from rag.answer_cache.lexicon import (
     ALIKE,
     ASKED_NOUNS,
     AUXILIARY,

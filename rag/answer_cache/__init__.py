@@ -1,0 +1,1 @@
+"""Answers given before, for questions that mean the same: the cache, and the equivalence of questions."""

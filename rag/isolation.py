@@ -356,6 +356,6 @@ def shared() -> Calls:
 
 @cache
 def _child_of_this_process() -> Isolated:
-    isolated = Isolated("rag.corpus.outline")
+    isolated = Isolated("rag.code.outline")
     atexit.register(isolated.close)
     return isolated

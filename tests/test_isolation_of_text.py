@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from command import command, rag
 
-from rag.corpus.parsing import Text, outlines
+from rag.code.parsing import Text, outlines
+from rag.code.references import references
 from rag.database.quarantine import Quarantine
 from rag.isolated import CPU_S, MEMORY_BYTES
 from rag.isolation import WITHOUT_A_TRY, Isolated, Lost, resident_bytes
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, blob_id
-from rag.wiki.survey import survey
-from rag.wiki.syntax import references
+from rag.wiki.repository_graph import survey
 
 PACKAGE = Path(__file__).resolve().parent.parent / "rag"
 HOSTILE = {
@@ -269,9 +269,9 @@ def test_native_parsers_are_called_in_the_child_alone():
         }
 
     parse = {path.relative_to(PACKAGE).as_posix(): imports(path) for path in PACKAGE.rglob("*.py")}
-    assert {path for path, names in parse.items() if "rag.corpus.grammars.parse" in names} == {
-        "corpus/outline.py",
-        "wiki/syntax.py",
+    assert {path for path, names in parse.items() if "rag.code.grammars.parse" in names} == {
+        "code/outline.py",
+        "code/references.py",
     }
     assert not [path for path, names in parse.items() if any("corpus.outline" in name for name in names)]
 

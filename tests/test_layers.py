@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent / "rag"
-ROOMS = {"corpus", "database", "retrieval", "memory", "prompt", "answer", "answer_cache"}
+ROOMS = {"code", "corpus", "database", "retrieval", "memory", "prompt", "answer", "answer_cache"}
 GROUND = set(
     "types errors analysis resources records quoting parsing messages markup lines processes".split()
 ) | {"isolated", "isolation"}
@@ -30,7 +30,9 @@ MAY = {
     ),
     "__init__": GROUND | PORTS | {"component", "service"},
 }
-MAY["database"] = MAY["database"] | {"corpus"}
+MAY["corpus"] = MAY["corpus"] | {"code"}
+MAY["database"] = MAY["database"] | {"corpus", "code"}
+MAY["retrieval"] = MAY["retrieval"] | {"code"}
 MAY["component"] = (MAY["component"] | {"memory"}) - {"backends"}
 for door in ("cli", "serve", "adapters"):
     MAY[door] = MAY[door] | {
@@ -38,8 +40,14 @@ for door in ("cli", "serve", "adapters"):
         "answer_cache",
     }  # facts, preferences and what was recalled are shown as they are
 MAY["adapters"] |= {"prompt"}
-MAY["serve"] |= {"answer"}  # where the references of an answer's text are
-MAY["wiki"] = (MAY["wiki"] | {"corpus", "answer"}) - {"cli", "__main__", "serve", "evaluation", "adapters"}
+MAY["serve"] |= {"answer", "code"}  # where the references of an answer's text are
+MAY["wiki"] = (MAY["wiki"] | {"code", "corpus", "answer"}) - {
+    "cli",
+    "__main__",
+    "serve",
+    "evaluation",
+    "adapters",
+}
 
 
 def modules() -> list[Path]:

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.answer.extract import extract
+from rag.code.languages import kind_of, language_of_path, language_of_text
+from rag.code.symbols import File, symbols_of
 from rag.corpus.chunk import chunk
-from rag.corpus.languages import kind_of, language_of_path, language_of_text
 from rag.lines import lines_of, whole_lines_of, without_blank_end
 from rag.service import Dialog, Engine
 from rag.service.lines import read_lines
@@ -22,7 +23,6 @@ from rag.settings import Settings
 from rag.types import SourceFile, blob_id
 from rag.wiki.pages import wiki_contents
 from rag.wiki.structure import wiki_structure
-from rag.wiki.symbols import File, symbols_of
 
 ROOT = Path(__file__).resolve().parent.parent
 _LARGEST = 60_000

@@ -1,4 +1,4 @@
-"""A source becomes chunks: acquire, walk, read, chunk."""
+"""A source becomes chunks: acquire, walk, read, chunk. What their text says is in `rag.code`."""
 
 CHUNKER_VERSION = 3
 """Part of every store's fingerprint: a change of how files are cut makes old stores unusable."""

@@ -14,10 +14,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+from rag.code.definitions import Definition
+from rag.code.parsing import Text, outlines
 from rag.corpus.cut import cut
-from rag.corpus.definitions import Definition
 from rag.corpus.merge import merge
-from rag.corpus.parsing import Text, outlines
 from rag.corpus.partition import partition
 from rag.lines import whole_lines_of
 from rag.types import Chunk, SourceFile

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from rag.code.patterns import closes, indent_of
 from rag.corpus.partition import Piece
-from rag.corpus.patterns import closes, indent_of
 
 _LOOSE_SHARE = 0.6
 """Long loose code has no natural size: shorter chunks cite it more exactly."""

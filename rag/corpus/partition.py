@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rag.corpus.definitions import Definition
+from rag.code.definitions import Definition
 from rag.types import Unit
 
 _SMALL_CLASS_CHARS = 500

@@ -15,8 +15,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from rag.code.languages import language_of_text
 from rag.corpus import skip
-from rag.corpus.languages import language_of_text
 from rag.corpus.secrets import find_secret
 from rag.types import FileEntry, Skipped, SourceFile, blob_id
 

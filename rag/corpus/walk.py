@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from rag.code.languages import kind_of, language_of_path
 from rag.corpus import skip
 from rag.corpus.git import GitError, run_git
 from rag.corpus.ignore import Patterns, read_patterns
-from rag.corpus.languages import kind_of, language_of_path
 from rag.corpus.worktree import work_tree
 from rag.errors import SourceError
 from rag.types import SUBMODULE, FileEntry, Filters, Kind, Skipped

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags, count_terms
+from rag.code.parsing import Text, outlines
 from rag.corpus.chunk import chunk
-from rag.corpus.parsing import Text, outlines
 from rag.corpus.read import read
 from rag.database.codes import KINDS, UNITS
 from rag.types import PARSER_GAVE_UP, Chunk, FileEntry, Skipped, SourceFile

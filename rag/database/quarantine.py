@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag.corpus.grammars import package_of
+from rag.code.grammars import package_of
 from rag.isolation import WITHOUT_A_TRY
 from rag.resources import make_private
 from rag.types import PARSER_GAVE_UP

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
+from rag.code.languages import language_of_path
 from rag.corpus import skip
 from rag.corpus.ignore import Patterns, read_patterns
-from rag.corpus.languages import language_of_path
 from rag.corpus.worktree import work_tree
 from rag.errors import BackendMissing, RagError, SettingsError, SourceError, SourceNotFound
 from rag.service.engine import Engine, Repository

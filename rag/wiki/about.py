@@ -14,10 +14,9 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-from rag.wiki.quotes import paragraphs, title_of
-from rag.wiki.survey import Survey
-from rag.wiki.symbols import File
-from rag.wiki.values import Quote
+from rag.code.documentation import Quote, paragraphs, title_of
+from rag.code.graph import Survey
+from rag.code.symbols import File
 
 _MOST_PARAGRAPHS = 3
 _OTHER_SECTIONS = re.compile(

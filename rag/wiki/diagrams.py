@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from rag.code.graph import Survey
 from rag.wiki.mermaid import Diagram, Graph
 from rag.wiki.modules import short_names
-from rag.wiki.survey import Survey
 from rag.wiki.values import WikiPage
 
 _MAX_OUTSIDE = 8

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from rag.answer.markdown import closes_fence, code_spans, opened_fence
+from rag.code.graph import Survey
 from rag.wiki.markdown import code, plain
 from rag.wiki.state import Prose
-from rag.wiki.survey import Survey
 
 _MOST_NAMES = 8
 _NAME = re.compile(r"[A-Za-z_][\w.:/$-]*\w(?:\(\))?")

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rag.code.graph import Survey
+from rag.code.symbols import File
 from rag.parsing import parse_json, parse_toml
-from rag.wiki.survey import Survey
-from rag.wiki.symbols import File
 
 MANIFESTS = frozenset(
     "pyproject.toml setup.py setup.cfg package.json go.mod Cargo.toml pom.xml build.gradle build.gradle.kts "

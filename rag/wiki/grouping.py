@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from rag.wiki.symbols import File
+from rag.code.symbols import File
 
 LINES_A_PAGE = 1500
 _LEAST_SHARE = 150

@@ -11,20 +11,13 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+from rag.code.documentation import unstressed
 from rag.quoting import fence, visible
 
 _MEANING = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|@(?=\w)")
 _LINE_BEGIN = re.compile(r"^(\s*)([-+=>:]|\d+(?=[.)]))")
 _PLAIN_CODE = re.compile(r"[\w .,:;/()\[\]{}*=+\-@#!?'\"%^$~&>…→]+")
 _CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
-
-
-_STRESSED = re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])([^*`]+?)(?<=[^\s*])\1(?![\w*])")
-
-
-def unstressed(text: str) -> str:
-    """`text` without the asterisks round `*words*` that it stresses; those of `*args` stay."""
-    return _STRESSED.sub(r"\2", text)
 
 
 def plain(text: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
+from rag.code.documentation import Quote
+from rag.code.graph import Call, Survey
+from rag.code.symbols import File, Symbol
 from rag.wiki.links import Cited
 from rag.wiki.markdown import blockquote, code, sentence, table, title, words
-from rag.wiki.survey import Survey
-from rag.wiki.symbols import File
-from rag.wiki.values import Call, Quote, Symbol
 
 MAX_ROWS = 80
 _MAX_PLACES = 4

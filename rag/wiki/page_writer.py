@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from rag.code.documentation import title_of
+from rag.code.symbols import File
 from rag.wiki import diagrams, modules
 from rag.wiki.about import what_it_is
 from rag.wiki.entry_points import entry_points, keys, variables
 from rag.wiki.links import Cited, Links
 from rag.wiki.markdown import bullets, code, plain, sentence, table, title, words
 from rag.wiki.outline import numbered
-from rag.wiki.quotes import title_of
 from rag.wiki.structure import package_quote, page_links
-from rag.wiki.symbols import File
 from rag.wiki.values import WikiPage, WikiStructure
 
 _MAX_API = 300

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from rag.code.graph import Survey
 from rag.errors import WikiStructureInvalid
 from rag.service.dialog import Dialog
 from rag.service.loop import converse
@@ -16,7 +17,6 @@ from rag.wiki.outline import parse_structure_xml
 from rag.wiki.prose import template_path
 from rag.wiki.state import WikiState
 from rag.wiki.structure import files_about, new_id, sections_of, with_relations
-from rag.wiki.survey import Survey
 from rag.wiki.values import WikiPage, WikiStructure
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from rag.code.symbols import File
 from rag.quoting import CONTROLS, visible
 from rag.wiki.links import page_file
 from rag.wiki.markdown import plain, untagged
-from rag.wiki.symbols import File
 from rag.wiki.values import WikiPage, WikiStructure
 
 MERMAID_FILE = "assets/mermaid.min.js"

@@ -8,16 +8,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rag.code.documentation import Quote
+from rag.code.graph import Survey
+from rag.code.symbols import File
 from rag.retrieval.search import search
 from rag.types import Kind
 from rag.wiki.about import readmes, what_it_is
 from rag.wiki.entry_points import MANIFESTS
 from rag.wiki.grouping import Group, groups
 from rag.wiki.markdown import sentence
+from rag.wiki.repository_graph import survey
 from rag.wiki.steering import Steering, read_steering
-from rag.wiki.survey import Survey, survey
-from rag.wiki.symbols import File
-from rag.wiki.values import Importance, PageKind, Quote, WikiPage, WikiSection, WikiStructure
+from rag.wiki.values import Importance, PageKind, WikiPage, WikiSection, WikiStructure
 
 if TYPE_CHECKING:
     from rag.retrieval.search import Searcher

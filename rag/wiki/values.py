@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from rag.wiki.survey import Survey
+    from rag.code.graph import Survey
 
 Importance = Literal["high", "medium", "low"]
 PageKind = Literal[
@@ -70,56 +70,3 @@ class WikiStructure:
     def children(self, page_id: str) -> tuple[WikiPage, ...]:
         """The pages under a page ("" for the top), in order."""
         return tuple(page for page in self.pages if page.parent == page_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """Words of the repository, and the lines where they stand."""
-
-    text: str
-    path: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """A definition. `scope` is what encloses it, with dots; `signature` is its head on one line.
-
-    `summary` is the first paragraph of its documentation, None when it has none.
-    """
-
-    path: str
-    name: str
-    scope: str
-    unit: str
-    start: int
-    end: int
-    signature: str
-    public: bool
-    summary: Quote | None = None
-
-    @property
-    def qualified_name(self) -> str:
-        """Scope and name, joined by a dot."""
-        return f"{self.scope}.{self.name}" if self.scope else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """One file (or a folder, which ends in "/") is imported by another, on these lines."""
-
-    source: str
-    target: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A definition calls another, on this line of its file. A caller of None is the file's own level."""
-
-    path: str
-    caller: Symbol | None
-    callee: Symbol
-    line: int

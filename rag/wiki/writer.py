@@ -24,6 +24,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag.code.graph import Survey, given_up
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, ProviderError, RagError, WikiUnwritable
 from rag.wiki import site
@@ -34,6 +35,7 @@ from rag.wiki.page_writer import PageWriter, Rendered
 from rag.wiki.proposal import plan_pages
 from rag.wiki.prose import Cancelled, ProseWriter, as_markdown, concerns_all
 from rag.wiki.report import WITH_PROSE, PageResult, Progress, WikiOptions, WikiReport
+from rag.wiki.repository_graph import survey
 from rag.wiki.standing import made_of, stands
 from rag.wiki.state import (
     PageState,
@@ -46,7 +48,6 @@ from rag.wiki.state import (
 )
 from rag.wiki.steering import read_steering
 from rag.wiki.structure import structure_of
-from rag.wiki.survey import Survey, given_up, survey
 from rag.wiki.values import WikiPage, WikiStructure
 
 if TYPE_CHECKING:

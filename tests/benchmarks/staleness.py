@@ -19,9 +19,9 @@ from pathlib import Path
 
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.cli.terminal import out
+from rag.code.languages import kind_of, language_of_path
 from rag.corpus.chunk import chunk
 from rag.corpus.history import files_at, read_blobs
-from rag.corpus.languages import kind_of, language_of_path
 from rag.memory.freshness import check, check_turns
 from rag.service.kept import KeptFiles
 from rag.service.states import CommitState

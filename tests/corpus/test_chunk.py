@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rag.code.definitions import Definition
+from rag.code.grammars import has_grammar
+from rag.code.languages import language_of_path
+from rag.code.outline import outline
+from rag.code.patterns import outline_by_lines
 from rag.corpus.chunk import chunk
-from rag.corpus.definitions import Definition
-from rag.corpus.grammars import has_grammar
-from rag.corpus.languages import language_of_path
-from rag.corpus.outline import outline
-from rag.corpus.patterns import outline_by_lines
 from rag.isolated import GaveUp
 from rag.lines import whole_lines_of
 from rag.types import Chunk, SourceFile

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rag.corpus.languages import kind_of, language_of_path, language_of_text
+from rag.code.languages import kind_of, language_of_path, language_of_text
 from rag.corpus.walk import Walk, walk
 from rag.errors import SourceError
 from rag.types import Filters

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rag.corpus.grammars import has_grammar
-from rag.corpus.languages import language_of_path
+from rag.code.grammars import has_grammar
+from rag.code.languages import language_of_path
 from tools.fuzz.case import Case, case_of
 from tools.fuzz.minimise import minimised
 from tools.fuzz.pool import Worker
@@ -31,7 +31,7 @@ def test_every_input_is_repeatable(fuzz_worker: Worker) -> None:
 
 
 def test_every_grammar_is_fuzzed() -> None:
-    from rag.corpus import grammars
+    from rag.code import grammars
 
     fuzzed = {language_of_path(name) for name in GRAMMAR_FILES}
     assert {language for language in fuzzed if language and has_grammar(language)} == set(grammars._MODULES)

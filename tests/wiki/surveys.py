@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from rag.corpus.languages import kind_of, language_of_path, language_of_text
+from rag.code.graph import Survey
+from rag.code.languages import kind_of, language_of_path, language_of_text
+from rag.code.symbols import File
 from rag.lines import lines_of
 from rag.types import blob_id
-from rag.wiki.survey import Survey
-from rag.wiki.symbols import File
 
 FENCED = re.compile(r"^(`{3,})[^\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 

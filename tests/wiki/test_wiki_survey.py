@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from surveys import calls, links, survey_of
 
-from rag.wiki.quotes import introduction
-from rag.wiki.symbols import symbols_of
+from rag.code.documentation import introduction
+from rag.code.symbols import symbols_of
 
 PYTHON = {
     "app/__init__.py": "from app.core import run\n",
@@ -180,7 +180,7 @@ def test_public_definitions_are_those_the_language_marks_so(language):
 def test_a_quotation_stands_on_the_lines_it_names(sample_repo):
     from rag.service import Engine, locate
     from rag.settings import load_settings
-    from rag.wiki.survey import survey
+    from rag.wiki.repository_graph import survey
 
     found = survey(Engine(load_settings()).repository(locate(str(sample_repo))))
     quotes = [s.summary for path in found.files for s in found.symbols(path) if s.summary]

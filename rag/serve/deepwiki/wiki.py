@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from rag.code.graph import Survey
 from rag.serve.deepwiki.filters import FileRules
 from rag.serve.links import viewer_link
 from rag.serve.registry import Shelf
@@ -21,10 +22,10 @@ from rag.wiki.outline import structure_xml
 from rag.wiki.page_writer import PageWriter
 from rag.wiki.prose import ProseWriter, as_markdown
 from rag.wiki.report import WITH_PROSE
+from rag.wiki.repository_graph import survey
 from rag.wiki.state import Prose
 from rag.wiki.steering import read_steering
 from rag.wiki.structure import MAX_PAGES, files_about, structure_of
-from rag.wiki.survey import Survey, survey
 from rag.wiki.values import WikiPage, WikiStructure
 
 _CONCISE_PAGES = 12

@@ -7,15 +7,16 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from rag.corpus import line_rules, skip
-from rag.corpus.grammars import has_grammar
-from rag.corpus.languages import kind_of, language_of_path, language_of_text
+from rag.code import line_rules
+from rag.code.grammars import has_grammar
+from rag.code.languages import kind_of, language_of_path, language_of_text
+from rag.code.references import references
+from rag.corpus import skip
 from rag.corpus.walk import walk
 from rag.database.workers import digest_all
 from rag.errors import RagError
 from rag.isolated import CPU_S, CPU_S_A_BYTE
 from rag.types import Filters
-from rag.wiki.syntax import references
 from tools.fuzz import text
 from tools.fuzz.case import Case, case_of
 from tools.fuzz.targets.base import ROOT, Bounds, Refused, Target
@@ -65,7 +66,7 @@ def _some() -> list[str]:
 def tokens(language: str) -> list[str]:
     """The words and signs of a language: those of its grammar, else of the rules for its lines."""
     if has_grammar(language):
-        from rag.corpus.grammars import parse
+        from rag.code.grammars import parse
 
         tree = parse("", language)
         known = None if tree is None else tree.language

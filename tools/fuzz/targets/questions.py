@@ -56,14 +56,14 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag import markup, messages, quoting
     from rag.analysis import count_terms
     from rag.answer import citations, markdown
-    from rag.corpus import definitions
+    from rag.code import definitions, documentation
     from rag.corpus.address import without_credentials
     from rag.memory import consolidate, digest
     from rag.retrieval import question
     from rag.serve.deepwiki import prompts as deepwiki_prompts
     from rag.serve.openai import thread_matching
     from rag.serve.openai.messages import read_messages
-    from rag.wiki import inert, mermaid, quotes, steering
+    from rag.wiki import inert, mermaid, steering
     from rag.wiki import markdown as wiki_markdown
 
     def streamed(words: str) -> None:
@@ -80,10 +80,10 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 
     def commented(words: str) -> None:
         lines = words.split("\n")
-        quotes.docstring(lines, "a.py", 0, len(lines))
-        quotes.head_comment(lines, "a.c", "c")
-        quotes.comment_above(lines, "a.py", len(lines) - 1, "python")
-        quotes.signature(lines, 0, len(lines), "a")
+        documentation.docstring(lines, "a.py", 0, len(lines))
+        documentation.head_comment(lines, "a.c", "c")
+        documentation.comment_above(lines, "a.py", len(lines) - 1, "python")
+        documentation.signature(lines, 0, len(lines), "a")
 
     return {
         "understand": question.understand,
@@ -113,9 +113,9 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "inert": inert.inert,
         "mermaid": lambda words: mermaid.check(words),
         "label_of": mermaid.label_of,
-        "introduction": lambda words: quotes.introduction(words, "README.md"),
-        "introduction_rst": lambda words: quotes.introduction(words, "README.rst"),
-        "title_of": lambda words: quotes.title_of(words, "README.md"),
+        "introduction": lambda words: documentation.introduction(words, "README.md"),
+        "introduction_rst": lambda words: documentation.introduction(words, "README.rst"),
+        "title_of": lambda words: documentation.title_of(words, "README.md"),
         "commented": commented,
         "parse_steering": steering.parse_steering,
         "sentence": wiki_markdown.sentence,

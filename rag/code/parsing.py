@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag.corpus.definitions import Definition
-from rag.corpus.grammars import has_grammar
-from rag.corpus.patterns import outline_by_lines
+from rag.code.definitions import Definition
+from rag.code.grammars import has_grammar
+from rag.code.patterns import outline_by_lines
 from rag.isolation import Lost, shared
 from rag.lines import whole_lines_of
 
@@ -45,7 +45,7 @@ def outlines(texts: Sequence[Text], *, max_chars: int | None) -> list[Outline]:
     """
     wanted = [n for n, text in enumerate(texts) if _is_parsed(text)]
     calls = [[texts[n].text, texts[n].language, max_chars] for n in wanted]
-    values = shared().calls("rag.corpus.outline:outline_values", calls) if calls else []
+    values = shared().calls("rag.code.outline:outline_values", calls) if calls else []
     found = dict(zip(wanted, values, strict=True))
     return [_outline(text, found.get(n)) for n, text in enumerate(texts)]
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rag.corpus.definitions import Definition, sections, tidy
-from rag.corpus.headings import headings
-from rag.corpus.line_rules import LineRules, line_rules
+from rag.code.definitions import Definition, sections, tidy
+from rag.code.headings import headings
+from rag.code.line_rules import LineRules, line_rules
 
 if TYPE_CHECKING:
     from rag.types import Unit

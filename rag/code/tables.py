@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from rag.corpus import naming, naming_web
-from rag.corpus.naming import first_name, long_value, wrapped
-from rag.corpus.syntax import Rule, Table, by_field, fixed
+from rag.code import naming, naming_web
+from rag.code.naming import first_name, long_value, wrapped
+from rag.code.syntax import Rule, Table, by_field, fixed
 
 _FUNCTION = by_field("function")
 _CLASS = by_field("class")

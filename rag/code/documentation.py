@@ -7,10 +7,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from rag.corpus.definitions import plain_title
-from rag.wiki.markdown import unstressed
-from rag.wiki.values import Quote
+from rag.code.definitions import plain_title
+
+_STRESSED = re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])([^*`]+?)(?<=[^\s*])\1(?![\w*])")
+
+
+def unstressed(text: str) -> str:
+    """`text` without the asterisks round `*words*` that it stresses; those of `*args` stay."""
+    return _STRESSED.sub(r"\2", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Words of the repository, and the lines where they stand."""
+
+    text: str
+    path: str
+    start: int
+    end: int
+
 
 _STRING_BEGIN = re.compile(r"\s*[rRuU]?(\"\"\"|'''|\"|')")
 _MAX_DOC_LINES = 200

@@ -6,11 +6,35 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rag.corpus.definitions import Definition
-from rag.corpus.parsing import Text, outlines
+from rag.code import documentation
+from rag.code.definitions import Definition
+from rag.code.documentation import Quote
+from rag.code.parsing import Text, outlines
 from rag.types import Kind
-from rag.wiki import quotes
-from rag.wiki.values import Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A definition. `scope` is what encloses it, with dots; `signature` is its head on one line.
+
+    `summary` is the first paragraph of its documentation, None when it has none.
+    """
+
+    path: str
+    name: str
+    scope: str
+    unit: str
+    start: int
+    end: int
+    signature: str
+    public: bool
+    summary: Quote | None = None
+
+    @property
+    def qualified_name(self) -> str:
+        """Scope and name, joined by a dot."""
+        return f"{self.scope}.{self.name}" if self.scope else self.name
+
 
 JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
 """Its languages, whose files say what they export."""
@@ -65,9 +89,9 @@ def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Sym
     summary = None
     if file.language == "python":
         body = _python_body(file.lines, row, end, definition.symbol)
-        summary = quotes.docstring(file.lines, file.path, body, end)
+        summary = documentation.docstring(file.lines, file.path, body, end)
     else:
-        summary = quotes.comment_above(file.lines, file.path, row, file.language)
+        summary = documentation.comment_above(file.lines, file.path, row, file.language)
     return Symbol(
         path=file.path,
         name=definition.symbol,
@@ -75,7 +99,7 @@ def _symbol(file: File, definition: Definition, exports: set[str] | None) -> Sym
         unit=definition.unit,
         start=row + 1,
         end=end,
-        signature=quotes.signature(file.lines, row, end, definition.symbol),
+        signature=documentation.signature(file.lines, row, end, definition.symbol),
         public=_is_public(file, definition, exports),
         summary=summary,
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rag.corpus.syntax import Named, Rule, child_of_type, text_of
+from rag.code.syntax import Named, Rule, child_of_type, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rag.corpus.naming import is_long, wrapped
-from rag.corpus.syntax import Named, Rule, child_of_type, text_of
+from rag.code.naming import is_long, wrapped
+from rag.code.syntax import Named, Rule, child_of_type, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

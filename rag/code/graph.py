@@ -1,33 +1,47 @@
 """What the code itself tells: files, definitions, imports and calls of one repository.
 
-Everything is read from an open store; the work tree is not touched. Files are parsed when something about
-them is first asked, and once. Imports and calls that cannot be looked up among the files are left out.
+Files are given as texts (`rag.wiki.repository_graph` reads them from a store), and parsed once, when
+first needed. Imports and calls that cannot be looked up among the files are left out.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
-from rag.corpus.languages import kind_of, language_of_path
-from rag.lines import lines_of
+from rag.code import documentation
+from rag.code.documentation import Quote
+from rag.code.references import Import, RawCall, References, references
+from rag.code.resolve import Binding, Resolver
+from rag.code.symbols import JAVASCRIPT, File, Symbol, symbols_of
 from rag.types import PARSER_GAVE_UP, Checkout, Kind
-from rag.wiki import quotes
-from rag.wiki.resolve import Binding, Resolver
-from rag.wiki.symbols import JAVASCRIPT, File, symbols_of
-from rag.wiki.syntax import Import, RawCall, References, references
-from rag.wiki.values import Call, Link, Quote, Symbol
 
-if TYPE_CHECKING:
-    from rag.database.store import Store
-    from rag.service import Repository
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One file (or a folder, which ends in "/") is imported by another, on these lines."""
+
+    source: str
+    target: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A definition calls another, on this line of its file. A caller of None is the file's own level."""
+
+    path: str
+    caller: Symbol | None
+    callee: Symbol
+    line: int
+
 
 _REEXPORTS = 3
-_KEPT = 2
 
 
 class Survey:
@@ -62,12 +76,12 @@ class Survey:
         """What a file says of itself at its top."""
         file = self.files[path]
         if file.kind == "doc":
-            return next(iter(quotes.introduction(file.text, path, limit=1)), None)
+            return next(iter(documentation.introduction(file.text, path, limit=1)), None)
         if file.language == "python":
-            found = quotes.docstring(file.lines, path, 0, len(file.lines))
+            found = documentation.docstring(file.lines, path, 0, len(file.lines))
             if found is not None:
                 return found
-        return quotes.head_comment(file.lines, path, file.language)
+        return documentation.head_comment(file.lines, path, file.language)
 
     # ------------------------------------------------------------ imports
 
@@ -272,50 +286,7 @@ def _parameters(signature: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", signature.partition("(")[2]))
 
 
-# ---------------------------------------------------------------- reading the store
-
-
-def read_files(store: Store) -> dict[str, File]:
-    """All files of a store, by path: a file's chunks, in order, are the file; an empty one has none."""
-    parts: dict[int, list[str]] = defaultdict(list)
-    about: dict[int, tuple[str, str, str, Kind]] = {}
-    dead, numbers, gave_up = store.dead, store.file.tolist(), given_up(store)
-    for chunk, number in enumerate(numbers):
-        if dead is None or not dead[chunk]:
-            hit = store.hit(chunk, 0.0, {})
-            parts[number].append(hit.text + hit.blank_end)
-            about.setdefault(number, (hit.path, hit.blob, hit.language, hit.kind))
-    files = {}
-    for path, (_, size, blob) in store.known_files().items():
-        language = language_of_path(path)
-        if blob and not size and language is not None:
-            files[path] = File(path, "", blob, language, kind_of(path, language), ())
-    for number, (path, blob, language, kind) in about.items():
-        text = "".join(parts[number])
-        lines = tuple(lines_of(text))
-        files[path] = File(path, text, blob, language, kind, lines, gave_up.get(path, ""))
-    return dict(sorted(files.items()))
-
-
 def given_up(store: Store) -> dict[str, str]:
     """Why the parser gave up on files when they were indexed, by path."""
     skips = store.content_skips()
     return {skip.path: skip.detail or skip.reason for skip in skips if skip.reason == PARSER_GAVE_UP}
-
-
-_surveys: OrderedDict[tuple[str, str], Survey] = OrderedDict()
-_surveys_lock = threading.Lock()
-
-
-def survey(repository: Repository) -> Survey:
-    """The survey of an open repository. The last few are kept, so that asking again costs nothing."""
-    checkout = repository.checkout
-    key = (str(repository.store.header["id"]), f"{checkout.commit} {checkout.dirty}")
-    with _surveys_lock:
-        found = _surveys.pop(key, None)
-        if found is None:
-            found = Survey(repository.source.name, read_files(repository.store), checkout)
-        _surveys[key] = found
-        while len(_surveys) > _KEPT:
-            _surveys.popitem(last=False)
-    return found

@@ -1,6 +1,6 @@
 """The outline of a text: by its grammar where there is one, else by lines.
 
-Native code reads the text here, so others call this in a process that may be lost: `rag.corpus.parsing`.
+Native code reads the text here, so others call this in a process that may be lost: `rag.code.parsing`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from rag.corpus.definitions import Definition, Heading, sections
-from rag.corpus.grammars import has_grammar, parse
-from rag.corpus.patterns import outline_by_lines
-from rag.corpus.syntax import Collector, child_of_type, text_of, whole_text_of
-from rag.corpus.tables import table_of
+from rag.code.definitions import Definition, Heading, sections
+from rag.code.grammars import has_grammar, parse
+from rag.code.patterns import outline_by_lines
+from rag.code.syntax import Collector, child_of_type, text_of, whole_text_of
+from rag.code.tables import table_of
 from rag.isolated import GaveUp
 from rag.lines import whole_lines_of
 
@@ -53,7 +53,7 @@ def outline(
     Args:
         text: the whole text.
         lines: the same, cut behind each newline.
-        language: as `rag.corpus.languages` names it.
+        language: as `rag.code.languages` names it.
         is_large: whether rows `start` to `end` (not included) are too much for one chunk.
 
     Raises:

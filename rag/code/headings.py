@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from rag.corpus.definitions import Heading
+from rag.code.definitions import Heading
 
 _RST_RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}\s*$")
 

@@ -1,6 +1,6 @@
 """From a syntax tree to definitions.
 
-A table for each language (`rag.corpus.tables`) says which kinds of node define something, and which are
+A table for each language (`rag.code.tables`) says which kinds of node define something, and which are
 merely passed through on the way to definitions. Nothing else of the tree is touched: a node costs far more
 to look at from Python than it did to parse.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rag.corpus.definitions import Definition, joined, tidy
+from rag.code.definitions import Definition, joined, tidy
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from rag.code.references import Import
 from rag.parsing import parse_json
-from rag.wiki.syntax import Import
 
 _STANDARD = sys.stdlib_module_names
 _JS_ENDINGS = ("", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".vue", ".svelte", ".d.ts", ".json")

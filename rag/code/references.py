@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from rag.corpus.grammars import has_grammar, parse
+from rag.code.grammars import has_grammar, parse
 from rag.isolation import Lost, shared
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def references(text: str, language: str) -> References:
     """
     if language not in _QUERIES or not has_grammar(language) or len(text) > _MAX_CHARS:
         return References()
-    value = shared().call("rag.wiki.syntax:reference_values", text, language)
+    value = shared().call("rag.code.references:reference_values", text, language)
     if isinstance(value, Lost):
         return References()
     imports, calls = value

@@ -1,0 +1,60 @@
+"""The graph of an open repository, read from its store. The last few are cached."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING
+
+from rag.code.graph import Survey
+from rag.code.languages import kind_of, language_of_path
+from rag.code.symbols import File
+from rag.lines import lines_of
+from rag.types import Kind
+
+if TYPE_CHECKING:
+    from rag.database.store import Store
+    from rag.service import Repository
+
+
+_MAX_CACHED = 2
+
+
+def read_files(store: Store) -> dict[str, File]:
+    """All files of a store, by path: a file's chunks, in order, are the file; an empty one has none."""
+    parts: dict[int, list[str]] = defaultdict(list)
+    about: dict[int, tuple[str, str, str, Kind]] = {}
+    dead, numbers, gave_up = store.dead, store.file.tolist(), given_up(store)
+    for chunk, number in enumerate(numbers):
+        if dead is None or not dead[chunk]:
+            hit = store.hit(chunk, 0.0, {})
+            parts[number].append(hit.text + hit.blank_end)
+            about.setdefault(number, (hit.path, hit.blob, hit.language, hit.kind))
+    files = {}
+    for path, (_, size, blob) in store.known_files().items():
+        language = language_of_path(path)
+        if blob and not size and language is not None:
+            files[path] = File(path, "", blob, language, kind_of(path, language), ())
+    for number, (path, blob, language, kind) in about.items():
+        text = "".join(parts[number])
+        lines = tuple(lines_of(text))
+        files[path] = File(path, text, blob, language, kind, lines, gave_up.get(path, ""))
+    return dict(sorted(files.items()))
+
+
+_surveys: OrderedDict[tuple[str, str], Survey] = OrderedDict()
+_surveys_lock = threading.Lock()
+
+
+def survey(repository: Repository) -> Survey:
+    """The survey of an open repository. The last few are cached."""
+    checkout = repository.checkout
+    key = (str(repository.store.header["id"]), f"{checkout.commit} {checkout.dirty}")
+    with _surveys_lock:
+        found = _surveys.pop(key, None)
+        if found is None:
+            found = Survey(repository.source.name, read_files(repository.store), checkout)
+        _surveys[key] = found
+        while len(_surveys) > _MAX_CACHED:
+            _surveys.popitem(last=False)
+    return found

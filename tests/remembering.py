@@ -11,18 +11,18 @@ import pytest
 
 from rag.answer_cache.cache import AnswerCache
 from rag.errors import NotFound
+from rag.memory.agent_notes import Sections
 from rag.memory.consolidate import consolidate, watermark
 from rag.memory.facts import Fact, Facts
 from rag.memory.messages import SUMMARIES, MessageMemory
 from rag.memory.preferences import Preferences
 from rag.memory.recall import recall_turns
 from rag.memory.search import search_text
-from rag.memory.sections import Sections
-from rag.memory.unified import UnifiedMemory
+from rag.memory.user_memory import UnifiedMemory
 from rag.ports import MemoryStore
-from rag.service.kept import EXPIRING, KeptFiles
+from rag.service.retention import EXPIRING, KeptFiles
 from rag.testing.clock import SteppedClock
-from rag.testing.said import full_turn, said
+from rag.testing.sample_turns import full_turn, said
 from rag.types import Conversation, DialogTurn, Message
 
 _SAID = (

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -35,3 +36,13 @@ def test_an_import_loads_no_more_than_it_needs(code, absent):
     check = f"{code}\nimport sys\nprint([name for name in {absent!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+FORMER = [("rag.memory.unified", "UnifiedMemory", "rag.memory.user_memory", "UnifiedMemory")]
+
+
+@pytest.mark.parametrize(("old_module", "old", "module", "name"), FORMER)
+def test_a_former_name_works_for_one_release_and_warns(old_module, old, module, name):
+    with pytest.warns(DeprecationWarning, match=module):
+        found = getattr(import_module(old_module), old)
+    assert found is getattr(import_module(module), name)

@@ -27,7 +27,7 @@ from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.memory.messages import MessageMemory, Mode, as_ids
 from rag.ports import Marks, MemoryStore
-from rag.service.threads import written
+from rag.service.async_writes import written
 from rag.types import Message
 
 try:

@@ -26,7 +26,7 @@ from rag.adapters.conversation import StoredConversation, as_text
 from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
-from rag.service.threads import written
+from rag.service.async_writes import written
 from rag.types import Message
 
 try:

@@ -25,12 +25,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from rag.adapters.conversation import StoredConversation, as_text
+from rag.adapters.notices import tell_chunks, tell_memories
 from rag.adapters.repository import RepositorySearch, chunk_metadata
 from rag.adapters.store import IN_PROCESS
-from rag.adapters.telling import tell_chunks, tell_memories
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
-from rag.service.threads import written
+from rag.service.async_writes import written
 from rag.settings import Settings
 from rag.types import Hit, Message
 

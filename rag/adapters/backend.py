@@ -21,12 +21,12 @@ from asyncio import to_thread
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from rag.adapters.notices import ask_for_summary
 from rag.adapters.store import IN_PROCESS, OpenedStore
-from rag.adapters.telling import ask_for_summary
-from rag.memory.sections import CONTEXT_TOKENS, Sections, Writer
+from rag.memory.agent_notes import CONTEXT_TOKENS, Sections, Writer
 from rag.messages import split_messages
 from rag.ports import MemoryStore
-from rag.service.threads import written
+from rag.service.async_writes import written
 
 T = TypeVar("T")
 

@@ -33,7 +33,7 @@ from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata
 from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
-from rag.service.threads import written
+from rag.service.async_writes import written
 from rag.settings import Settings
 from rag.types import Hit, Message
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rag.retrieval.search import Searcher, search_in_turn
 from rag.service import Engine, Repository, locate
-from rag.service.allowance import Allowance
+from rag.service.background_budget import Allowance
 from rag.settings import Settings, load_settings
 from rag.types import Hit
 

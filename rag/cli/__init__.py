@@ -18,7 +18,7 @@ import typer
 
 _COMMANDS = {
     "ask": ("ask", "ask"),
-    "chat": ("session", "chat"),
+    "chat": ("chat", "chat"),
     "search": ("search", "search"),
     "index": ("index", "index"),
     "wiki": ("wiki", "wiki"),

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import title
-from rag.cli.prose import Prose
+from rag.cli.selectors import title
 from rag.cli.terminal import (
     NOTHING_FOUND,
     counted,
@@ -28,6 +27,7 @@ from rag.cli.terminal import (
     seconds,
     settings_from,
 )
+from rag.cli.terminal_markdown import Prose
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, SourceNotFound
 from rag.quoting import visible
 from rag.resources import is_folder

@@ -39,7 +39,7 @@ def stats(json: options.Json = False, memory: options.Memory = None) -> None:
 
     rag cache stats
     """
-    from rag.service.answers import answers_of
+    from rag.service.cached_answers import answers_of
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         found = answers_of(engine).stats()
@@ -58,7 +58,7 @@ def list_answers(json: options.Json = False, memory: options.Memory = None) -> N
 
     rag cache list
     """
-    from rag.service.answers import answers_of
+    from rag.service.cached_answers import answers_of
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         entries = [_entry_json(entry) for entry in answers_of(engine).entries()]
@@ -82,7 +82,7 @@ def clear(yes: options.Yes = False, json: options.Json = False, memory: options.
 
     rag cache clear
     """
-    from rag.service.answers import answers_of
+    from rag.service.cached_answers import answers_of
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         answers = answers_of(engine)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import Of, chosen
 from rag.cli.freshness import AsOf
+from rag.cli.selectors import Of, chosen
 from rag.cli.terminal import (
     NOTHING_FOUND,
     errors_as_exit_codes,

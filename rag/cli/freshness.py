@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import Of, chosen, named, number, place_in, title
+from rag.cli.selectors import Of, chosen, named, number, place_in, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
     errors_as_exit_codes,

@@ -42,7 +42,7 @@ def sweep(json: options.Json = False, memory: options.Memory = None) -> None:
 
     rag memory sweep
     """
-    from rag.service.kept import KeptFiles
+    from rag.service.retention import KeptFiles
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         gone = KeptFiles(engine.turns, engine.settings.namespace).sweep()

@@ -9,7 +9,7 @@ import typer
 
 from rag.analysis import terms
 from rag.cli import options
-from rag.cli.chosen import named, number, title
+from rag.cli.selectors import named, number, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
     counted,

@@ -97,7 +97,7 @@ def search(
             times = {"open": opened - began, "search": searched - opened}
         several = len(repositories) > 1
         if json:
-            from rag.retrieval.confidence import judge
+            from rag.retrieval.answerability import judge
 
             out_json(
                 {

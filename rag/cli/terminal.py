@@ -155,7 +155,7 @@ def opened_engine(settings: Settings, *, yes: bool = False) -> Iterator[Engine]:
 
 
 def _sweep(engine: Engine) -> None:
-    from rag.service.kept import KeptFiles
+    from rag.service.retention import KeptFiles
 
     try:
         KeptFiles(engine.turns, engine.settings.namespace).sweep_expired()

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import (
+from rag.cli.freshness import about, check, marked_stale, replay
+from rag.cli.recall import consolidate, search
+from rag.cli.selectors import (
     SHOWN_TURNS,
     Of,
     Which,
@@ -21,9 +23,6 @@ from rag.cli.chosen import (
     title,
     turn_to_change,
 )
-from rag.cli.freshness import about, check, marked_stale, replay
-from rag.cli.prose import Prose
-from rag.cli.recall import consolidate, search
 from rag.cli.terminal import (
     NOTHING_FOUND,
     counted,
@@ -35,6 +34,7 @@ from rag.cli.terminal import (
     settings_from,
     table,
 )
+from rag.cli.terminal_markdown import Prose
 from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
 from rag.cli.turns_move import backup, copy, export, import_, restore
 from rag.errors import ConfigError
@@ -148,7 +148,7 @@ def delete(
 
     rag turns delete --conversation login --yes
     """
-    from rag.service.kept import delete_conversation, delete_turn
+    from rag.service.retention import delete_conversation, delete_turn
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         if which is not None:
@@ -195,7 +195,7 @@ app.command("import")(import_)
 
 
 def _show_prompts(engine: Engine, turns: list[DialogTurn], *, json: bool) -> None:
-    from rag.service.kept import kept_prompt
+    from rag.service.retention import kept_prompt
 
     shown = {turn.id: kept_prompt(engine, turn) for turn in turns}
     if json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
+from rag.cli.selectors import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
 from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, settings_from
 from rag.errors import ConfigError, NotFound
 from rag.records import conversation_record, turn_record
@@ -104,7 +104,7 @@ def edit(
 
     rag turns edit 2 --conversation login --answer "It expires after 14 days."
     """
-    from rag.service.edit import correct_turn
+    from rag.service.corrections import correct_turn
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         if question is None and answer is None:
@@ -168,7 +168,7 @@ def rename(
 
 
 def _rewound(engine: Engine, of: Conversation, to: int, turns: Sequence[DialogTurn], json: bool) -> None:
-    from rag.service.kept import rewind as rewind_kept
+    from rag.service.retention import rewind as rewind_kept
 
     gone = rewind_kept(engine.turns, of, to=to, last_turn=turns[-1].id if turns else None)
     if json:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag.cli import options
-from rag.cli.chosen import Of, named
+from rag.cli.selectors import Of, named
 from rag.cli.terminal import (
     counted,
     errors_as_exit_codes,

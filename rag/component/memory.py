@@ -19,7 +19,7 @@ from rag.memory.messages import MessageMemory, Mode
 from rag.memory.state import check_state, missing
 from rag.ports import Marks, MemoryStore
 from rag.records import turn_from_record, turn_record
-from rag.service import kept
+from rag.service import retention
 from rag.types import AssistantResponse, Conversation, DialogTurn, Message, Source, UserQuery
 
 __all__ = ["CustomConversation", "Memory"]
@@ -165,14 +165,14 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
     def _rewind(self, to: int, last_turn: str | None) -> int:
         if self._current.conversation is None:
             return 0
-        return kept.rewind(self.store, self._current.conversation, to=to, last_turn=last_turn)
+        return retention.rewind(self.store, self._current.conversation, to=to, last_turn=last_turn)
 
     def edit(self, turn: DialogTurn) -> DialogTurn:
         """Store a new version of the turn of this id; the old one stays among its `versions`.
 
         A summary that it went into goes: the next one is made of what is said now.
         """
-        return kept.edit_turn(self.store, replace(turn, namespace=self.namespace))
+        return retention.edit_turn(self.store, replace(turn, namespace=self.namespace))
 
     def versions(self, turn_id: str) -> list[DialogTurn]:
         """All versions of a turn, the present one last."""
@@ -219,7 +219,7 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         """
         if self._current.conversation is None:
             return 0
-        return kept.delete_by_mark(self.store, self._current.conversation, mark)
+        return retention.delete_by_mark(self.store, self._current.conversation, mark)
 
     def size(self) -> int:
         """How many messages there are; `len` of what a call gives is how many turns."""

@@ -28,7 +28,7 @@ from rag.errors import SettingsError
 from rag.evaluation.runner import is_documentation
 from rag.ports import ChunkIndex
 from rag.service import Engine, locate
-from rag.service.history import Commit, commits
+from rag.service.commit_history import Commit, commits
 from rag.types import Hit
 
 MOST_FILES = 5

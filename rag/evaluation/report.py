@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from rag.evaluation.drawing import BAR, LABEL, WIDTH, bar, colour, key, page, svg, table, text
+from rag.evaluation.charts import BAR, LABEL, WIDTH, bar, colour, key, page, svg, table, text
 from rag.evaluation.summary import MEASURES, RESAMPLES, Group, Measure, Row, Summary
 
 

@@ -1,7 +1,7 @@
 """A conversation's running summary, brought up to date: each turn goes into it once, and stays as it was.
 
 With a model the summary is rewritten to hold the new turns too, and the model names facts that will be of use
-later. Without one each turn is a line (`rag.memory.digest`), the oldest of which give way. A watermark says
+later. Without one each turn is a line (`extractive_summary`), the oldest of which give way. A watermark says
 up to which order turns are in the summary, so that consolidating twice changes nothing. It counts as long as
 there is a summary: once that is taken away, the next begins with the first turn.
 """
@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rag.memory.digest import newest_that_fit, turn_lines
+from rag.memory.extractive_summary import newest_that_fit, turn_lines
 from rag.memory.facts import Fact, Facts
 from rag.memory.messages import SUMMARIES
-from rag.memory.window import turn_tokens
+from rag.memory.recent_turns import turn_tokens
 from rag.ports import MemoryStore, RecordStore, TokenCounter
 from rag.types import Conversation, DialogTurn
 

@@ -3,7 +3,7 @@
 Two legs propose turns and score them:
 
 - words: BM25 over the terms of `rag.analysis`, with the irregular forms of English words counted as one word
-  (go, went, gone), in the turn and its window (`rag.memory.windows`). The store finds who holds them; a
+  (go, went, gone), in the turn and its window (`context_scoring`). The store finds who holds them; a
   neighbour that holds none of the words can be found.
 - meaning: the cosine of an embedder's vectors, for the turns that `TurnVectors` has read.
 
@@ -21,9 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from rag.errors import NotFound
-from rag.memory.vectors import TurnVectors
-from rag.memory.window import turn_tokens, window
-from rag.memory.windows import AROUND, Place, Windows, Words
+from rag.memory.context_scoring import AROUND, Place, Windows, Words
+from rag.memory.recent_turns import turn_tokens, window
+from rag.memory.turn_vectors import TurnVectors
 from rag.ports import Embedder, Holder, TokenCounter, TurnStore, Vectors
 from rag.records import searchable, term_counts
 from rag.types import DialogTurn

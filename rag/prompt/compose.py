@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from rag.errors import ContextTooSmall
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import TokenCounter
-from rag.prompt.known import Known
+from rag.prompt.background import Known
 from rag.prompt.merge import merge
 from rag.prompt.templates import Template
 from rag.prompt.views import plain, view_of

@@ -40,7 +40,7 @@ import jinja2.nodes
 import jinja2.sandbox
 
 from rag.errors import TemplateError
-from rag.prompt.known import Known
+from rag.prompt.background import Known
 from rag.prompt.views import StaleView, history_of, plain
 from rag.resources import is_file, shipped
 from rag.types import DialogTurn

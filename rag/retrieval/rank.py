@@ -44,7 +44,7 @@ import numpy.typing as npt
 from rag.analysis import terms
 from rag.ports import ChunkIndex, Vectors
 from rag.retrieval.dense import cosines
-from rag.retrieval.pointed import is_path
+from rag.retrieval.mentions import is_path
 from rag.retrieval.question import Question, last_part
 
 Signal = npt.NDArray[np.float32]

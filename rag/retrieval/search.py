@@ -13,7 +13,7 @@ from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.lexical import Bm25, Rarity
-from rag.retrieval.pointed import pointed_at
+from rag.retrieval.mentions import pointed_at
 from rag.retrieval.question import last_part, understand
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
 from rag.retrieval.spelling import corrected, corrections

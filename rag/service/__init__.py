@@ -15,10 +15,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rag.service.ask import aconverse, converse
     from rag.service.dialog import Dialog
     from rag.service.discovery import repositories_in
     from rag.service.engine import Engine, Repository, forget, index_texts, locate, read_sources
-    from rag.service.loop import aconverse, converse
 
 __all__ = [
     "Dialog",
@@ -33,7 +33,7 @@ __all__ = [
     "repositories_in",
 ]
 
-_HOMES = {"aconverse": "loop", "converse": "loop", "Dialog": "dialog", "repositories_in": "discovery"}
+_HOMES = {"aconverse": "ask", "converse": "ask", "Dialog": "dialog", "repositories_in": "discovery"}
 
 
 def __getattr__(name: str) -> Any:

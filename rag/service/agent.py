@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rag.memory.preferences import LANGUAGE
-from rag.memory.unified import Said, UnifiedMemory
+from rag.memory.user_memory import Said, UnifiedMemory
 from rag.prompt.templates import parse_template
 from rag.prompt.views import plain
 from rag.resources import shipped

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rag.corpus.acquire import is_in_place
-from rag.service.allowance import Allowance
+from rag.service.background_budget import Allowance
 from rag.service.engine import Engine, Repository
 from rag.service.tree_watch import TreeWatch
 

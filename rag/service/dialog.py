@@ -12,22 +12,22 @@ from rag.answer.not_found import not_found, warning
 from rag.corpus.acquire import committed
 from rag.errors import ConfigError, ProviderError, StoreCorrupt
 from rag.memory.freshness import State, check_turns
-from rag.memory.window import turn_tokens, window
+from rag.memory.recent_turns import turn_tokens, window
 from rag.ports import Grouping, takes_bags
+from rag.prompt.background import Known
 from rag.prompt.compose import compose
-from rag.prompt.known import Known
 from rag.prompt.templates import load_template, render_condense, render_reword
-from rag.retrieval.confidence import judge, titled
+from rag.retrieval.answerability import judge, titled
 from rag.retrieval.context import Exchange, Place
-from rag.retrieval.foreign import is_foreign
+from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.question import understand
+from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import Found, search
-from rag.retrieval.whole import other_parts
 from rag.service.engine import Engine, Repository
-from rag.service.kept import KeptFiles, forget, keep_cited, keep_prompt
 from rag.service.recall import known_of, language_for, recall_older
-from rag.service.states import FolderState
+from rag.service.retention import KeptFiles, forget, keep_cited, keep_prompt
+from rag.service.snapshots import FolderState
 from rag.types import (
     Answer,
     AssistantResponse,

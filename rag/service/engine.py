@@ -29,7 +29,7 @@ from rag.database.update import (
     write_texts,
 )
 from rag.errors import ConversationMismatch, NotFound, ProviderError, SourceError, StoreCorrupt, StoreError
-from rag.memory.vectors import KeptVectors
+from rag.memory.turn_vectors import KeptVectors
 from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
 from rag.resources import make_private
 from rag.retrieval.search import Searcher

@@ -11,8 +11,8 @@ from rag.ports import CompletingGenerator
 from rag.prompt.templates import render_consolidate
 from rag.service.engine import Engine
 from rag.service.freshness import checked
-from rag.service.kept import KeptFiles
-from rag.service.states import states
+from rag.service.retention import KeptFiles
+from rag.service.snapshots import states
 from rag.types import Conversation, DialogTurn, Source
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from rag.memory.freshness import check_turns
 from rag.service.engine import Engine
-from rag.service.states import states
+from rag.service.snapshots import states
 from rag.types import Citation, DialogTurn, Freshness, Source
 
 About = tuple[DialogTurn, tuple[tuple[Citation, Freshness], ...]]

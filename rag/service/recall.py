@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from rag.errors import NotFound
-from rag.memory.digest import newest_that_fit
+from rag.memory.extractive_summary import newest_that_fit
 from rag.memory.facts import Fact, Facts, fresh_facts
 from rag.memory.freshness import State
 from rag.memory.messages import SUMMARIES
@@ -14,7 +14,7 @@ from rag.memory.preferences import LANGUAGE, Preferences
 from rag.memory.recall import recall_turns, that_fit
 from rag.memory.search import Kind, Recalled, search_text
 from rag.ports import TurnStore, takes_bags
-from rag.prompt.known import Known, KnownFact
+from rag.prompt.background import Known, KnownFact
 from rag.service.engine import Engine, Repository
 from rag.types import Conversation, DialogTurn, Message
 

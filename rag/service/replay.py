@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rag.service.ask import converse
 from rag.service.dialog import REMEMBERED_TURNS, Dialog
 from rag.service.engine import Engine, Repository
 from rag.service.freshness import checked
-from rag.service.loop import converse
 from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Prompt, Source
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from rag.answer_cache.cache import SHELF as ANSWERS
 from rag.corpus.secrets import find_secret
 from rag.ports import MemoryStore
-from rag.service.kept import PROMPTS
-from rag.service.kept import SHELF as FILES
+from rag.service.retention import PROMPTS
+from rag.service.retention import SHELF as FILES
 
 _MAX_BYTES = 64 << 20
 _RECORD_NAMES = {ANSWERS: "a cached answer", PROMPTS: "the prompt of a turn", FILES: "a cited file"}

@@ -24,7 +24,7 @@ from rag.ports import Grouping, MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.messages import MessagesContract
 from rag.testing.records import RecordsContract
-from rag.testing.said import asked, full_message, full_turn, said, spoken, told
+from rag.testing.sample_turns import asked, full_message, full_turn, said, spoken, told
 from rag.testing.store_moves import StoreMovesContract
 from rag.testing.turn_branches import TurnBranchesContract
 from rag.testing.turn_marks import TurnMarksContract

@@ -12,7 +12,7 @@ import pytest
 
 from rag.errors import NotFound
 from rag.ports import TurnStore
-from rag.testing.said import asked, full_message, said, spoken, told
+from rag.testing.sample_turns import asked, full_message, said, spoken, told
 from rag.types import Message
 
 CONTENTS = [

@@ -11,7 +11,7 @@ import pytest
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
-from rag.testing.said import asked, full_message, full_turn, said, spoken, told
+from rag.testing.sample_turns import asked, full_message, full_turn, said, spoken, told
 from rag.types import Message, Source
 
 WRONG_CONVERSATIONS: list[dict[str, Any]] = [

@@ -9,7 +9,7 @@ import pytest
 from rag.errors import ConversationChanged, ConversationMismatch, NotFound
 from rag.ports import TurnStore
 from rag.testing.clock import SteppedClock
-from rag.testing.said import asked, said, spoken, told
+from rag.testing.sample_turns import asked, said, spoken, told
 from rag.types import Message, Source
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rag.errors import NotFound
 from rag.ports import TurnStore
-from rag.testing.said import asked, said, spoken, told
+from rag.testing.sample_turns import asked, said, spoken, told
 from rag.types import Message
 
 

@@ -12,7 +12,7 @@ from rag.analysis import terms
 from rag.errors import NotFound
 from rag.ports import Holder, Matches, TurnStore
 from rag.records import term_counts
-from rag.testing.said import full_turn, said, told
+from rag.testing.sample_turns import full_turn, said, told
 from rag.types import Citation, DialogTurn, Message
 
 _WORDS = """token session getUserName user_name expire cookie 北京大学 上海 hash tree HTTPServer config parser

@@ -13,7 +13,7 @@ import pytest
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import TurnStore
 from rag.testing.clock import SteppedClock
-from rag.testing.said import asked, full_turn, said, told
+from rag.testing.sample_turns import asked, full_turn, said, told
 from rag.types import AssistantResponse, DialogTurn, Filters, Message, Source
 
 __all__ = ["TurnStoreContract", "full_turn", "said"]

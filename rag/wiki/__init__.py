@@ -13,11 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rag.wiki.models import WikiPage, WikiSection, WikiStructure
     from rag.wiki.outline import structure_outline, structure_xml
     from rag.wiki.pages import page_markdown, wiki_contents
     from rag.wiki.report import PageResult, WikiOptions, WikiReport
     from rag.wiki.structure import wiki_structure
-    from rag.wiki.values import WikiPage, WikiSection, WikiStructure
     from rag.wiki.writer import WikiBuilder, write_wiki
 
 __all__ = [
@@ -45,9 +45,9 @@ _HOMES = {
     "structure_xml": "outline",
     "wiki_contents": "pages",
     "wiki_structure": "structure",
-    "WikiPage": "values",
-    "WikiSection": "values",
-    "WikiStructure": "values",
+    "WikiPage": "models",
+    "WikiSection": "models",
+    "WikiStructure": "models",
 }
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from rag.code.graph import Survey
 from rag.wiki.mermaid import Diagram, Graph
+from rag.wiki.models import WikiPage
 from rag.wiki.modules import short_names
-from rag.wiki.values import WikiPage
 
 _MAX_OUTSIDE = 8
 

@@ -13,7 +13,7 @@ from rag.corpus.acquire import committed
 from rag.types import Checkout
 from rag.wiki.forges import forge_of
 from rag.wiki.markdown import code, link, plain, url_path
-from rag.wiki.values import WikiPage, WikiStructure
+from rag.wiki.models import WikiPage, WikiStructure
 
 
 class Links(Protocol):

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from rag.errors import WikiStructureInvalid
 from rag.quoting import one_line
-from rag.wiki.values import Importance, WikiPage, WikiStructure
+from rag.wiki.models import Importance, WikiPage, WikiStructure
 
 MAX_XML_FILES = 40
 _MAX_XML_CHARS = 1_000_000
@@ -98,7 +98,7 @@ def parse_structure_xml(text: str) -> list[WikiPage]:
     """The pages that a `<wiki_structure>` names, somewhere in a text; sections become parents.
 
     A section's first page is the parent of its others. Files and relations are as written; see
-    `rag.wiki.proposal` for what is done about those that do not exist.
+    `rag.wiki.page_plan` for what is done about those that do not exist.
 
     Raises:
         WikiStructureInvalid: there is no such XML, or it has no pages.

@@ -10,13 +10,13 @@ from functools import cached_property
 from rag.code.documentation import title_of
 from rag.code.symbols import File
 from rag.wiki import diagrams, modules
-from rag.wiki.about import what_it_is
 from rag.wiki.entry_points import entry_points, keys, variables
 from rag.wiki.links import Cited, Links
 from rag.wiki.markdown import bullets, code, plain, sentence, table, title, words
+from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.outline import numbered
+from rag.wiki.project_summary import what_it_is
 from rag.wiki.structure import package_quote, page_links
-from rag.wiki.values import WikiPage, WikiStructure
 
 _MAX_API = 300
 _MAX_DEPENDENCIES = 80

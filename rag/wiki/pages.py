@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rag.wiki.links import ForgeLinks, Links, PlainLinks
 from rag.wiki.markdown import title
+from rag.wiki.models import WikiStructure
 from rag.wiki.page_writer import PageWriter
-from rag.wiki.values import WikiStructure
 
 
 def links_for(structure: WikiStructure) -> Links:

@@ -22,14 +22,14 @@ from rag.errors import (
     RateLimited,
 )
 from rag.resources import shipped
+from rag.service.ask import converse
 from rag.service.dialog import Dialog
-from rag.service.loop import converse
 from rag.types import Answer, DialogTurn, Hit, Prepared
-from rag.wiki.doubts import whole_sentences
+from rag.wiki.build_state import Prose, ProseCitation, sha256
 from rag.wiki.links import Cited
 from rag.wiki.markdown import block, code
-from rag.wiki.state import Prose, ProseCitation, sha256
-from rag.wiki.values import WikiPage, WikiStructure
+from rag.wiki.models import WikiPage, WikiStructure
+from rag.wiki.unsupported_claims import whole_sentences
 
 if TYPE_CHECKING:
     from rag.retrieval.search import Found

@@ -9,8 +9,8 @@ from typing import Literal
 
 from rag.errors import RagError
 from rag.types import Usage
+from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.structure import MAX_PAGES
-from rag.wiki.values import WikiPage, WikiStructure
 
 Action = Literal["written", "unchanged", "kept", "waiting"]
 WITH_PROSE = frozenset({"overview", "architecture", "package", "asked"})

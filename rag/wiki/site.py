@@ -14,7 +14,7 @@ from rag.code.symbols import File
 from rag.quoting import CONTROLS, visible
 from rag.wiki.links import page_file
 from rag.wiki.markdown import plain, untagged
-from rag.wiki.values import WikiPage, WikiStructure
+from rag.wiki.models import WikiPage, WikiStructure
 
 MERMAID_FILE = "assets/mermaid.min.js"
 DRAWING_FILE = "assets/diagrams.js"

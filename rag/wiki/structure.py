@@ -13,13 +13,13 @@ from rag.code.graph import Survey
 from rag.code.symbols import File
 from rag.retrieval.search import search
 from rag.types import Kind
-from rag.wiki.about import readmes, what_it_is
 from rag.wiki.entry_points import MANIFESTS
 from rag.wiki.grouping import Group, groups
 from rag.wiki.markdown import sentence
+from rag.wiki.models import Importance, PageKind, WikiPage, WikiSection, WikiStructure
+from rag.wiki.project_summary import readmes, what_it_is
 from rag.wiki.repository_graph import survey
 from rag.wiki.steering import Steering, read_steering
-from rag.wiki.values import Importance, PageKind, WikiPage, WikiSection, WikiStructure
 
 if TYPE_CHECKING:
     from rag.retrieval.search import Searcher

@@ -29,15 +29,7 @@ from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, ProviderError, RagError, WikiUnwritable
 from rag.wiki import site
 from rag.wiki.budget import Purse
-from rag.wiki.doubts import cites, doubts, marked, unknown_names
-from rag.wiki.links import Cited, FileLinks, ForgeLinks, copy_name, page_file
-from rag.wiki.page_writer import PageWriter, Rendered
-from rag.wiki.proposal import plan_pages
-from rag.wiki.prose import Cancelled, ProseWriter, as_markdown, concerns_all
-from rag.wiki.report import WITH_PROSE, PageResult, Progress, WikiOptions, WikiReport
-from rag.wiki.repository_graph import survey
-from rag.wiki.standing import made_of, stands
-from rag.wiki.state import (
+from rag.wiki.build_state import (
     PageState,
     Prose,
     WikiState,
@@ -46,9 +38,17 @@ from rag.wiki.state import (
     write_state,
     write_text,
 )
+from rag.wiki.links import Cited, FileLinks, ForgeLinks, copy_name, page_file
+from rag.wiki.models import WikiPage, WikiStructure
+from rag.wiki.page_plan import plan_pages
+from rag.wiki.page_writer import PageWriter, Rendered
+from rag.wiki.prose import Cancelled, ProseWriter, as_markdown, concerns_all
+from rag.wiki.report import WITH_PROSE, PageResult, Progress, WikiOptions, WikiReport
+from rag.wiki.repository_graph import survey
 from rag.wiki.steering import read_steering
 from rag.wiki.structure import structure_of
-from rag.wiki.values import WikiPage, WikiStructure
+from rag.wiki.unsupported_claims import cites, doubts, marked, unknown_names
+from rag.wiki.up_to_date import made_of, stands
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository

@@ -16,7 +16,7 @@ from rag.adapters.backend import MemoryBackend, RagMemoryBackend
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.tiktoken_counter import EstimateCounter
 from rag.errors import StoreError
-from rag.memory.sections import Sections
+from rag.memory.agent_notes import Sections
 
 SAID = [
     {"role": "user", "content": "We ship on Friday. Lunch was good."},

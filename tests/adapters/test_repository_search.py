@@ -11,9 +11,9 @@ import pytest
 
 import rag.adapters.repository
 from rag.adapters.conversation import StoredConversation
+from rag.adapters.notices import tell_chunks, tell_memories
 from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata
 from rag.adapters.store import OpenedStore
-from rag.adapters.telling import tell_chunks, tell_memories
 from rag.errors import BackendMissing
 from rag.types import Message
 

@@ -43,7 +43,7 @@ from rag.errors import (
 from rag.settings import Settings
 from rag.testing.clock import SteppedClock
 from rag.testing.local_postgres import LocalPostgres, missing
-from rag.testing.said import full_turn, said, told
+from rag.testing.sample_turns import full_turn, said, told
 from rag.testing.store_moves import filled, over_json
 
 SECRET = "pa/ss:w@rd"
@@ -298,7 +298,7 @@ def test_any_number_of_turns_takes_the_same_statements(
 APPEND = """
 import sys
 from rag.backends.postgres.turns import PostgresTurnStore
-from rag.testing.said import full_turn
+from rag.testing.sample_turns import full_turn
 store = PostgresTurnStore(sys.argv[1])
 while True:
     print(store.append(full_turn(), conversation=sys.argv[2]).id, flush=True)
@@ -364,7 +364,7 @@ def test_processes_that_begin_at_once_share_one_database(url: str) -> None:
     import sys
     from rag.backends.postgres.turns import PostgresTurnStore
     from rag.errors import ConversationMismatch
-    from rag.testing.said import said
+    from rag.testing.sample_turns import said
     store = PostgresTurnStore(sys.argv[1])
     try:
         store.create_conversation(name="demo")

@@ -43,7 +43,7 @@ from rag.errors import (
 )
 from rag.settings import Settings
 from rag.testing.clock import SteppedClock
-from rag.testing.said import full_turn, said, told
+from rag.testing.sample_turns import full_turn, said, told
 from rag.testing.turn_search import counted, everything
 from rag.testing.valkey_server import ValkeyCluster, ValkeyServer, valkey_is_here
 from rag.types import DialogTurn, Message
@@ -487,7 +487,7 @@ def test_long_conversations_are_searched_as_if_counted(server: ValkeyServer, ope
 APPEND = """
 import sys
 from rag.backends.redis.turns import RedisTurnStore
-from rag.testing.said import full_turn
+from rag.testing.sample_turns import full_turn
 store = RedisTurnStore(sys.argv[1])
 while True:
     print(store.append(full_turn(), conversation=sys.argv[2]).id, flush=True)
@@ -547,7 +547,7 @@ FOUR = """
 import sys
 from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import ConversationMismatch
-from rag.testing.said import said
+from rag.testing.sample_turns import said
 store = RedisTurnStore(sys.argv[1])
 try:
     store.create_conversation(name="demo")

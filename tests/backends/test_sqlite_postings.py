@@ -21,7 +21,7 @@ from rag.ports import MemoryStore
 from rag.records import term_counts
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.said import full_message, full_turn, said
+from rag.testing.sample_turns import full_message, full_turn, said
 from rag.testing.turn_search import counted
 from rag.types import DialogTurn, Message
 

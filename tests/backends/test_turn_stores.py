@@ -45,7 +45,7 @@ from rag.ports import MemoryStore
 from rag.records import turn_record
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.said import full_turn, said
+from rag.testing.sample_turns import full_turn, said
 from rag.testing.turn_machine import MemoryStoreMachine
 from rag.types import DialogTurn, Filters, Source
 

@@ -67,7 +67,7 @@ def draw(
     *,
     log: bool = False,
 ) -> None:
-    """Curves of (x, y) for the report; nothing is printed. See `rag.evaluation.drawing.curves`."""
+    """Curves of (x, y) for the report; nothing is printed. See `rag.evaluation.charts.curves`."""
     PARTS.append({"curves": title, "axes": [*axes], "series": {**series}, "log": log})
 
 

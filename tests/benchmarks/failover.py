@@ -11,7 +11,7 @@ from redis.crc import key_slot
 
 from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import StoreError
-from rag.testing.said import said
+from rag.testing.sample_turns import said
 from rag.testing.valkey_server import ValkeyCluster, ValkeyServer, valkey_is_here
 from tests.benchmarks.bench import Bench, NotMeasured, show
 

@@ -22,7 +22,7 @@ from rag.cli.terminal import out
 from rag.evaluation.answers import read_unanswerable
 from rag.evaluation.questions import Question, read_questions
 from rag.evaluation.trees import laid_out, plan
-from rag.retrieval.confidence import FITTED, Signals, Weights, judge, signals
+from rag.retrieval.answerability import FITTED, Signals, Weights, judge, signals
 from rag.retrieval.search import Searcher, search_in_turn
 from rag.service import Engine
 from rag.settings import Settings

@@ -27,8 +27,8 @@ from statistics import fmean, median
 from rag import backends
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.memory.recall import recall_turns
+from rag.memory.recent_turns import window
 from rag.memory.search import search_text
-from rag.memory.window import window
 from rag.ports import MemoryStore
 from rag.service.dialog import REMEMBERED_TURNS
 from rag.settings import Settings

@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from rag.evaluation.drawing import bars, curves, page, table
+from rag.evaluation.charts import bars, curves, page, table
 from rag.evaluation.report import quality
 from rag.evaluation.summary import summary_of
 from tests.benchmarks.bench import PARTS, Bench, where

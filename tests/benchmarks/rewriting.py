@@ -17,8 +17,8 @@ from rag.evaluation.summary import summarise
 from rag.evaluation.systems import System
 from rag.ports import CompletingGenerator, TextGenerator
 from rag.service import Engine
+from rag.service.ask import converse
 from rag.service.dialog import Dialog
-from rag.service.loop import converse
 from rag.settings import load_settings
 from rag.types import Answer
 from tests.benchmarks.bench import QUESTIONS, Bench, NotMeasured, show_quality

@@ -15,7 +15,7 @@ from rag.corpus.git import GitError
 from rag.corpus.history import differing, files_at, present, read_blobs
 from rag.corpus.walk import walk
 from rag.errors import SourceError
-from rag.service.history import commits
+from rag.service.commit_history import commits
 from rag.types import Filters
 
 

@@ -10,7 +10,7 @@ from rag import backends
 from rag.errors import NotFound
 from rag.memory.recall import recall_turns
 from rag.memory.search import search_text
-from rag.memory.vectors import TurnVectors
+from rag.memory.turn_vectors import TurnVectors
 from rag.ports import Embedder, MemoryStore
 from rag.settings import Settings
 from rag.types import AssistantResponse, Conversation, DialogTurn, UserQuery

@@ -12,8 +12,8 @@ from rag.backends.tiktoken_counter import EstimateCounter, TiktokenCounter
 from rag.errors import ContextTooSmall
 from rag.messages import split_messages
 from rag.ports import TokenCounter
+from rag.prompt.background import Known, KnownFact
 from rag.prompt.compose import compose
-from rag.prompt.known import Known, KnownFact
 from rag.prompt.merge import merge
 from rag.prompt.templates import load_template, parse_template
 from rag.types import AssistantResponse, Citation, DialogTurn, Freshness, Hit, Prompt, UserQuery

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rag.retrieval.confidence import judge
+from rag.retrieval.answerability import judge
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.search import Searcher, search
 from rag.service import Engine

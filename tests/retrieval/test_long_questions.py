@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rag.answer.citations import resolve
-from rag.retrieval.confidence import _names
+from rag.retrieval.answerability import _names
 from rag.retrieval.question import understand
 
 LONG = 16_000

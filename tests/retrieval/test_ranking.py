@@ -17,7 +17,7 @@ from rag.database.update import Options, write_texts
 from rag.errors import StoreCorrupt
 from rag.resources import shipped
 from rag.retrieval import rank
-from rag.retrieval.confidence import judge
+from rag.retrieval.answerability import judge
 from rag.retrieval.lexical import Rarity
 from rag.retrieval.search import Searcher, search
 from rag.retrieval.synonyms import synonyms

@@ -21,9 +21,9 @@ from rag import RAG
 from rag.answer_cache.cache import GIVEN_IN, SHELF
 from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine, aconverse, converse
-from rag.service.answers import answers_of
-from rag.service.edit import correct_turn
-from rag.service.kept import KeptFiles, delete_conversation, delete_turn
+from rag.service.cached_answers import answers_of
+from rag.service.corrections import correct_turn
+from rag.service.retention import KeptFiles, delete_conversation, delete_turn
 from rag.settings import Settings
 from rag.testing.provider_server import ProviderServer
 from rag.types import Answer, Filters, Prepared, Source, Usage, blob_id

@@ -20,7 +20,7 @@ from rag.ports import MemoryStore
 from rag.service import Engine
 from rag.service.backup import back_up, restore_backup
 from rag.settings import Settings
-from rag.testing.said import full_turn, said
+from rag.testing.sample_turns import full_turn, said
 from rag.testing.valkey_server import ValkeyServer, valkey_is_here
 from rag.types import Message
 

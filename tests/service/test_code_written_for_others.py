@@ -12,7 +12,7 @@ from rag import RAG
 from rag.answer_cache.cache import AnswerCache
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.sqlite.turns import SqliteTurnStore
-from rag.memory.unified import LongTermMemory, UnifiedMemory
+from rag.memory.user_memory import LongTermMemory, UnifiedMemory
 from rag.ports import MemoryStore
 from rag.service.agent import ConversationalAgent
 

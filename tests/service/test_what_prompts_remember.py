@@ -15,10 +15,10 @@ from rag.ports import MemoryStore
 from rag.service import Dialog, Engine
 from rag.service.agent import ConversationalAgent
 from rag.service.facts import add_fact, check_facts, consolidate_conversation, facts_of, forget_fact
-from rag.service.kept import delete_by_mark, delete_turn, edit_turn, kept_prompt, rewind
 from rag.service.recall import recall, recall_said
+from rag.service.retention import delete_by_mark, delete_turn, edit_turn, kept_prompt, rewind
 from rag.settings import Settings
-from rag.testing.said import said
+from rag.testing.sample_turns import said
 from rag.types import Answer, Citation, Conversation, DialogTurn, Message, blob_id
 
 PATH = "wax.py"
@@ -248,7 +248,7 @@ def test_a_message_that_only_a_fork_shows_is_found(engine):
 
 def test_an_agent_answers_from_the_cache_else_from_history_and_preferences(engine):
     from rag.answer_cache.cache import AnswerCache
-    from rag.memory.unified import UnifiedMemory
+    from rag.memory.user_memory import UnifiedMemory
 
     memory, model = UnifiedMemory(engine.turns, AnswerCache(engine.turns)), _Model()
     memory.save_user_preference("ada", "language", "zh-CN")

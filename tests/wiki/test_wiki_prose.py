@@ -15,10 +15,10 @@ from rag.settings import load_settings
 from rag.testing.provider_server import ProviderServer
 from rag.types import Usage
 from rag.wiki import PageResult, WikiBuilder, WikiOptions, WikiReport
+from rag.wiki.build_state import Prose, ProseCitation
 from rag.wiki.links import Cited, PlainLinks
 from rag.wiki.prose import as_markdown
-from rag.wiki.standing import made_of
-from rag.wiki.state import Prose, ProseCitation
+from rag.wiki.up_to_date import made_of
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 

@@ -124,7 +124,7 @@ def test_another_program_another_option_and_another_state_of_the_files_are_no_st
     made_of()
     git(sample_repo, "commit", "--all", "--quiet", "--message", "A line")
     made_of()
-    monkeypatch.setattr("rag.wiki.standing._program", lambda: "another")
+    monkeypatch.setattr("rag.wiki.up_to_date._program", lambda: "another")
     made_of()
     assert len(set(kept)) == 5
 

@@ -20,7 +20,7 @@ from rag.serve.access.keys import Caller
 from rag.serve.api.models import Name, Strict, shown
 from rag.serve.api.pagination import MOST, Limit, Offset, page
 from rag.serve.service import Service
-from rag.service.answers import answers_of
+from rag.service.cached_answers import answers_of
 from rag.service.facts import add_fact, check_facts, facts_of, forget_fact
 from rag.service.recall import USER
 from rag.types import FreshnessState

@@ -30,7 +30,7 @@ from rag.serve.registry import Shelf
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_gone
 from rag.service import Dialog, Repository
-from rag.service.lines import read_lines
+from rag.service.read_lines import read_lines
 from rag.types import Answer, Checkout, Citation, Hit
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]

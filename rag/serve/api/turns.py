@@ -18,8 +18,8 @@ from rag.serve.api.pagination import MOST, Limit, Offset, page
 from rag.serve.api.routes import urls_of
 from rag.serve.api.turn_models import message_body
 from rag.serve.service import Service
-from rag.service import kept
-from rag.service.edit import correct_turn
+from rag.service import retention
+from rag.service.corrections import correct_turn
 from rag.service.facts import consolidate_conversation
 from rag.service.recall import recall, recall_said
 from rag.types import Citation, Conversation, DialogTurn
@@ -191,7 +191,7 @@ def _changes(service: Service) -> APIRouter:
         """Take back the turns after one, and all that was kept for them. A fork keeps what it inherited."""
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
-        gone = await to_thread(kept.rewind, desk.store, one, to=wanted.to, last_turn=wanted.last_turn)
+        gone = await to_thread(retention.rewind, desk.store, one, to=wanted.to, last_turn=wanted.last_turn)
         return turn_models.Deleted(turns=gone)
 
     @router.delete("/{conversation}")
@@ -201,7 +201,7 @@ def _changes(service: Service) -> APIRouter:
         """Delete a conversation with its turns, and all that was kept for them."""
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
-        gone = await to_thread(kept.delete_conversation, desk.store, one, last_turn=last_turn)
+        gone = await to_thread(retention.delete_conversation, desk.store, one, last_turn=last_turn)
         return turn_models.Deleted(turns=gone)
 
     return router
@@ -234,7 +234,7 @@ def _turns(service: Service) -> APIRouter:
         """What the model was shown for a turn, word for word; null where that was not kept."""
         desk = Desk(service, caller)
         found = await desk.call(desk.store.turn, turn)
-        text = await to_thread(kept.kept_prompt, desk.engine, found)
+        text = await to_thread(retention.kept_prompt, desk.engine, found)
         return turn_models.PromptBody(turn=found.id, prompt=None if text is None else shown(text))
 
     return router
@@ -261,7 +261,7 @@ def _turn_changes(service: Service) -> APIRouter:
     async def delete(caller: CallerOf, turn: TurnId) -> turn_models.Deleted:
         """Delete one turn, and all that was kept for it. Orders of the others stay."""
         desk = Desk(service, caller)
-        if not await to_thread(kept.delete_turn, desk.store, await desk.call(desk.store.turn, turn)):
+        if not await to_thread(retention.delete_turn, desk.store, await desk.call(desk.store.turn, turn)):
             raise NotFound("there is no such turn")
         return turn_models.Deleted(turns=1)
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from rag.errors import StoreError, WikiUnwritable
 from rag.serve.deepwiki.schema import ProcessedProject, RepoInfo, WikiCacheData, WikiCacheRequest
 from rag.serve.errors import BadRequest, TooMany
-from rag.wiki.state import write_text
+from rag.wiki.build_state import write_text
 
 _MOST_WIKIS = 200
 _SHORTEST_TOKEN = 8

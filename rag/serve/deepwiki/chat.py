@@ -25,8 +25,8 @@ from rag.serve.registry import Shelf
 from rag.serve.service import Service
 from rag.service import Engine, Repository
 from rag.types import Answer, Confidence, DialogTurn, Hit
-from rag.wiki.inert import Inert, inert
 from rag.wiki.markdown import code, link, plain
+from rag.wiki.sanitize import Inert, inert
 
 _PIECE_CHARS = 32_768
 _CHUNKS_OF_FILE = 6

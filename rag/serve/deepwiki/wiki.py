@@ -15,18 +15,18 @@ from rag.serve.registry import Shelf
 from rag.serve.service import Service
 from rag.service import Engine, Repository
 from rag.types import Answer, Checkout
-from rag.wiki.doubts import doubts, marked
+from rag.wiki.build_state import Prose
 from rag.wiki.links import Cited, ForgeLinks
 from rag.wiki.markdown import code, link
+from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.outline import structure_xml
 from rag.wiki.page_writer import PageWriter
 from rag.wiki.prose import ProseWriter, as_markdown
 from rag.wiki.report import WITH_PROSE
 from rag.wiki.repository_graph import survey
-from rag.wiki.state import Prose
 from rag.wiki.steering import read_steering
 from rag.wiki.structure import MAX_PAGES, files_about, structure_of
-from rag.wiki.values import WikiPage, WikiStructure
+from rag.wiki.unsupported_claims import doubts, marked
 
 _CONCISE_PAGES = 12
 _KEPT_WIKIS = 20

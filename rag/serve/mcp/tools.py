@@ -26,13 +26,13 @@ from rag.serve.links import citation_url
 from rag.serve.registry import Shelf
 from rag.serve.service import MOST_REPOSITORIES, Service
 from rag.service import Dialog, Repository
-from rag.service.lines import read_lines
+from rag.service.read_lines import read_lines
 from rag.service.recall import recall
 from rag.types import Answer, Citation, Hit
+from rag.wiki.models import WikiStructure
 from rag.wiki.outline import structure_outline
 from rag.wiki.pages import page_markdown, wiki_contents
 from rag.wiki.structure import wiki_structure
-from rag.wiki.values import WikiStructure
 
 Tell = Callable[[float, float | None, str], Awaitable[None]]
 """Told how far something is: done, total, what."""

@@ -35,7 +35,7 @@ _SHELF = "openai-prefix"
 _KEPT_S = 90 * 86_400.0
 """How long a prefix is known; one that comes later still is carried over as it was sent."""
 _NO_WIDTH = re.compile("[\u200b\u2060\ufeff]")
-"""Signs that nobody sees, some of which we put in (`rag.wiki.inert`)."""
+"""Signs that nobody sees, some of which we put in (`rag.wiki.sanitize`)."""
 _LOCKS = 64
 
 Pair = tuple[str, str]

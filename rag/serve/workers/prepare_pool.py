@@ -34,7 +34,7 @@ from rag.serve.telemetry import log
 from rag.serve.workers.open_files import most_open_stores
 from rag.serve.workers.subprocesses import Child, started
 from rag.service import Dialog, Engine
-from rag.service.quotes import with_quotes
+from rag.service.quote_preview import with_quotes
 from rag.settings import Settings
 from rag.types import Checkout, Conversation, Hit, NumberedSource, Prepared
 

@@ -10,7 +10,7 @@ from typing import Any
 from rag.answer.extract import ExtractiveGenerator
 from rag.answer_cache.question_equivalence import meaning
 from rag.errors import RagError
-from rag.retrieval.confidence import judge
+from rag.retrieval.answerability import judge
 from rag.retrieval.search import search_in_turn
 from rag.service import Dialog, converse
 from rag.types import Answer
@@ -58,13 +58,13 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.answer import citations, markdown
     from rag.code import definitions, documentation
     from rag.corpus.address import without_credentials
-    from rag.memory import consolidate, digest
+    from rag.memory import consolidate, extractive_summary
     from rag.retrieval import question
     from rag.serve.deepwiki import prompts as deepwiki_prompts
     from rag.serve.openai import thread_matching
     from rag.serve.openai.messages import read_messages
-    from rag.wiki import inert, mermaid, steering
     from rag.wiki import markdown as wiki_markdown
+    from rag.wiki import mermaid, sanitize, steering
 
     def streamed(words: str) -> None:
         shown = citations.CitationFilter([])
@@ -73,7 +73,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         shown.resolved(shown.close())
 
     def letter_by_letter(words: str) -> None:
-        shown, made = citations.CitationFilter([]), inert.Inert()
+        shown, made = citations.CitationFilter([]), sanitize.Inert()
         for letter in words[:_MAX_LETTERS]:
             shown.feed(letter)
             made.feed(letter)
@@ -104,13 +104,13 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "plain_title": definitions.plain_title,
         "without_credentials": without_credentials,
         "read_reply": consolidate.read_reply,
-        "digest": lambda words: digest.digest(words.split("\n\n")),
+        "digest": lambda words: extractive_summary.digest(words.split("\n\n")),
         "read_request": lambda words: deepwiki_prompts.read_request([("user", words)]),
         "chain": lambda words: thread_matching.chain("a", [(words, words)]),
         "read_messages": lambda words: read_messages(
             [("user", words), ("assistant", words), ("user", words)]
         ),
-        "inert": inert.inert,
+        "inert": sanitize.inert,
         "mermaid": lambda words: mermaid.check(words),
         "label_of": mermaid.label_of,
         "introduction": lambda words: documentation.introduction(words, "README.md"),

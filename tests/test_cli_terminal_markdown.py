@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from rag.cli.prose import Flow
 from rag.cli.terminal import out
+from rag.cli.terminal_markdown import Flow
 
 WORDS = st.sampled_from(
     ["a", "token", "`snip/auth.py:27-39`", "[1]", "北京", "is", "…", "```", "- ", "    ", "|"]

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from rag.ports import Grouping, MemoryStore
-from rag.service.kept import edit_turn
+from rag.service.retention import edit_turn
 from rag.types import AssistantResponse, DialogTurn, UserQuery
 
 _ONE_AT_A_TIME = threading.Lock()

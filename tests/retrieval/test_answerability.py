@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag.retrieval.confidence import judge, signals
+from rag.retrieval.answerability import judge, signals
 from rag.retrieval.search import Searcher, search, search_in_turn
 from rag.service import Engine
 from rag.settings import Settings

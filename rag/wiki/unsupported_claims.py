@@ -6,8 +6,8 @@ import re
 
 from rag.answer.markdown import closes_fence, code_spans, opened_fence
 from rag.code.graph import Survey
+from rag.wiki.build_state import Prose
 from rag.wiki.markdown import code, plain
-from rag.wiki.state import Prose
 
 _MOST_NAMES = 8
 _NAME = re.compile(r"[A-Za-z_][\w.:/$-]*\w(?:\(\))?")

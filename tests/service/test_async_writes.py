@@ -13,8 +13,8 @@ from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import NotFound
 from rag.ports import MemoryStore
-from rag.service.threads import written
-from rag.testing.said import asked, said
+from rag.service.async_writes import written
+from rag.testing.sample_turns import asked, said
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -25,11 +25,11 @@ from typing import NamedTuple
 from rag.analysis import is_stop_word, terms
 from rag.ports import takes_bags
 from rag.retrieval.dense import cosines, embed_question, nearest
-from rag.retrieval.foreign import is_foreign
 from rag.retrieval.instructions import without_instructions
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.question import without_places
+from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import Found, Searcher
 from rag.retrieval.specificity import specificity
 from rag.types import SURE, Confidence, Hit

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rag.memory.digest import digest, newest_that_fit
+from rag.memory.extractive_summary import digest, newest_that_fit
 from rag.ports import RecordStore, TokenCounter
 
 SHELF = "sections"

@@ -36,7 +36,7 @@ SHOWN_TURNS = 3
 
 def named(engine: Engine, name: str | None) -> Conversation:
     """The conversation of this name or id; when none is named the current one. Raises NotFound."""
-    from rag.service.current import current_conversation
+    from rag.service.current_conversation import current_conversation
 
     return current_conversation(engine, Path.cwd()) if name is None else engine.find_conversation(name)
 

@@ -9,7 +9,7 @@ import typer
 
 from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog
-from rag.cli.chosen import place_in
+from rag.cli.selectors import place_in
 from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say, settings_from
 from rag.errors import RagError
 from rag.resources import make_private

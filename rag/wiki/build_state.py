@@ -20,7 +20,7 @@ from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import WikiUnwritable
 from rag.parsing import parse_json
 from rag.types import Usage
-from rag.wiki.values import WikiPage
+from rag.wiki.models import WikiPage
 
 VERSION = 1
 

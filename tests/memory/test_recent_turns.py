@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.memory.window import BROKEN_OFF, turn_tokens, window
+from rag.memory.recent_turns import BROKEN_OFF, turn_tokens, window
 from rag.types import AssistantResponse, DialogTurn, UserQuery
 
 

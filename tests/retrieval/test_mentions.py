@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rag.retrieval.confidence import judge
-from rag.retrieval.pointed import is_path
+from rag.retrieval.answerability import judge
+from rag.retrieval.mentions import is_path
 from rag.retrieval.search import Found, Searcher, search_in_turn
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag.backends.static_embedder import StaticEmbedder
-from rag.retrieval.foreign import is_foreign
+from rag.retrieval.question_language import is_foreign
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rag
+from rag.wiki.build_state import WikiState, sha256
 from rag.wiki.prose import template_path
 from rag.wiki.report import WikiOptions
 from rag.wiki.site import MERMAID_FILE
-from rag.wiki.state import WikiState, sha256
 from rag.wiki.steering import STEERING_FILE
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from rag.retrieval.expand_definitions import PARTS, other_parts
 from rag.retrieval.search import search
-from rag.retrieval.whole import PARTS, other_parts
 from rag.service import Engine
 from rag.settings import Settings
 

@@ -17,7 +17,7 @@ from rag.backends.postgres.schema import MIGRATIONS
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.errors import NotFound
 from rag.testing.local_postgres import LocalPostgres
-from rag.testing.said import said, told
+from rag.testing.sample_turns import said, told
 from rag.testing.turn_search import TurnSearchContract, counted, everything
 from rag.types import DialogTurn, Message
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from rag.code.graph import Survey
 from rag.errors import WikiStructureInvalid
+from rag.service.ask import converse
 from rag.service.dialog import Dialog
-from rag.service.loop import converse
 from rag.types import Answer, DialogTurn, Hit, Prepared, Usage
-from rag.wiki.about import readmes
+from rag.wiki.build_state import WikiState
+from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.outline import parse_structure_xml
+from rag.wiki.project_summary import readmes
 from rag.wiki.prose import template_path
-from rag.wiki.state import WikiState
 from rag.wiki.structure import files_about, new_id, sections_of, with_relations
-from rag.wiki.values import WikiPage, WikiStructure
 
 if TYPE_CHECKING:
     from rag.retrieval.search import Found

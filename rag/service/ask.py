@@ -12,14 +12,14 @@ from dataclasses import replace
 from functools import partial
 
 from rag.answer.citations import CitationFilter, resolve
+from rag.answer.fallback import quotes_instead
 from rag.answer.finish import before_answer, finish
-from rag.answer.instead import quotes_instead
 from rag.answer.not_found import warning
 from rag.errors import ProviderError, StoreCorrupt
 from rag.ports import CompletingGenerator, TextGenerator, is_async
-from rag.service.answers import Given, LookUp, is_wanted, look_up
+from rag.service.async_writes import written
+from rag.service.cached_answers import Given, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
-from rag.service.threads import written
 from rag.types import Answer, Prepared
 
 Put = Callable[[str], str | None]

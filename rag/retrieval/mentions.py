@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 
 from rag.ports import ChunkIndex
-from rag.retrieval.customs import CUSTOMS, README, SAYS_NOTHING, Where
+from rag.retrieval.project_questions import CUSTOMS, README, SAYS_NOTHING, Where
 from rag.retrieval.question import Question
 
 _FALLS = 0.9

@@ -16,7 +16,7 @@ from rag.database.store import Store
 from rag.errors import RefNotFound, SourceError
 from rag.memory.freshness import State
 from rag.service.engine import Engine
-from rag.service.kept import KeptFiles
+from rag.service.retention import KeptFiles
 from rag.types import Checkout, Source, blob_id
 
 _UNREADABLE = "unreadable"

@@ -24,7 +24,7 @@ from rag.backends.redis.turns import RedisTurnStore
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.said import full_message, full_turn, said, told
+from rag.testing.sample_turns import full_message, full_turn, said, told
 from rag.testing.turn_search import counted, everything
 from rag.testing.valkey_server import ValkeyServer, valkey_is_here
 from rag.types import DialogTurn, Message
@@ -188,7 +188,7 @@ _SEARCHER = """
 import sys
 from rag.backends import redis_turns
 from rag.backends.redis.turns import RedisTurnStore
-from rag.testing.said import said
+from rag.testing.sample_turns import said
 redis_turns.READ_AT_ONCE = 3
 store = RedisTurnStore(sys.argv[1])
 while True:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.wiki.inert import Inert, inert
+from rag.wiki.sanitize import Inert, inert
 
 PIECES = st.lists(
     st.sampled_from(

@@ -7,7 +7,7 @@ import pytest
 from surveys import survey_of
 
 from rag.code.graph import Survey
-from rag.wiki.about import readmes, what_it_is
+from rag.wiki.project_summary import readmes, what_it_is
 from rag.wiki.structure import describe
 
 BADGE = "[![Build Status](https://example.org/b.svg)](https://example.org)\n\n"

@@ -18,7 +18,7 @@ from rag.code.documentation import Quote
 from rag.code.references import Import, RawCall, References, references
 from rag.code.resolve import Binding, Resolver
 from rag.code.symbols import JAVASCRIPT, File, Symbol, symbols_of
-from rag.types import PARSER_GAVE_UP, Checkout, Kind
+from rag.types import Checkout, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +284,3 @@ class _Callees:
 def _parameters(signature: str) -> frozenset[str]:
     """The words between the brackets of a head, its parameters among them."""
     return frozenset(re.findall(r"\w+", signature.partition("(")[2]))
-
-
-def given_up(store: Store) -> dict[str, str]:
-    """Why the parser gave up on files when they were indexed, by path."""
-    skips = store.content_skips()
-    return {skip.path: skip.detail or skip.reason for skip in skips if skip.reason == PARSER_GAVE_UP}

@@ -10,7 +10,7 @@ from rag.code.graph import Survey
 from rag.code.languages import kind_of, language_of_path
 from rag.code.symbols import File
 from rag.lines import lines_of
-from rag.types import Kind
+from rag.types import PARSER_GAVE_UP, Kind
 
 if TYPE_CHECKING:
     from rag.database.store import Store
@@ -40,6 +40,12 @@ def read_files(store: Store) -> dict[str, File]:
         lines = tuple(lines_of(text))
         files[path] = File(path, text, blob, language, kind, lines, gave_up.get(path, ""))
     return dict(sorted(files.items()))
+
+
+def given_up(store: Store) -> dict[str, str]:
+    """Why the parser gave up on files when they were indexed, by path."""
+    skips = store.content_skips()
+    return {skip.path: skip.detail or skip.reason for skip in skips if skip.reason == PARSER_GAVE_UP}
 
 
 _surveys: OrderedDict[tuple[str, str], Survey] = OrderedDict()

@@ -24,7 +24,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag.code.graph import Survey, given_up
+from rag.code.graph import Survey
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, ProviderError, RagError, WikiUnwritable
 from rag.wiki import site
@@ -44,7 +44,7 @@ from rag.wiki.page_plan import plan_pages
 from rag.wiki.page_writer import PageWriter, Rendered
 from rag.wiki.prose import Cancelled, ProseWriter, as_markdown, concerns_all
 from rag.wiki.report import WITH_PROSE, PageResult, Progress, WikiOptions, WikiReport
-from rag.wiki.repository_graph import survey
+from rag.wiki.repository_graph import given_up, survey
 from rag.wiki.steering import read_steering
 from rag.wiki.structure import structure_of
 from rag.wiki.unsupported_claims import cites, doubts, marked, unknown_names

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import house
+
 ROOT = Path(__file__).resolve().parent.parent / "rag"
 ROOMS = {"code", "corpus", "database", "retrieval", "memory", "prompt", "answer", "answer_cache"}
 GROUND = set(
@@ -61,14 +63,75 @@ def room_of(path: Path) -> str:
 
 def imported(path: Path) -> set[str]:
     """The rooms of our own that a module imports, wherever in it."""
+    return {
+        name.split(".")[1] for name in house.imported_names(house.parsed(path)) if name.startswith("rag.")
+    }
+
+
+def test_no_import_is_relative():
+    for path in modules():
+        levels = [n.level for n in ast.walk(house.parsed(path)) if isinstance(n, ast.ImportFrom)]
+        assert not any(levels), path
+
+
+PARTS = {
+    "rag.backends": {
+        **{
+            technology: {"stored_turns", "turn_dump", "turn_errors"}
+            for technology in ("sqlite", "redis", "postgres", "memory")
+        },
+        "openai": set(),
+    },
+    "rag.serve": {
+        "access": {"errors", "settings"},
+        "workers": {"errors", "telemetry"},
+        "api": {"access", "errors", "links", "registry", "service", "sse"},
+        "openai": {"access", "api", "errors", "links", "registry", "service", "sse"},
+        "mcp": {"access", "api", "errors", "links", "middleware", "registry", "service", "telemetry"},
+        "deepwiki": {
+            "access", "api", "errors", "links", "openai", "registry", "service", "settings", "sse"
+        },
+        "page": {"access", "api", "service"},
+    },
+}  # fmt: skip
+"""What the sub-packages of a package may import of it."""
+
+
+@pytest.mark.parametrize(
+    ("package", "part"), [(package, part) for package, parts in PARTS.items() for part in parts]
+)
+def test_sub_packages_import_one_way(package, part):
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert node.level == 0, f"{path} imports relatively"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in found if name.startswith("rag.") and name.count(".") >= 1}
+    for module, others in house.python_imports().items():
+        if module.startswith(f"{package}.{part}."):
+            found |= {name.split(".")[2] for name in others if name.startswith(f"{package}.")}
+    assert found <= PARTS[package][part] | {part}
+
+
+def test_every_sub_package_has_its_rule():
+    for package, parts in PARTS.items():
+        folder = ROOT / package.rpartition(".")[2]
+        assert {path.parent.name for path in folder.glob("*/__init__.py")} == set(parts)
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert house.circles(house.python_imports()) == []
+
+
+def test_no_scripts_of_the_page_import_each_other_in_a_circle():
+    imports = house.script_imports()
+    assert set().union(*imports.values()) <= set(imports) and imports["main.js"]
+    assert house.circles(imports) == []
+
+
+def test_a_circle_is_found():
+    graph = {"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a", "d"], "e": []}
+    assert house.circles(graph) == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize("package", house.MAX_FILES)
+def test_a_package_holds_few_files_of_its_own(package):
+    assert len(list((ROOT / package).glob("*.py"))) <= house.MAX_FILES[package]
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -65,7 +65,11 @@ class Service:
         self.library = Library(settings, self.engine, notice=lambda text: log.warning("%s", text))
         self.limiter = Limiter(settings)
         self.telemetry = Telemetry()
-        self.telemetry.watch(self.library, self.limiter)
+        self.telemetry.watch(
+            self.limiter,
+            ready=lambda: sum(shelf.can_answer for shelf in self.library.shelves()),
+            indexing=lambda: sum(shelf.running for shelf in self.library.shelves()),
+        )
         self.streams = Streams()
         self.storing = Storing()
         self.preparing = Preparing(settings.processes if _children_can_prepare(settings.engine) else 0)

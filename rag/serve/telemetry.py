@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,7 +21,6 @@ from rag.errors import RagError
 
 if TYPE_CHECKING:
     from rag.serve.access.rate_limits import Limiter
-    from rag.serve.registry import Library
     from rag.types import Answer
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -56,24 +55,16 @@ class Telemetry:
         self._tokens = Counter("rag_tokens", "Tokens, by direction.", ("direction",), registry=self.registry)
         self._otel = _OpenTelemetry.found()
 
-    def watch(self, library: Library, limiter: Limiter) -> None:
-        """Have the state of the server read whenever the metrics are."""
+    def watch(self, limiter: Limiter, *, ready: Callable[[], int], indexing: Callable[[], int]) -> None:
+        """Read the server's state with the metrics: how many repositories are ready, or indexing."""
 
         def gauge(name: str, what: str, read: Any) -> None:
             Gauge(name, what, registry=self.registry).set_function(read)
 
         gauge("rag_questions_asking", "Questions being answered.", lambda: limiter.asking)
         gauge("rag_questions_waiting", "Questions that wait for a seat.", lambda: limiter.waiting)
-        gauge(
-            "rag_repositories_ready",
-            "Repositories that can be asked.",
-            lambda: sum(shelf.can_answer for shelf in library.shelves()),
-        )
-        gauge(
-            "rag_index_jobs_running",
-            "Repositories being indexed.",
-            lambda: sum(shelf.running for shelf in library.shelves()),
-        )
+        gauge("rag_repositories_ready", "Repositories that can be asked.", ready)
+        gauge("rag_index_jobs_running", "Repositories being indexed.", indexing)
 
     def text(self) -> bytes:
         """All metrics as Prometheus reads them."""

@@ -1,23 +1,23 @@
 // The panel beside the answer: sources, how they were found, the map; and a file, opened at its lines.
 
 import { byId, h, icon, iconButton } from "./dom.js";
-import { drawMap } from "./map.js";
-import { drawSources } from "./sources.js";
 import { on, state } from "./state.js";
-import { drawTrace } from "./trace.js";
 
 const TABS = [
-  ["sources", "Sources", "book", drawSources],
-  ["trace", "Trace", "steps", drawTrace],
-  ["map", "Map", "map", drawMap],
+  ["sources", "Sources", "book"],
+  ["trace", "Trace", "steps"],
+  ["map", "Map", "map"],
 ];
 const WIDE = matchMedia("(min-width: 1100px)");
 
+/** The function that draws each tab into an element, by name. The tabs import this module, not the other way round. */
+let drawn = {};
 let open = null;
 /** What had the focus before the panel took it, to give it back. */
 let before = null;
 
-export function startPanel() {
+export function startPanel(drawing) {
+  drawn = drawing;
   on("selected", redraw);
   on("checked", redraw);
   on("answered", () => { if (!open && WIDE.matches) openPanel("sources", { quiet: true }); });
@@ -30,7 +30,7 @@ export function openPanel(name, { quiet = false } = {}) {
   const panel = shown(name, quiet);
   const body = h("div", { class: "panel-body", id: "panel-body", role: "tabpanel", tabindex: "0", "aria-labelledby": `tab-${name}` });
   panel.replaceChildren(tabs(), body);
-  TABS.find(([one]) => one === name)[3](body);
+  drawn[name](body);
   if (!quiet) byId(`tab-${name}`).focus();
 }
 

@@ -3,8 +3,8 @@
 import { api } from "./api.js";
 import { typedText } from "./dialogs.js";
 import { byId, h, icon, iconButton, note, plural } from "./dom.js";
-import { keep, kept } from "./kept.js";
 import { currentRepository, on, state, tell } from "./state.js";
+import { keep, kept } from "./storage.js";
 
 const AGAIN_MS = 3000;
 const MOST_WATCHED = 3; // a browser opens few connections to one server

@@ -56,7 +56,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told too, and closes the input
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    bounds = Bounds()
+    bounds = ProcessBounds()
     for module in sys.argv[1:]:
         importlib.import_module(module)
     while head := requests.read(LENGTH.size):
@@ -69,7 +69,7 @@ def main() -> None:
         answers.flush()
 
 
-def _answer(function: Callable[..., Any], arguments: list[Any], bounds: Bounds) -> dict[str, Any]:
+def _answer(function: Callable[..., Any], arguments: list[Any], bounds: ProcessBounds) -> dict[str, Any]:
     """The call's value, why it was given up, or what is wrong with our code."""
     try:
         return {"value": bounds.call(function, arguments)}
@@ -79,7 +79,7 @@ def _answer(function: Callable[..., Any], arguments: list[Any], bounds: Bounds) 
         return {"failed": traceback.format_exc()}
 
 
-class Bounds:
+class ProcessBounds:
     """The bounds of this process: renewed for each call, lifted between two requests."""
 
     def __init__(self) -> None:

@@ -36,8 +36,8 @@ from rag.isolated import (
     MEMORY_BYTES_A_BYTE,
     OUT_OF_MEMORY,
     OUT_OF_TIME,
-    Bounds,
     GaveUp,
+    ProcessBounds,
     parsed_frame,
     write_frame,
 )
@@ -63,7 +63,7 @@ _MAX_CALLS = 8_000
 _LOOK_MS = 50
 _IDLE_BYTES = 200 << 20
 """More than a child has between two requests. One that keeps more is replaced."""
-_STILL_S = 120.0
+_STUCK_AFTER_S = 120.0
 """A child that has not begun another call for so long is stuck, whatever it waits for."""
 _WHY = {signal.SIGPROF: OUT_OF_TIME, signal.SIGKILL: OUT_OF_MEMORY}
 _CRASHED = "crashed or out of memory"  # where memory is out, native code mostly crashes
@@ -243,7 +243,7 @@ class _Exchange:
             self._moved_s = time.monotonic()
         if resident_bytes(self._child.pid) > self._most_bytes:
             self._killed_for = OUT_OF_MEMORY
-        elif time.monotonic() - self._moved_s > _STILL_S:
+        elif time.monotonic() - self._moved_s > _STUCK_AFTER_S:
             self._killed_for = OUT_OF_TIME
         if self._killed_for:
             self._child.kill()
@@ -308,7 +308,7 @@ class Losable:
     """
 
     def __init__(self) -> None:
-        self._bounds = Bounds()
+        self._bounds = ProcessBounds()
         self.expect({})
 
     def expect(self, lost: Mapping[int, str], until: int | None = None) -> None:

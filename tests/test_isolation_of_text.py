@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from command import command, rag
 
-from rag.code.parsing import Text, outlines
+from rag.code.parsing import SourceText, outlines
 from rag.code.references import references
 from rag.database.quarantine import Quarantine
 from rag.isolated import CPU_S, MEMORY_BYTES
@@ -113,9 +113,9 @@ def test_a_mistake_of_ours_is_told_and_not_taken_for_the_texts(isolated):
 def test_the_watch_kills_what_does_not_bound_itself(isolated, monkeypatch):
     isolated.call(BEHAVE, "a")
     assert resident_bytes(isolated._process.pid) > 1 << 20
-    monkeypatch.setattr("rag.isolation._STILL_S", 0.0)
+    monkeypatch.setattr("rag.isolation._STUCK_AFTER_S", 0.0)
     assert isolated.call(BEHAVE, "spin") == Lost("out of time")
-    monkeypatch.setattr("rag.isolation._STILL_S", 60.0)
+    monkeypatch.setattr("rag.isolation._STUCK_AFTER_S", 60.0)
     isolated.call(BEHAVE, "a")
     monkeypatch.setattr("rag.isolation._IDLE_BYTES", -(1 << 40))
     assert isolated.call(BEHAVE, "spin") == Lost("out of memory")
@@ -124,9 +124,9 @@ def test_the_watch_kills_what_does_not_bound_itself(isolated, monkeypatch):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_text_beyond_the_bounds_is_cut_by_lines(name):
     language = {"cs": "csharp", "ts": "typescript"}[name.rpartition(".")[2]]
-    (found,) = outlines([Text(HOSTILE[name], language)], max_chars=1600)
+    (found,) = outlines([SourceText(HOSTILE[name], language)], max_chars=1600)
     assert found.gave_up
-    (again,) = outlines([Text(HOSTILE[name], language, found.gave_up)], max_chars=1600)
+    (again,) = outlines([SourceText(HOSTILE[name], language, found.gave_up)], max_chars=1600)
     assert again == found
 
 

@@ -129,6 +129,11 @@ def test_a_circle_is_found():
     assert house.circles(graph) == [["a", "b", "c"]]
 
 
+def test_a_public_class_name_has_one_meaning():
+    assert set(house.shared_class_names()) == set(house.SHARED_NAMES)
+    assert len(house.SHARED_NAMES) <= house.MAX_SHARED_NAMES
+
+
 @pytest.mark.parametrize("package", house.MAX_FILES)
 def test_a_package_holds_few_files_of_its_own(package):
     assert len(list((ROOT / package).glob("*.py"))) <= house.MAX_FILES[package]

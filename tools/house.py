@@ -22,7 +22,13 @@ MAX_FILES = {"backends": 12, "serve": 14}
 """How many files may be directly in these packages."""
 MAX_FUNCTION_LINES = 60
 MAX_SHARED_NAMES = 6
-SHARED_NAMES: dict[str, str] = {}
+SHARED_NAMES = {
+    "RagMemory": "our memory in AgentScope and in AutoGen, each named after its framework's own class",
+    "RepositoryRetriever": "our retrieval in LangChain and in LlamaIndex, named in the same way",
+    "WikiPage": "a page of our wiki, and the page of deepwiki-open's protocol, whose name is given",
+    "WikiSection": "the same for sections",
+    "WikiStructure": "the same for structures",
+}
 """Class names that two modules define, each with the reason."""
 WORDS = (
     "told tell tells telling stands stand lies lie mend mends mended anew beside worn whoever "

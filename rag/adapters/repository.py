@@ -14,7 +14,7 @@ from rag.service.background_budget import Allowance
 from rag.settings import Settings, load_settings
 from rag.types import Hit
 
-_SPARING = 20.0
+_MIN_PAUSE_FACTOR = 20.0
 """Fetching a URL again takes at most one part in this many of the time."""
 _SHARE, _BURST_S = 0.05, 2.0
 """Comparing folders takes at most this share of the time, after the first seconds of it."""
@@ -84,7 +84,7 @@ class RepositorySearch:
             if not self._open or began >= self._fetch_again:
                 located = [locate(source, self.ref) for source in self.sources]
                 self._open = [self._engine.repository(one) for one in located]
-                self._fetch_again = time.monotonic() + _SPARING * (time.monotonic() - began)
+                self._fetch_again = time.monotonic() + _MIN_PAUSE_FACTOR * (time.monotonic() - began)
                 if not any(one.is_url for one in located):
                     self._fetch_again = math.inf
             elif self._allowance.is_left():

@@ -17,7 +17,7 @@ from rag.backends.adal_clients import model_client
 from rag.backends.openai.answer_limit import AnswerLimit
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.endpoint import only_model
-from rag.backends.openai.errors import Call, translated
+from rag.backends.openai.errors import CallContext, translated
 from rag.backends.openai.reasoning import Thoughts, without_thoughts
 from rag.backends.tiktoken_counter import counter_of_answers
 from rag.errors import ProviderBroke, RagError, SettingsError
@@ -301,7 +301,7 @@ class AdalGenerator:
             raise ProviderBroke(message, provider=self._provider, retryable=False)
         if isinstance(error, (RagError, *_MISTAKES)):
             raise error
-        call = Call(host=self._provider, key_variable="its environment variable")
+        call = CallContext(host=self._provider, key_variable="its environment variable")
         raise translated(error, call) from error
 
     def _whole(self, stream: AnswerStream | AsyncAnswerStream, output: Any, limit: AnswerLimit) -> str:

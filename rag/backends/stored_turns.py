@@ -32,7 +32,7 @@ Cited = tuple[str, str, str]
 """A file that a turn cites: path, location, blob."""
 
 
-class Span(NamedTuple):
+class TurnSpan(NamedTuple):
     """What was said in a conversation between two orders, both included; `last` None is no end."""
 
     origin: str
@@ -43,12 +43,12 @@ class Span(NamedTuple):
         """Whether an order lies in it."""
         return self.first <= order and (self.last is None or order <= self.last)
 
-    def until(self, order: int) -> Span:
+    def until(self, order: int) -> TurnSpan:
         """The part up to this order."""
-        return Span(self.origin, self.first, order if self.last is None else min(self.last, order))
+        return TurnSpan(self.origin, self.first, order if self.last is None else min(self.last, order))
 
 
-def spans_until(spans: Sequence[Span], order: int) -> list[Span]:
+def spans_until(spans: Sequence[TurnSpan], order: int) -> list[TurnSpan]:
     """The part of ascending spans up to an order."""
     return [span.until(order) for span in spans if span.first <= order]
 
@@ -125,11 +125,11 @@ def cited_in(record: Record) -> frozenset[Cited]:
 
 
 @dataclass(slots=True)
-class Kept:
+class ConversationRecord:
     """A conversation and what it shows: spans, ascending, and the first order of each kind."""
 
     conversation: Conversation
-    spans: list[Span]
+    spans: list[TurnSpan]
     next_order: int = 0
     first: dict[Kind, int] = field(default_factory=lambda: {"turn": 0, "message": 0})
     expires: datetime | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rag.backends.stored_turns import Item, Kept, Span, StoredRecord
+from rag.backends.stored_turns import ConversationRecord, Item, StoredRecord, TurnSpan
 from rag.backends.turn_errors import bad_line, check_bounds
 from rag.records import conversation_from_record, conversation_record, message_from_record, turn_from_record
 from rag.types import Conversation
@@ -40,12 +40,12 @@ _TEXTS_OR_NONE = {
 class Restored:
     """What lines say, not stored yet."""
 
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[ConversationRecord] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     records: list[tuple[str, str, StoredRecord]] = field(default_factory=list)  # shelf, key, record
 
 
-def conversation_line(conversation: Conversation, kept: Kept) -> Line:
+def conversation_line(conversation: Conversation, kept: ConversationRecord) -> Line:
     """The line of a conversation, with its counts."""
     return {"conversation": conversation_record(conversation), **kept.line()}
 
@@ -103,7 +103,7 @@ def _turn(record: Mapping[str, Any], namespace: str) -> Item:
     return Item.of(turn_from_record({**record, "namespace": namespace}))
 
 
-def _kept(line: Mapping[str, Any], namespace: str) -> Kept:
+def _kept(line: Mapping[str, Any], namespace: str) -> ConversationRecord:
     record = _checked("conversation", line["conversation"])
     for source in record["sources"]:
         _checked("source", source)
@@ -118,12 +118,12 @@ def _kept(line: Mapping[str, Any], namespace: str) -> Kept:
     first = {"turn": _order(line["first"]["turn"]), "message": _order(line["first"]["message"])}
     expires = None if ttl_s is None else conversation.updated + timedelta(seconds=ttl_s)
     spans = _spans(line["spans"], conversation.id)
-    return Kept(conversation, spans, _order(line["next_order"]), first, expires)  # type: ignore[arg-type]
+    return ConversationRecord(conversation, spans, _order(line["next_order"]), first, expires)  # type: ignore[arg-type]
 
 
-def _spans(spans: Iterable[Any], conversation: str) -> list[Span]:
+def _spans(spans: Iterable[Any], conversation: str) -> list[TurnSpan]:
     """Spans that ascend to the conversation's own. Raises ValueError for others."""
-    found = [Span(origin, _order(first), last) for origin, first, last in spans]
+    found = [TurnSpan(origin, _order(first), last) for origin, first, last in spans]
     ends = [span.last if span.last is None else _order(span.last) for span in found]
     own = bool(found) and found[-1].origin == conversation and ends.pop() is None
     if not own or None in ends or not all(isinstance(span.origin, str) for span in found):

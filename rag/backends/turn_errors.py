@@ -11,7 +11,7 @@ from rag.ports import Marks
 from rag.types import Conversation, Source
 
 _LONGEST_S = 3_155_760_000
-_MOST = 2**31 - 1
+_MAX_KEEP_LAST = 2**31 - 1
 _WHOLE_NUMBER = re.compile(rb"0|-?[1-9][0-9]*")
 
 
@@ -56,8 +56,8 @@ def check_bounds(ttl_s: float | None, keep_last: int | None = None) -> None:
         raise ValueError(
             f"ttl_s is how many seconds to keep it, so above 0 and at most a hundred years, not {ttl_s}"
         )
-    if keep_last is not None and not (isinstance(keep_last, int) and 1 <= keep_last <= _MOST):
-        raise ValueError(f"keep_last is how many turns to keep, from 1 to {_MOST}, not {keep_last}")
+    if keep_last is not None and not (isinstance(keep_last, int) and 1 <= keep_last <= _MAX_KEEP_LAST):
+        raise ValueError(f"keep_last is how many turns to keep, from 1 to {_MAX_KEEP_LAST}, not {keep_last}")
 
 
 def check_rewind(to: int) -> None:

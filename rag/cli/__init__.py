@@ -33,7 +33,7 @@ _COMMANDS = {
     "doctor": ("doctor", "doctor"),
 }
 """The commands in the order of the help: the module of each, and what it is called there."""
-_SELDOM = (100_000, 50, 100)
+_GC_THRESHOLDS = (100_000, 50, 100)
 """How often garbage is looked for: at Python's own rate, a tenth of a search's time goes into looking through
 what was just imported."""
 _OF_WORDS = frozenset({"ask", "search"})
@@ -101,7 +101,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
         elif stream is None:  # who started us closed it; the next file to be opened must not take its place
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
-    gc.set_threshold(*_SELDOM)
+    gc.set_threshold(*_GC_THRESHOLDS)
     first = sys.argv[1:2]
     try:
         commands(first if first and first[0] in _COMMANDS else _COMMANDS)()

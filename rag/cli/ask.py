@@ -27,7 +27,7 @@ from rag.cli.terminal import (
     seconds,
     settings_from,
 )
-from rag.cli.terminal_markdown import Prose
+from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, SourceNotFound
 from rag.quoting import visible
 from rag.resources import is_folder
@@ -212,7 +212,7 @@ def answer_question(
     from rag.service import converse
 
     generator = engine.answering_generator()
-    prose = Prose()
+    prose = TerminalMarkdown()
     gone: BrokenPipeError | None = None
     with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
         try:
@@ -241,7 +241,7 @@ def answer_question(
 
 def _print_quotes(quotes: Answer, *, several: bool) -> None:
     """Print what is shown of a question whose model failed."""
-    prose = Prose()
+    prose = TerminalMarkdown()
     prose.write(quotes.text)
     prose.end()
     _print_sources(quotes, several=several)

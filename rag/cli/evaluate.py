@@ -18,7 +18,7 @@ from rag.errors import SettingsError
 
 if TYPE_CHECKING:
     from rag.evaluation.questions import Question
-    from rag.evaluation.summary import Group, Row, Summary
+    from rag.evaluation.summary import QuestionGroup, Summary, SummaryRow
     from rag.evaluation.trees import Tree
 
 
@@ -293,7 +293,7 @@ def print_summary(summary: Summary) -> None:
     )
 
 
-def _row(group: Group, row: Row) -> list[str]:
+def _row(group: QuestionGroup, row: SummaryRow) -> list[str]:
     means = ["–" if value is None else f"{value:.3f}" for value in row.means.values()]
     ahead = row.differences.get("ndcg")
     interval = f"{ahead.mean:+.3f} [{ahead.low:+.3f}, {ahead.high:+.3f}]" if ahead else ""

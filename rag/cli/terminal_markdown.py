@@ -20,7 +20,7 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 _CODE_INDENT = 4
 
 
-class Prose:
+class TerminalMarkdown:
     """Writes an answer piece by piece to stdout. `end` writes what is held back, and ends the line."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ from rag.cli.terminal import (
     settings_from,
     table,
 )
-from rag.cli.terminal_markdown import Prose
+from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
 from rag.cli.turns_move import backup, copy, export, import_, restore
 from rag.errors import ConfigError
@@ -224,7 +224,7 @@ def _print_turn(turn: DialogTurn) -> None:
         out(f"   searched as: {turn.standalone_question}")
     out(f"   {turn.id}{' · ' if turn.model else ''}{turn.model}{_when(turn)}{_history(turn)}")
     out()
-    prose = Prose()
+    prose = TerminalMarkdown()
     prose.write(turn.answer.rstrip() + "\n")
     prose.end()
     out()

@@ -28,7 +28,7 @@ class Outline:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SourceText:
     """A text whose outline is wanted. `gave_up` is why the parser gave up on it before, if it did."""
 
     text: str
@@ -36,7 +36,7 @@ class Text:
     gave_up: str = ""
 
 
-def outlines(texts: Sequence[Text], *, max_chars: int | None) -> list[Outline]:
+def outlines(texts: Sequence[SourceText], *, max_chars: int | None) -> list[Outline]:
     """The outline of each text.
 
     Args:
@@ -50,13 +50,13 @@ def outlines(texts: Sequence[Text], *, max_chars: int | None) -> list[Outline]:
     return [_outline(text, found.get(n)) for n, text in enumerate(texts)]
 
 
-def _is_parsed(text: Text) -> bool:
+def _is_parsed(text: SourceText) -> bool:
     return bool(
         text.text and not text.gave_up and has_grammar(text.language) and len(text.text) <= _MAX_PARSED_CHARS
     )
 
 
-def _outline(text: Text, value: Any) -> Outline:
+def _outline(text: SourceText, value: Any) -> Outline:
     if isinstance(value, list):
         return Outline([_definition(each) for each in value])
     gave_up = value.why if isinstance(value, Lost) else text.gave_up

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rag.code import documentation
 from rag.code.definitions import Definition
 from rag.code.documentation import Quote
-from rag.code.parsing import Text, outlines
+from rag.code.parsing import SourceText, outlines
 from rag.types import Kind
 
 
@@ -67,7 +67,7 @@ def symbols_of(file: File) -> Iterator[Symbol]:
     if file.kind == "config" and file.language != "python":
         return
     exports = _exports(file)
-    (found,) = outlines([Text(file.text, file.language, file.gave_up)], max_chars=None)
+    (found,) = outlines([SourceText(file.text, file.language, file.gave_up)], max_chars=None)
     for definition in _flat(found.definitions):
         if definition.unit in ("function", "class") and not _is_implementation(file, definition):
             yield _symbol(file, definition, exports)

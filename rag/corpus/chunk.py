@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from rag.code.definitions import Definition
-from rag.code.parsing import Text, outlines
+from rag.code.parsing import SourceText, outlines
 from rag.corpus.cut import cut
 from rag.corpus.merge import merge
 from rag.corpus.partition import partition
@@ -44,7 +44,7 @@ def chunk(
     if max_chars < 1:
         raise ValueError(f"max_chars must be at least 1, not {max_chars}")
     if definitions is None:
-        (found,) = outlines([Text(file.text, file.language)], max_chars=max_chars)
+        (found,) = outlines([SourceText(file.text, file.language)], max_chars=max_chars)
         definitions = found.definitions
     return list(_chunks(file, max_chars, definitions))
 

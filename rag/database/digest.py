@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags, count_terms
-from rag.code.parsing import Text, outlines
+from rag.code.parsing import SourceText, outlines
 from rag.corpus.chunk import chunk
 from rag.corpus.read import read
 from rag.database.codes import KINDS, UNITS
@@ -73,7 +73,9 @@ def digest_texts(
 ) -> Digest:
     """Chunk and count the terms of files that are read already; `stats` are their (mtime_ns, size)."""
     before = given_up or {}
-    texts = [Text(file.text, file.language, before.get((file.blob, file.language), "")) for file in files]
+    texts = [
+        SourceText(file.text, file.language, before.get((file.blob, file.language), "")) for file in files
+    ]
     found = outlines(texts, max_chars=max_chars)
     result = Digest(stats=list(stats))
     rows: list[tuple[int, ...]] = []

@@ -27,7 +27,7 @@ from rag.processes import PIPE, Limits, python_command, share_of_memory, start
 from rag.types import FileEntry
 
 _BATCH_BYTES = 1_500_000
-_ALONE_BYTES = 3_000_000
+_MIN_BYTES_FOR_PROCESSES = 3_000_000
 """Below this a second process costs more than it saves."""
 _MAX_PROCESSES = 8
 _MAX_CPU_S = 4 * 3600
@@ -52,7 +52,7 @@ def digest_all(
     """
     batches = list(_batches(entries))
     count = min(processes or os.cpu_count() or 1, len(batches), _MAX_PROCESSES)
-    if count < 2 or sum(entry.size_bytes for entry in entries) < _ALONE_BYTES:
+    if count < 2 or sum(entry.size_bytes for entry in entries) < _MIN_BYTES_FOR_PROCESSES:
         digests = (digest(root, batch, max_chars=max_chars, given_up=given_up) for batch in batches)
         return _collect(digests, batches, progress)
     with ExitStack() as stack:

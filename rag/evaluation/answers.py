@@ -17,7 +17,7 @@ from typing import Any
 
 from rag.errors import SettingsError
 from rag.evaluation.checks import read_records
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.trees import Tree, laid_out
 from rag.service import Dialog, Engine, converse
@@ -33,7 +33,7 @@ class Answered:
 
     question: Question
     refused: bool
-    quoted: tuple[Span, ...]
+    quoted: tuple[LineSpan, ...]
     warned: bool = False
 
     @property
@@ -122,7 +122,7 @@ def _answer(engine: Engine, root: Path, questions: Sequence[Question]) -> Iterat
             dialog, at = Dialog(engine, [repository]), question.conversation
         *_, answer = converse(dialog, question.text, generator)
         assert isinstance(answer, Answer)
-        quoted = tuple(Span(*place) for place in generator.quoted) if answer.found else ()
+        quoted = tuple(LineSpan(*place) for place in generator.quoted) if answer.found else ()
         yield Answered(question, not answer.found, quoted, warned=bool(answer.warning))
 
 

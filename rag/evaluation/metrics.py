@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LineSpan:
     """Lines of a file; both ends belong."""
 
     path: str
@@ -20,7 +20,7 @@ class Span:
     end: int
 
 
-def ranked_files(results: Sequence[Span]) -> list[str]:
+def ranked_files(results: Sequence[LineSpan]) -> list[str]:
     """The files of the results, each once, at its best place."""
     return list(dict.fromkeys(span.path for span in results))
 
@@ -46,7 +46,7 @@ def recall(ranking: Sequence[str], relevant: Collection[str], k: int = 10) -> fl
     return len(set(relevant).intersection(ranking[:k])) / len(relevant) if relevant else 0.0
 
 
-def lines_found(results: Sequence[Span], answers: Sequence[Span], budget: int = 200) -> float:
+def lines_found(results: Sequence[LineSpan], answers: Sequence[LineSpan], budget: int = 200) -> float:
     """The largest share of one answer's lines among the first `budget` lines that the results show.
 
     A line that several results show is read once. 1 means: some answer is seen whole; 0 also when there is
@@ -64,6 +64,6 @@ def lines_found(results: Sequence[Span], answers: Sequence[Span], budget: int = 
     return max((_share(seen.get(answer.path, set()), answer) for answer in answers), default=0.0)
 
 
-def _share(seen: set[int], answer: Span) -> float:
+def _share(seen: set[int], answer: LineSpan) -> float:
     lines = range(answer.start, answer.end + 1)
     return sum(line in seen for line in lines) / len(lines)

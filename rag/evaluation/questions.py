@@ -13,7 +13,7 @@ from typing import Any
 
 from rag.errors import SettingsError
 from rag.evaluation.checks import read_records
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 
 FIRST, FOLLOW_UP, PLAIN = "first", "follow-up", "question"
 
@@ -34,10 +34,10 @@ class Question:
     kind: str
     text: str
     files: frozenset[str]
-    spans: tuple[Span, ...]
+    spans: tuple[LineSpan, ...]
     history: tuple[str, ...] = ()
     conversation: str = ""
-    doc: Span | None = None
+    doc: LineSpan | None = None
 
 
 def read_questions(paths: Sequence[Path], kinds: Collection[str] = ()) -> list[Question]:
@@ -117,8 +117,8 @@ def _question(
     )
 
 
-def _span(place: Mapping[str, Any]) -> Span:
-    span = Span(str(place["path"]), int(place["start"]), int(place.get("end", place["start"])))
+def _span(place: Mapping[str, Any]) -> LineSpan:
+    span = LineSpan(str(place["path"]), int(place["start"]), int(place.get("end", place["start"])))
     if not 1 <= span.start <= span.end:
         raise ValueError(f"lines {span.start}-{span.end}")
     return span

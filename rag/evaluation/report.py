@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from rag.evaluation.charts import BAR, LABEL, WIDTH, bar, colour, key, page, svg, table, text
-from rag.evaluation.summary import MEASURES, RESAMPLES, Group, Measure, Row, Summary
+from rag.evaluation.summary import MEASURES, RESAMPLES, Measure, QuestionGroup, Summary, SummaryRow
 
 
 def html_report(summary: Summary) -> str:
@@ -35,7 +35,7 @@ def quality(summary: Summary) -> str:
     return "".join(parts)
 
 
-def _bars(groups: Sequence[Group], measure: Measure) -> str:
+def _bars(groups: Sequence[QuestionGroup], measure: Measure) -> str:
     """Horizontal bars from 0 to 1: a block for each group, a bar for each system."""
     shapes, y = [], 4
     for group in groups:
@@ -50,7 +50,7 @@ def _bars(groups: Sequence[Group], measure: Measure) -> str:
     return svg(y, shapes, measure.title)
 
 
-def _differences(summary: Summary, groups: Sequence[Group]) -> str:
+def _differences(summary: Summary, groups: Sequence[QuestionGroup]) -> str:
     """For each group and other system: how far the first is ahead in NDCG@10, with its interval."""
     if len(summary.costs) < 2:
         return ""
@@ -84,12 +84,12 @@ def _differences(summary: Summary, groups: Sequence[Group]) -> str:
     return f"<h3>{escape(title)}</h3>{note}{svg(height, shapes, title)}"
 
 
-def _quality(groups: Sequence[Group]) -> str:
+def _quality(groups: Sequence[QuestionGroup]) -> str:
     heads = ["", "n", "system", *(measure.title for measure in MEASURES), "ahead in NDCG@10"]
     return table(heads, [_cells(group, row) for group in groups for row in group.rows])
 
 
-def _cells(group: Group, row: Row) -> list[str]:
+def _cells(group: QuestionGroup, row: SummaryRow) -> list[str]:
     means = ["–" if value is None else f"{value:.3f}" for value in row.means.values()]
     d = row.differences.get("ndcg")
     ahead = f"{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]" if d else ""

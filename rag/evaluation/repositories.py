@@ -43,7 +43,7 @@ _REQUIRED = ("name", "language", "source", "package", "version", "archive", "sha
 
 
 @dataclass(frozen=True)
-class Repository:
+class EvaluationRepository:
     """One repository, as the TOML file names it. `leave_out` holds paths below the repository's root."""
 
     name: str
@@ -81,7 +81,7 @@ class Registries:
         )
 
 
-def read_repositories(path: Path) -> list[Repository]:
+def read_repositories(path: Path) -> list[EvaluationRepository]:
     """Read a TOML file of repositories, in its order.
 
     Raises:
@@ -99,7 +99,7 @@ def read_repositories(path: Path) -> list[Repository]:
     return repositories
 
 
-def _repository(entry: Mapping[str, object], path: Path) -> Repository:
+def _repository(entry: Mapping[str, object], path: Path) -> EvaluationRepository:
     missing = [field for field in _REQUIRED if not isinstance(entry.get(field), str)]
     leave_out = entry.get("leave_out", [])
     if missing or not isinstance(leave_out, list):
@@ -113,17 +113,17 @@ def _repository(entry: Mapping[str, object], path: Path) -> Repository:
     for field in ("name", "archive"):  # both become file names in the cache
         if PurePosixPath(values[field]).name != values[field]:
             raise SettingsError(f"{path}: {field} {values[field]!r} must be a plain file name")
-    return Repository(**values, leave_out=tuple(str(part).strip("/") for part in leave_out))
+    return EvaluationRepository(**values, leave_out=tuple(str(part).strip("/") for part in leave_out))
 
 
 def obtain_all(
-    repositories: Sequence[Repository], cache: Path, registries: Registries | None = None
+    repositories: Sequence[EvaluationRepository], cache: Path, registries: Registries | None = None
 ) -> dict[str, Path]:
     """Obtain every repository: name → folder. The same errors as `obtain`; the first ends it."""
     return {repository.name: obtain(repository, cache, registries) for repository in repositories}
 
 
-def obtain(repository: Repository, cache: Path, registries: Registries | None = None) -> Path:
+def obtain(repository: EvaluationRepository, cache: Path, registries: Registries | None = None) -> Path:
     """Return the folder with the repository's files, fetching and unpacking what the cache lacks.
 
     The archive's single top folder is taken off, so a question's path starts at the repository's root.
@@ -156,7 +156,7 @@ def obtain(repository: Repository, cache: Path, registries: Registries | None = 
     return folder
 
 
-def _verify(repository: Repository, archive: Path) -> None:
+def _verify(repository: EvaluationRepository, archive: Path) -> None:
     with archive.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != repository.sha256:
@@ -167,7 +167,7 @@ def _verify(repository: Repository, archive: Path) -> None:
         )
 
 
-def _fetch(repository: Repository, target: Path, registries: Registries) -> None:
+def _fetch(repository: EvaluationRepository, target: Path, registries: Registries) -> None:
     """Download the archive to `target`; whatever address answers first is taken."""
     make_private(target.parent)
     failures: list[str] = []
@@ -197,7 +197,9 @@ def _open(address: str) -> "urllib.response.addinfourl":
     return answer
 
 
-def _addresses(repository: Repository, registries: Registries, failures: list[str]) -> Iterator[str]:
+def _addresses(
+    repository: EvaluationRepository, registries: Registries, failures: list[str]
+) -> Iterator[str]:
     package, archive = repository.package, repository.archive
     if repository.source == "npm":
         yield f"{registries.npm}/{package}/-/{archive}"

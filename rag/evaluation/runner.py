@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from rag.evaluation.metrics import Span, lines_found, ndcg, ranked_files, recall, reciprocal_rank
+from rag.evaluation.metrics import LineSpan, lines_found, ndcg, ranked_files, recall, reciprocal_rank
 from rag.evaluation.questions import Question
 from rag.evaluation.systems import Running, System
 from rag.evaluation.trees import Tree, laid_out
@@ -68,7 +68,7 @@ def is_documentation(path: str) -> bool:
     return pure.suffix in _DOC_SUFFIXES or (not pure.suffix and pure.stem in _DOC_NAMES)
 
 
-def judge(question: Question, results: Sequence[Span], latency_s: float) -> Scores:
+def judge(question: Question, results: Sequence[LineSpan], latency_s: float) -> Scores:
     """Score one question's results, best first."""
     if not any(is_documentation(path) for path in question.files):
         results = [span for span in results if not is_documentation(span.path)]

@@ -52,7 +52,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SummaryRow:
     """One system in one group: means by measure (None where no question has it), differences by measure."""
 
     system: str
@@ -61,13 +61,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class QuestionGroup:
     """The questions of one kind or language, or all: `by` is "kind", "language" or "all"."""
 
     by: str
     name: str
     count: int
-    rows: tuple[Row, ...]
+    rows: tuple[SummaryRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Summary:
 
     machine: str
     k: int
-    groups: tuple[Group, ...]
+    groups: tuple[QuestionGroup, ...]
     costs: tuple[Cost, ...]
 
     @property
@@ -117,7 +117,7 @@ def machine() -> str:
     return f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}"
 
 
-def _group(by: str, name: str, questions: Sequence[Question], outcomes: Sequence[Outcome]) -> Group:
+def _group(by: str, name: str, questions: Sequence[Question], outcomes: Sequence[Outcome]) -> QuestionGroup:
     weights = _Resampling([question.conversation for question in questions])
     first = outcomes[0]
     rows = []
@@ -131,8 +131,8 @@ def _group(by: str, name: str, questions: Sequence[Question], outcomes: Sequence
             if outcome is not first and known.any():
                 ahead = _values(measure, first, questions) - values
                 differences[measure.name] = weights.difference(ahead)
-        rows.append(Row(outcome.system.name, means, differences))
-    return Group(by, name, len(questions), tuple(rows))
+        rows.append(SummaryRow(outcome.system.name, means, differences))
+    return QuestionGroup(by, name, len(questions), tuple(rows))
 
 
 def _values(measure: Measure, outcome: Outcome, questions: Sequence[Question]) -> Numbers:
@@ -201,12 +201,12 @@ def as_json(summary: Summary, questions: Sequence[Question], outcomes: Sequence[
 def summary_of(value: Mapping[str, Any]) -> Summary:
     """The summary again, from what `dataclasses.asdict` or `as_json` made of it."""
     groups = [
-        Group(
+        QuestionGroup(
             group["by"],
             group["name"],
             group["count"],
             tuple(
-                Row(
+                SummaryRow(
                     row["system"],
                     row["means"],
                     {name: Difference(**found) for name, found in row["differences"].items()},

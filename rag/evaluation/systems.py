@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any
 
 from rag.errors import ProviderBroke, SettingsError
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.processes import (
     NEUTRAL_FOLDER,
     PIPE,
@@ -98,10 +98,10 @@ def _short(command: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class SystemReply:
     """The places found for one question, best first, and how long the answer took around the pipe."""
 
-    results: tuple[Span, ...]
+    results: tuple[LineSpan, ...]
     seconds: float
 
 
@@ -164,7 +164,7 @@ class Running:
         """The process's number."""
         return self._process.pid
 
-    def ask(self, number: object, question: str, history: Sequence[str], k: int) -> Reply:
+    def ask(self, number: object, question: str, history: Sequence[str], k: int) -> SystemReply:
         """Ask one question; `history` is kept back from a system that takes none.
 
         Raises:
@@ -181,7 +181,7 @@ class Running:
         seconds = time.perf_counter() - began
         if reply.get("id") != number or not isinstance(reply.get("results"), list):
             raise self._broke(f"answered {str(reply)[:300]} to the question {number!r}")
-        return Reply(tuple(self._span(result) for result in reply["results"][:k]), seconds)
+        return SystemReply(tuple(self._span(result) for result in reply["results"][:k]), seconds)
 
     def close(self) -> None:
         """End the system: its input ends; a system that goes on all the same is killed."""
@@ -224,14 +224,14 @@ class Running:
             raise self._broke(f"printed no JSON object: {line[:300]!r}")
         return value
 
-    def _span(self, result: Any) -> Span:
+    def _span(self, result: Any) -> LineSpan:
         try:
             path, start, end = str(result["path"]), int(result["start"]), int(result["end"])
         except (KeyError, TypeError, ValueError) as error:
             raise self._broke(f"gave a result without path, start and end: {result!r}") from error
         if Path(path).is_absolute():
             path = os.path.relpath(os.path.realpath(path), self._root)
-        return Span(path.replace(os.sep, "/").removeprefix("./"), start, end)
+        return LineSpan(path.replace(os.sep, "/").removeprefix("./"), start, end)
 
     def _broke(self, what: str) -> ProviderBroke:
         self._errors.seek(0, os.SEEK_END)

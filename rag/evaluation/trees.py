@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rag.errors import SettingsError, SourceError
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 
 
@@ -25,7 +25,7 @@ class Tree:
     repo: str
     root: Path
     questions: tuple[Question, ...]
-    docs: tuple[Span, ...] = ()
+    docs: tuple[LineSpan, ...] = ()
 
     @property
     def label(self) -> str:
@@ -80,14 +80,14 @@ def laid_out(tree: Tree) -> Iterator[Path]:
         yield copy
 
 
-def empty_lines(root: Path, spans: Iterable[Span]) -> None:
+def empty_lines(root: Path, spans: Iterable[LineSpan]) -> None:
     """Empty these lines of the files below `root`; line ends stay as they are.
 
     Raises:
         SourceError: a file has fewer lines than that.
         OSError: a file cannot be read or written.
     """
-    by_path: dict[str, list[Span]] = {}
+    by_path: dict[str, list[LineSpan]] = {}
     for span in spans:
         by_path.setdefault(span.path, []).append(span)
     for path, wanted in by_path.items():

@@ -50,7 +50,7 @@ def letters(lines: Sequence[bytes]) -> int:
     return len(text.translate(None, _NOT_ALNUM)) + len(text) - len(text.decode("ascii", "ignore"))
 
 
-class Text:
+class TextLines:
     """A file's lines, without their ends; a newline at the end of the file begins no line."""
 
     def __init__(self, content: bytes) -> None:
@@ -59,7 +59,7 @@ class Text:
         self.lines = content.removesuffix(b"\n").split(b"\n") if content else []
 
     @classmethod
-    def of(cls, content: bytes) -> Text | None:
+    def of(cls, content: bytes) -> TextLines | None:
         """The text of these bytes; None when they are none. UTF-16 and UTF-32 are compared as UTF-8."""
         for mark, encoding in _WIDE_MARKS:
             if content.startswith(mark):
@@ -99,7 +99,7 @@ class Anchor:
 class Pair:
     """An old text and the new one that stands for it."""
 
-    def __init__(self, old: Text, new: Text) -> None:
+    def __init__(self, old: TextLines, new: TextLines) -> None:
         self.old, self.new = old, new
 
     @cached_property

@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from rag.memory.anchor import Pair, Text, letters
+from rag.memory.anchor import Pair, TextLines, letters
 from rag.types import Citation, DialogTurn, Freshness, FreshnessState
 
 LEAST_COPIED = 40
@@ -115,7 +115,7 @@ class _Checking:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self._texts: dict[str, Text | None] = {}
+        self._texts: dict[str, TextLines | None] = {}
         self._pairs: dict[tuple[str, str], Pair] = {}
 
     def run(self, spans: Sequence[_Span]) -> dict[_Span, Freshness]:
@@ -160,7 +160,7 @@ class _Checking:
 
     def _read(self, blobs: Iterable[str]) -> None:
         wanted = {blob for blob in blobs if blob and blob not in self._texts}
-        self._texts |= {blob: Text.of(content) for blob, content in self.state.contents(wanted).items()}
+        self._texts |= {blob: TextLines.of(content) for blob, content in self.state.contents(wanted).items()}
 
     def _pair(self, old: str, new: str) -> Pair:
         if (old, new) not in self._pairs:
@@ -313,7 +313,7 @@ class _Arrived:
         name = path.rpartition("/")[2]
         return sorted(self._by_blob.get(blob, ()), key=lambda p: (p.rpartition("/")[2] != name, p))
 
-    def successor(self, blob: str, old: Text, texts: Mapping[str, Text | None]) -> str | None:
+    def successor(self, blob: str, old: TextLines, texts: Mapping[str, TextLines | None]) -> str | None:
         """The new file that has most of the old one's lines, if it has at least half."""
         if self._by_line is None:
             self._by_line = self._index(texts)
@@ -327,7 +327,9 @@ class _Arrived:
         path, most = max(shared.items(), key=lambda item: (item[1], item[0]))
         return path if most >= _RENAMED_SHARE * len(lines) else None
 
-    def holding(self, lines: set[bytes], texts: Mapping[str, Text | None]) -> defaultdict[bytes, set[str]]:
+    def holding(
+        self, lines: set[bytes], texts: Mapping[str, TextLines | None]
+    ) -> defaultdict[bytes, set[str]]:
         """The files that have each of these lines."""
         found: defaultdict[bytes, set[str]] = defaultdict(set)
         for path, blob in self.files.items():
@@ -336,7 +338,7 @@ class _Arrived:
                     found[line].add(path)
         return found
 
-    def _index(self, texts: Mapping[str, Text | None]) -> dict[bytes, set[str]]:
+    def _index(self, texts: Mapping[str, TextLines | None]) -> dict[bytes, set[str]]:
         by_line: defaultdict[bytes, set[str]] = defaultdict(set)
         for path in self.files.keys() - self.before.keys():
             if (text := texts.get(self.files[path])) is not None:

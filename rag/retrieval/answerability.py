@@ -30,7 +30,7 @@ from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.question import without_places
 from rag.retrieval.question_language import is_foreign
-from rag.retrieval.search import Found, Searcher
+from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
 from rag.types import SURE, Confidence, Hit
 
@@ -67,7 +67,7 @@ class Signals(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class AnswerabilityWeights:
     """What each signal weighs, in the order of `Signals`; a sum above zero is an answer."""
 
     unmet: float
@@ -80,10 +80,12 @@ class Weights:
     bias: float
 
 
-FITTED = Weights(-6.20, -0.68, 6.99, 2.22, 2.74, 4.48, 3.62, -2.96)
+FITTED = AnswerabilityWeights(-6.20, -0.68, 6.99, 2.22, 2.74, 4.48, 3.62, -2.96)
 
 
-def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED) -> Confidence:
+def judge(
+    searchers: Sequence[Searcher], found: RetrievalResult, weights: AnswerabilityWeights = FITTED
+) -> Confidence:
     """How sure it is that the repositories hold an answer to what was searched.
 
     Without hits there is none, nor where no word of the question occurs, unless it leans on earlier ones.
@@ -114,12 +116,12 @@ def judge(searchers: Sequence[Searcher], found: Found, weights: Weights = FITTED
     )
 
 
-def signals(searchers: Sequence[Searcher], found: Found) -> Signals:
+def signals(searchers: Sequence[Searcher], found: RetrievalResult) -> Signals:
     """The signals of a search, for fitting. `found` has at least one hit."""
     return _signals(searchers, found, _asked(searchers, found))
 
 
-def titled(found: Found) -> float:
+def titled(found: RetrievalResult) -> float:
     """What the name that one of the best hits defines has of the question, as weighed in the ranking."""
     return max((hit.legs.get("symbol", 0.0) for hit in found.hits[:BEST]), default=0.0)
 
@@ -145,7 +147,7 @@ class _Word:
         return self.rarity * (1 - self.held)
 
 
-def _signals(searchers: Sequence[Searcher], found: Found, asked: Sequence[_Word]) -> Signals:
+def _signals(searchers: Sequence[Searcher], found: RetrievalResult, asked: Sequence[_Word]) -> Signals:
     unmet = sum(word.lack * word.specific for word in asked)
     paraphrased = sum(word.lack * (1 - word.specific) for word in asked)
     rarity = sum(word.rarity for word in asked)
@@ -164,13 +166,13 @@ def _signals(searchers: Sequence[Searcher], found: Found, asked: Sequence[_Word]
     )
 
 
-def _probability(given: Signals, weights: Weights) -> float:
+def _probability(given: Signals, weights: AnswerabilityWeights) -> float:
     *factors, bias = astuple(weights)
     total = bias + sum(weight * signal for weight, signal in zip(factors, given, strict=True))
     return 1 / (1 + math.exp(-total))
 
 
-def _lexical(searchers: Sequence[Searcher], found: Found) -> float:
+def _lexical(searchers: Sequence[Searcher], found: RetrievalResult) -> float:
     """The best chunk's BM25 for the question's own words, as a share of the most that BM25 can give."""
     own = _own_terms(found)
     rarity = Rarity([searcher.index for searcher in searchers])
@@ -182,7 +184,7 @@ def _lexical(searchers: Sequence[Searcher], found: Found) -> float:
     return min(best / (most * (K1 + 1)), 1.0) if most else 0.0
 
 
-def _own_terms(found: Found) -> dict[str, float]:
+def _own_terms(found: RetrievalResult) -> dict[str, float]:
     """The terms of the question, without those that are only said around it."""
     question = found.sought.question
     judged = without_instructions(question.text)
@@ -192,7 +194,7 @@ def _own_terms(found: Found) -> dict[str, float]:
     return {term: weight for term, weight in question.terms.items() if term not in around}
 
 
-def _near(searcher: Searcher, found: Found) -> float:
+def _near(searcher: Searcher, found: RetrievalResult) -> float:
     """The best chunk's cosine with the question's own words; a usual one where its scale is not known."""
     text, index = without_instructions(found.sought.question.text), searcher.index
     if not takes_bags(searcher.embedder) or not len(index):
@@ -202,12 +204,12 @@ def _near(searcher: Searcher, found: Found) -> float:
     return max(float(cosines(index, best, query).max(initial=0.0)), 0.0)
 
 
-def _judged_text(found: Found) -> str:
+def _judged_text(found: RetrievalResult) -> str:
     """The question without what does not have to occur: places, greetings, the form of the answer."""
     return without_instructions(without_places(found.sought.question.text))
 
 
-def _asked(searchers: Sequence[Searcher], found: Found) -> list[_Word]:
+def _asked(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]:
     """The words of the question that say something, each once, in their order."""
     text = _judged_text(found)
     held = {term for hit in found.hits[:BEST] for term in _terms_of(hit)}

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rag.analysis import terms
-from rag.retrieval.question import Question, last_part
+from rag.retrieval.question import ParsedQuestion, last_part
 
 _RELATION_TERMS = frozenset(
     terms("call calls called caller invoke invoked trigger triggered reference depend")
@@ -24,7 +24,7 @@ _RELATION_TERMS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerPlace:
     """Where an earlier answer came from."""
 
     path: str
@@ -37,7 +37,7 @@ class Exchange:
     """An earlier question and the places its answer came from, best first."""
 
     question: str
-    places: tuple[Place, ...] = ()
+    places: tuple[AnswerPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Sought:
     question, from 0 to 1; `standalone` says it in words.
     """
 
-    question: Question
+    question: ParsedQuestion
     terms: dict[str, float]
     carried: dict[str, float] = field(default_factory=dict)
     focus: dict[str, float] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Sought:
     standalone: str = ""
 
 
-def in_context(question: Question, past: Sequence[Exchange], carry: Carry) -> Sought:
+def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> Sought:
     """What a question seeks, given the earlier exchanges, oldest first."""
     share = 0.0 if question.fresh or not past else 1.0 if question.dependent else carry.alone
     if not share:
@@ -113,7 +113,7 @@ def in_context(question: Question, past: Sequence[Exchange], carry: Carry) -> So
     )
 
 
-def _focus(places: Sequence[Place]) -> dict[str, float]:
+def _focus(places: Sequence[AnswerPlace]) -> dict[str, float]:
     """The names that "it" may be: what was shown first weighs most, what encloses it half."""
     focus: dict[str, float] = {}
     weight = 1.0
@@ -126,7 +126,7 @@ def _focus(places: Sequence[Place]) -> dict[str, float]:
     return focus
 
 
-def _in_words(question: Question, last: Exchange, places: Sequence[Place]) -> str:
+def _in_words(question: ParsedQuestion, last: Exchange, places: Sequence[AnswerPlace]) -> str:
     named = dict.fromkeys(f"`{place.symbol}`" if place.symbol else place.path for place in places)
     about = f", about {', '.join(named)}" if named else ""
     return f'{question.text.strip()} (after "{last.question.strip()}"{about})'

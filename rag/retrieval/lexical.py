@@ -28,9 +28,9 @@ B_BODY = 0.6
 B_HEAD = 0.3
 HEAD_WEIGHT = 2.0
 
-_FEW = 200_000
+_MAX_EXHAUSTIVE_POSTINGS = 200_000
 """So many postings and chunks are all scored in a millisecond; leaving some out would gain nothing."""
-_NEARLY = 1 - 1e-5
+_SCORE_TOLERANCE = 1 - 1e-5
 """Sums of float32 in another order differ by less; a chunk so near to the bound is looked at."""
 
 
@@ -79,7 +79,7 @@ class Bm25:
         self._rest.sort(key=lambda pair: -pair[0])
         self._any = bool(self._rest)
         postings = sum(len(found.chunks) for _, found in self._rest)
-        self._few = max(postings, len(index)) <= _FEW
+        self._few = max(postings, len(index)) <= _MAX_EXHAUSTIVE_POSTINGS
         self._total: Scores | None = None
         """What the terms give that are no longer in `_rest`, for every chunk; None until it is needed."""
 
@@ -117,14 +117,14 @@ class Bm25:
         total = self._total = np.zeros(len(self._index), np.float32)
         seen = np.zeros(0, np.int32)
         left, bound = sum(gain for gain, _ in self._rest), 0.0
-        while self._rest and left >= bound * _NEARLY:
+        while self._rest and left >= bound * _SCORE_TOLERANCE:
             chunks = self._rest[0][1].chunks
             seen = np.concatenate([seen, chunks[total[chunks] == 0]])
             left -= self._rest[0][0]
             self._add(total)
             if k < len(seen):
                 bound = float(np.partition(total[seen], len(seen) - k)[len(seen) - k])
-        candidates = np.sort(seen[total[seen] >= (bound - left) * _NEARLY]).astype(np.int64)
+        candidates = np.sort(seen[total[seen] >= (bound - left) * _SCORE_TOLERANCE]).astype(np.int64)
         return candidates[_top(self.scores(candidates), k)]
 
     def _all(self) -> Scores:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rag.ports import ChunkIndex
 from rag.retrieval.project_questions import CUSTOMS, README, SAYS_NOTHING, Where
-from rag.retrieval.question import Question
+from rag.retrieval.question import ParsedQuestion
 
 _FALLS = 0.9
 """Each place counts so much of the one before."""
@@ -25,10 +25,10 @@ _FILES = 30
 """So many files are read at most, where a line in them is looked for."""
 _READ = 500
 """So many chunks, where they hold certain terms."""
-_LONG = 120
+_LONG_QUESTION_CHARS = 120
 _LONG_WITH_PATHS = 400
 """A question of more characters asks for more."""
-_FEW = 2
+_MIN_WORDS = 2
 """One word alone is a name that is looked up."""
 _CODE, _TEST = 0, 1
 
@@ -45,7 +45,7 @@ _TITLE = re.compile(r"\A\W*(\w[\w.-]*)")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
-def pointed_at(index: ChunkIndex, question: Question, *, begins: bool = True) -> dict[int, float]:
+def pointed_at(index: ChunkIndex, question: ParsedQuestion, *, begins: bool = True) -> dict[int, float]:
     """The live chunks that a question points at, best first, each with how much, above 0 and up to 1.
 
     `begins` says that nothing was said before it.
@@ -70,7 +70,7 @@ def _is_in(path: str, folder: str) -> bool:
     return f"/{folder}/" in f"/{path}"
 
 
-def _lines(index: ChunkIndex, question: Question) -> Iterator[int]:
+def _lines(index: ChunkIndex, question: ParsedQuestion) -> Iterator[int]:
     """The chunks that hold a line mentioned, ascending."""
     for file in range(index.total_files):
         path = index.file_path(file)
@@ -81,12 +81,12 @@ def _lines(index: ChunkIndex, question: Question) -> Iterator[int]:
                 yield chunk
 
 
-def _found(index: ChunkIndex, question: Question, *, begins: bool) -> Iterator[int]:
+def _found(index: ChunkIndex, question: ParsedQuestion, *, begins: bool) -> Iterator[int]:
     if question.paths and len(question.text) <= _LONG_WITH_PATHS:
         said = frozenset(_said(_without(question.text, question.paths)))
         return _files(index, question.paths) if said <= SAYS_NOTHING | _EXPLAIN else iter(())
     named = any(not name.isupper() for name in question.names)  # API and CLI are words
-    if named or len(question.text) > _LONG or not len(index):
+    if named or len(question.text) > _LONG_QUESTION_CHARS or not len(index):
         return iter(())
     places = _asked_of_all(index, question.text, leans=not begins and question.dependent)
     return (chunk for place in places for chunk in _told(index, place))
@@ -98,11 +98,11 @@ def _asked_of_all(index: ChunkIndex, text: str, *, leans: bool) -> Sequence[Wher
     The project may be called by its name. Of a question that leans on others "it" may be anything.
     """
     said = frozenset(_said(text))
-    if len(said) < _FEW or (leans and not _WHOLE.search(text)):
+    if len(said) < _MIN_WORDS or (leans and not _WHOLE.search(text)):
         return ()
     for custom in CUSTOMS:
         left = custom.left_over(said)
-        if custom.is_asked(said | {"project"}) and len(left) < _FEW:
+        if custom.is_asked(said | {"project"}) and len(left) < _MIN_WORDS:
             own = _names(index)
             if left <= own and (said & own or custom.is_asked(said)):
                 return custom.places

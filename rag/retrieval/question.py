@@ -57,7 +57,7 @@ _SHORT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ParsedQuestion:
     """A question, read.
 
     `terms` have the weight 1 each; `compounds` are neighbours written as one ("backed up" → backup), terms
@@ -78,7 +78,7 @@ class Question:
     fresh: bool = False
 
 
-def understand(text: str) -> Question:
+def understand(text: str) -> ParsedQuestion:
     """Read a question. Any text is one; text without words has no terms."""
     spans = _CODE_SPAN.findall(text)
     names = [name for span in spans for name in _IDENTIFIER.findall(span)]
@@ -90,7 +90,7 @@ def understand(text: str) -> Question:
     places = [(path, int(line)) for path, line, *_ in (*frames, *_LINE.findall(text))]
     paths = tuple(dict.fromkeys(_PATH.findall(text)))
     asks = frozenset(ask for ask, pattern in _ASKS.items() if pattern.search(text))
-    return Question(
+    return ParsedQuestion(
         text=text,
         terms=dict.fromkeys(terms(text), 1.0),
         compounds=_compounds(text),

@@ -18,7 +18,7 @@ _ENGLISH = frozenset(
 )
 """Words that few other languages have, and most English questions."""
 _OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f]")
-_FEW = 3
+_MIN_WORDS = 3
 """Of fewer words nothing can be told; they may all be names."""
 _KNOWN = 0.75
 """So many words of an English question are English, or usual in code; in others up to two of three."""
@@ -34,7 +34,7 @@ def is_foreign(text: str, embedder: Embedder) -> bool:
     if len(_OTHER_SCRIPT.findall(text)) > 1:
         return True
     said = [word.lower() for word in _WORD.findall(text) if len(word) > 1 and word[1:].islower()]
-    if len(said) < _FEW or not _ENGLISH.isdisjoint(said):
+    if len(said) < _MIN_WORDS or not _ENGLISH.isdisjoint(said):
         return False
     return sum(_is_known(word, embedder) for word in said) < _KNOWN * len(said)
 

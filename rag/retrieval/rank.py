@@ -45,7 +45,7 @@ from rag.analysis import terms
 from rag.ports import ChunkIndex, Vectors
 from rag.retrieval.dense import cosines
 from rag.retrieval.mentions import is_path
-from rag.retrieval.question import Question, last_part
+from rag.retrieval.question import ParsedQuestion, last_part
 
 Signal = npt.NDArray[np.float32]
 Chunks = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ _OPENED = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class RankingWeights:
     """How much each signal is worth."""
 
     lexical: float = 1.0
@@ -82,7 +82,7 @@ class Weights:
     repeat: float = 0.95
 
 
-DEFAULT = Weights()
+DEFAULT = RankingWeights()
 
 _ASIDE = re.compile(
     r"(^|/)(examples?|samples?|demos?|benchmarks?|bench|compat|legacy|deprecated|contrib|scripts?|tools?|fixtures?"
@@ -130,7 +130,7 @@ def _terms_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(terms(text)))
 
 
-def mention_signal(index: ChunkIndex, chunks: Chunks, question: Question) -> Signal:
+def mention_signal(index: ChunkIndex, chunks: Chunks, question: ParsedQuestion) -> Signal:
     """1 for chunks that define a name the question mentions, or lie in a file that it mentions."""
     defining = set()
     for name in question.names:
@@ -210,7 +210,9 @@ def _place_in_file(files: npt.NDArray[np.int32], chunks: Chunks, scores: Signal)
     return place
 
 
-def kind_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: Weights) -> Signal:
+def kind_factor(
+    index: ChunkIndex, chunks: Chunks, question: ParsedQuestion, weights: RankingWeights
+) -> Signal:
     """Below 1 for tests, documentation, configuration, heads of classes, and lines without a name of their
     own (imports, licences, loose code); above 1 for what is asked for.
     """
@@ -228,7 +230,9 @@ def kind_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: 
     return factors
 
 
-def place_factor(index: ChunkIndex, chunks: Chunks, question: Question, weights: Weights) -> Signal:
+def place_factor(
+    index: ChunkIndex, chunks: Chunks, question: ParsedQuestion, weights: RankingWeights
+) -> Signal:
     """Below 1 for files that stand aside: examples, benchmarks, compatibility, tools."""
     factor = 1.0 if "example" in question.asks else weights.aside
     files = index.file[chunks].tolist()
@@ -241,7 +245,7 @@ def _stands_aside(path: str) -> bool:
     return _ASIDE.search(path) is not None
 
 
-def held_back(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: Weights) -> Signal:
+def held_back(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: RankingWeights) -> Signal:
     """The scores, with the further chunks of a file held back a little."""
     held: Signal = scores * np.float32(weights.repeat) ** _place_in_file(index.file[chunks], chunks, scores)
     return held

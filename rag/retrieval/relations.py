@@ -13,7 +13,7 @@ import numpy as np
 from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, Sought
-from rag.retrieval.question import Question
+from rag.retrieval.question import ParsedQuestion
 from rag.retrieval.rank import TEST, Chunks, Signal
 
 _MOST_USERS = 250
@@ -26,7 +26,7 @@ _DEFINED = 0.35
 _RELATIONS = frozenset({"callers", "tests"})
 
 
-def is_relation(question: Question) -> bool:
+def is_relation(question: ParsedQuestion) -> bool:
     """Whether a follow-up asks what uses or tests that which was shown: "And who calls it?"."""
     return question.dependent and not question.asks.isdisjoint(_RELATIONS)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
-from rag.retrieval.context import CARRY, Carry, Exchange, Place, Sought, in_context
+from rag.retrieval.context import CARRY, AnswerPlace, Carry, Exchange, Sought, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.mentions import pointed_at
@@ -41,12 +41,12 @@ class Searcher:
     index: ChunkIndex
     embedder: Embedder
     vectors: VectorIndex
-    weights: rank.Weights = rank.DEFAULT
+    weights: rank.RankingWeights = rank.DEFAULT
     carry: Carry = CARRY
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RetrievalResult:
     """Hits, best first, and the question as it was searched.
 
     `near` is the best cosine that any chunk has with the question, None where that was searched with what
@@ -104,7 +104,7 @@ class _Judged:
 
 def search(
     searchers: Sequence[Searcher], question: str, *, past: Sequence[Exchange] = (), k: int = 10
-) -> Found:
+) -> RetrievalResult:
     """Find the k best chunks for a question in one or more stores, best first.
 
     Fewer come back when fewer have anything to do with the question. Scores of several stores are on one
@@ -128,7 +128,9 @@ def search(
         raise
 
 
-def _searched(searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int) -> Found:
+def _searched(
+    searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int
+) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
     read = understand(corrected(question, taken) if taken else question)
@@ -143,7 +145,7 @@ def _searched(searchers: Sequence[Searcher], question: str, past: Sequence[Excha
     hits = [hit for j in judged for hit in _rank(j, sought, rarity, best_file, best_about, k)]
     hits.sort(key=lambda hit: -hit.score)
     alone = sought.terms == sought.question.terms
-    return Found(
+    return RetrievalResult(
         hits=tuple(hits[:k]),
         sought=sought,
         near=_nearness(gathered, sought),
@@ -154,7 +156,7 @@ def _searched(searchers: Sequence[Searcher], question: str, past: Sequence[Excha
 
 def search_in_turn(
     searchers: Sequence[Searcher], question: str, earlier: Sequence[str], *, k: int = 10
-) -> Found:
+) -> RetrievalResult:
     """Search as in a conversation of which only the questions are known.
 
     The earlier ones are searched in turn, each carrying what was found for those before it.
@@ -162,7 +164,7 @@ def search_in_turn(
     past: list[Exchange] = []
     for text in earlier:
         found = search(searchers, text, past=past, k=SHOWN)
-        past.append(Exchange(text, tuple(Place(hit.path, hit.symbol, hit.scope) for hit in found.hits)))
+        past.append(Exchange(text, tuple(AnswerPlace(hit.path, hit.symbol, hit.scope) for hit in found.hits)))
     return search(searchers, question, past=past, k=k)
 
 

@@ -18,7 +18,7 @@ from rag.ports import ChunkIndex
 from rag.resources import shipped
 from rag.retrieval.lexical import Rarity
 
-_FEW = 4
+_FULL_WEIGHT_SYNONYMS = 4
 """A word with more synonyms says less about each."""
 _NAMED_SHARE = 0.003
 """A word that stands in the names of so many of the chunks is half one of the repository's own."""
@@ -38,7 +38,11 @@ def synonyms(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity) -> 
         if not others:
             continue
         own = index.postings(term)
-        share = weight * sqrt(_FEW / max(len(others), _FEW)) / (1 + np.count_nonzero(own.head) / many)
+        share = (
+            weight
+            * sqrt(_FULL_WEIGHT_SYNONYMS / max(len(others), _FULL_WEIGHT_SYNONYMS))
+            / (1 + np.count_nonzero(own.head) / many)
+        )
         for other in others:
             if other not in wanted and len(index.postings(other).chunks):
                 fair = share * min(1.0, rarity(term) / max(rarity(other), 1e-6))

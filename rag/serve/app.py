@@ -17,7 +17,8 @@ How to add a door
     Errors: raise a `RagError` (those of `rag.serve.errors` carry a status); the handlers here give it its
     status and shape. Something that runs with the server: `service.lifespans.append(context_manager)`.
     Streams: `rag.serve.sse.EventStream` ends with its client and with the server. The engine is
-    synchronous: nothing of it is called in the event loop itself, but `Service` and `Library`.
+    synchronous: nothing of it is called in the event loop itself, but `Service` and
+    `RepositoryRegistry`.
     Nothing from a request is opened but through `service.library`.
 """
 

@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
 from rag.serve.api.pagination import Limit, Offset, page
-from rag.serve.registry import Shelf
+from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 
 PUBLIC = frozenset({"/health", "/ready"})
@@ -87,6 +87,6 @@ def install(app: FastAPI, service: Service) -> None:
             return Response(service.telemetry.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _not_ready(service: Service, shelf: Shelf) -> NotReady:
+def _not_ready(service: Service, shelf: ServedRepository) -> NotReady:
     error = None if shelf.error is None else service.told(str(shelf.error))
     return NotReady(name=shelf.name, state=shelf.state, error=error)

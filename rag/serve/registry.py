@@ -51,7 +51,7 @@ State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
 _MOST_UNLISTED = 50
 """Refs and URLs that requests may add to the list."""
 _SHOWN_NAMES = 20
-_SPARING = 20.0
+_MIN_PAUSE_FACTOR = 20.0
 """Looking for changes takes at most one part in this many of the time."""
 _RECHECK_S = 30.0
 """A folder that is watched is compared at least so often all the same, while it is asked."""
@@ -64,7 +64,7 @@ _AFTER_FAILURE_S = 30.0
 
 
 @dataclass(slots=True, eq=False)
-class Shelf:
+class ServedRepository:
     """One repository that is served, and how far its index is.
 
     `state` is "ready" as soon as questions can be answered, also while a later job runs (`running`).
@@ -127,7 +127,7 @@ class Shelf:
         return self._changed.wait()
 
 
-class Library:
+class RepositoryRegistry:
     """The shelves, by name.
 
     Args:
@@ -140,14 +140,14 @@ class Library:
         self, settings: ServerSettings, engine: Engine, *, notice: Callable[[str], None] = lambda text: None
     ) -> None:
         self._settings, self._engine, self._notice = settings, engine, notice
-        self._shelves = {name: Shelf(name, source) for name, source in settings.repositories}
+        self._shelves = {name: ServedRepository(name, source) for name, source in settings.repositories}
         self._indexers: Indexers | None = None
         home = settings.engine.home
         most, most_bytes = settings.max_refs, settings.max_refs_bytes
         self._retention = RefRetention(home, self._store_file, most=most, most_bytes=most_bytes)
         self._checks: TreeChecks | None = None
         self._probing: asyncio.Task[None] | None = None
-        self._open: OrderedDict[Shelf, None] = OrderedDict()
+        self._open: OrderedDict[ServedRepository, None] = OrderedDict()
         """The shelves whose stores are open, those asked last at the end."""
 
     # ------------------------------------------------------------ what there is
@@ -162,16 +162,16 @@ class Library:
         more = f" and {len(listed) - _SHOWN_NAMES} more" if len(listed) > _SHOWN_NAMES else ""
         return (", ".join(listed[:_SHOWN_NAMES]) or "none") + more
 
-    def shelves(self) -> list[Shelf]:
+    def shelves(self) -> list[ServedRepository]:
         """All shelves, in the order of their names here."""
         return list(self._shelves.values())
 
-    def seen_by(self, caller: Caller) -> list[Shelf]:
+    def seen_by(self, caller: Caller) -> list[ServedRepository]:
         """The shelves of the list, then those that the caller has asked for: which branches and URLs others
         look at is their business."""
         return [s for s in self.shelves() if s.is_listed or caller.namespace in s.asked_by]
 
-    def shelf(self, name: str, ref: str | None = None, *, caller: Caller | None = None) -> Shelf:
+    def shelf(self, name: str, ref: str | None = None, *, caller: Caller | None = None) -> ServedRepository:
         """The shelf that a request names: `NAME`, `NAME@REF`, or an allowed URL (`@REF` too).
 
         With a `caller` one beyond the list is among those that this caller sees.
@@ -187,7 +187,7 @@ class Library:
             shelf.asked_by.add(caller.namespace)
         return shelf
 
-    def only_one(self) -> Shelf:
+    def only_one(self) -> ServedRepository:
         """The shelf that a request means which names none: the one of a list of one.
 
         Raises:
@@ -231,7 +231,7 @@ class Library:
             raise self._unknown(base)
         return (f"{base}@{named_ref}" if named_ref else base), source
 
-    def of_source(self, source: Source) -> Shelf | None:
+    def of_source(self, source: Source) -> ServedRepository | None:
         """The shelf of a source, as a conversation remembers it; None when it is not served.
 
         Raises:
@@ -256,7 +256,7 @@ class Library:
         """
         return await self.opened(self.shelf(name, caller=caller))
 
-    async def opened(self, shelf: Shelf) -> Repository:
+    async def opened(self, shelf: ServedRepository) -> Repository:
         """The repository of a shelf as its files are now, see `repository`.
 
         A store on disk is opened at once, also while its repository waits to be indexed. Changed files are
@@ -275,7 +275,7 @@ class Library:
             raise _damaged(shelf) or shelf.error or _still_indexing(shelf)
         return await self._as_it_is_now(shelf, repository)
 
-    async def _indexed_first(self, shelf: Shelf) -> None:
+    async def _indexed_first(self, shelf: ServedRepository) -> None:
         """Wait for the first index. Raises StillIndexing when a request should not wait any longer."""
         deadline = time.monotonic() + self._settings.wait_for_index_s
         while not shelf.can_answer and shelf.running:
@@ -284,7 +284,9 @@ class Library:
             except TimeoutError:
                 raise _still_indexing(shelf) from None
 
-    async def _from_disk(self, shelf: Shelf, checkout: Checkout | None = None) -> Repository | None:
+    async def _from_disk(
+        self, shelf: ServedRepository, checkout: Checkout | None = None
+    ) -> Repository | None:
         """The repository with the store that is on disk now, whoever wrote it; None where none can be used.
 
         The store that was open before is closed when the last question that it is asked has been answered.
@@ -318,7 +320,7 @@ class Library:
                 self._asked(shelf)
             return shelf.repository
 
-    def _replace_damaged(self, shelf: Shelf, found: Generation, damage: StoreCorrupt) -> None:
+    def _replace_damaged(self, shelf: ServedRepository, found: Generation, damage: StoreCorrupt) -> None:
         """Begin to rebuild a damaged store.
 
         What is open of it goes on answering if another file took its place. It is closed if the file itself
@@ -332,14 +334,14 @@ class Library:
         if not self._has_just_failed(shelf):
             self.index(shelf, rebuild=True)
 
-    async def _opened_store(self, shelf: Shelf, checkout: Checkout | None) -> Repository:
+    async def _opened_store(self, shelf: ServedRepository, checkout: Checkout | None) -> Repository:
         try:
             return await to_thread(self._engine.stored, shelf.source, checkout)
         except TooManyOpenFiles:
             self._close_stores(len(self._open) // 2)
             return await to_thread(self._engine.stored, shelf.source, checkout)
 
-    def _asked(self, shelf: Shelf) -> None:
+    def _asked(self, shelf: ServedRepository) -> None:
         """Keep the stores open that were asked last, no more than the system lets this process open."""
         self._open[shelf] = None
         self._open.move_to_end(shelf)
@@ -350,14 +352,14 @@ class Library:
         while len(self._open) > most:
             self._close_store(next(iter(self._open)))
 
-    def _close_store(self, shelf: Shelf) -> None:
+    def _close_store(self, shelf: ServedRepository) -> None:
         self._open.pop(shelf, None)
         self._engine.release(shelf.source)
         if self._checks is not None:
             self._checks.forget(shelf.source)
         shelf.repository = shelf.generation = None
 
-    async def _as_it_is_now(self, shelf: Shelf, repository: Repository) -> Repository:
+    async def _as_it_is_now(self, shelf: ServedRepository, repository: Repository) -> Repository:
         """The repository, compared with its files, with those that changed where that is quickly done."""
         if repository.source.is_url:
             ago = time.monotonic() - shelf.checked if shelf.report else None
@@ -377,12 +379,12 @@ class Library:
                 return now
             repository = await self._from_disk(shelf) or now
 
-    def _keep(self, shelf: Shelf, now: Repository) -> None:
+    def _keep(self, shelf: ServedRepository, now: Repository) -> None:
         """Open at the checkout that was found, so that hits of the next question say its commit at once."""
         if shelf.repository is not None and shelf.repository.store.segments is now.store.segments:
             shelf.repository, shelf.checkout = now, now.checkout
 
-    async def _ended(self, shelf: Shelf, deadline: float) -> bool:
+    async def _ended(self, shelf: ServedRepository, deadline: float) -> bool:
         """Whether the job of a shelf ends before a question has waited long enough for it."""
         deadline = min(deadline, shelf.requested + _TAKES_IN_S)
         while shelf.running:
@@ -392,11 +394,11 @@ class Library:
                 return False
         return True
 
-    def _hurry(self, shelf: Shelf) -> None:
+    def _hurry(self, shelf: ServedRepository) -> None:
         if self._indexers is not None and shelf.running and shelf.stage == "waiting":
             self._indexers.hurry(shelf.source)
 
-    def _has_just_failed(self, shelf: Shelf) -> bool:
+    def _has_just_failed(self, shelf: ServedRepository) -> bool:
         return shelf.error is not None and time.monotonic() - shelf.checked < _AFTER_FAILURE_S
 
     # ------------------------------------------------------------ indexing
@@ -435,7 +437,7 @@ class Library:
             await self._indexers.close()
         self._retention.close()
 
-    def index(self, shelf: Shelf, *, rebuild: bool = False) -> bool:
+    def index(self, shelf: ServedRepository, *, rebuild: bool = False) -> bool:
         """Begin to index, unless that is going on; returns whether it began."""
         if shelf.running:
             return False
@@ -457,7 +459,7 @@ class Library:
                 return shelf.name
         return None
 
-    async def cancel(self, shelf: Shelf) -> bool:
+    async def cancel(self, shelf: ServedRepository) -> bool:
         """End the job of a shelf; returns whether there was one. The index before it stays."""
         task = shelf._task
         if task is None or task.done():
@@ -468,14 +470,14 @@ class Library:
             await task
         return True
 
-    async def events(self, shelf: Shelf) -> AsyncIterator[Shelf]:
+    async def events(self, shelf: ServedRepository) -> AsyncIterator[ServedRepository]:
         """The shelf, now and at each change, until its job has ended. Changes that come at once are one."""
         yield shelf
         while shelf.running:
             await shelf.change()
             yield shelf
 
-    async def _job(self, shelf: Shelf, *, rebuild: bool) -> None:
+    async def _job(self, shelf: ServedRepository, *, rebuild: bool) -> None:
         assert self._indexers is not None, "the library is started with the server"
 
         def tell(stage: str, done: int, total: int) -> None:
@@ -510,7 +512,7 @@ class Library:
             shelf.indexed = time.time()
             shelf.tell("", 0, 0)
 
-    async def _put_up(self, shelf: Shelf, indexed: Indexed) -> None:
+    async def _put_up(self, shelf: ServedRepository, indexed: Indexed) -> None:
         """Take the store that was written, if the one before it is open: others are opened when asked."""
         if shelf.repository is not None:
             opened = await self._from_disk(shelf, indexed.checkout)
@@ -520,7 +522,7 @@ class Library:
         shelf.report, shelf.state, shelf.error = indexed.report, "ready", None
         shelf.took_s = float(indexed.report["seconds"])
 
-    def _look_again(self, shelf: Shelf) -> None:
+    def _look_again(self, shelf: ServedRepository) -> None:
         """Look for changes in the background, when that was not done for a while.
 
         A folder that can be asked is compared with its index at each question instead.
@@ -531,12 +533,12 @@ class Library:
         if shelf.error is not None and shelf.jobs:
             pause = max(pause, _AFTER_FAILURE_S)
         age = time.monotonic() - shelf.checked
-        if not shelf.jobs or (pause > 0 and age > max(pause, _SPARING * shelf.took_s)):
+        if not shelf.jobs or (pause > 0 and age > max(pause, _MIN_PAUSE_FACTOR * shelf.took_s)):
             self.index(shelf)
 
     # ------------------------------------------------------------ what is not on the list
 
-    def _added(self, name: str, source: Source) -> Shelf:
+    def _added(self, name: str, source: Source) -> ServedRepository:
         if self._unlisted() >= _MOST_UNLISTED:
             # What was only named, or could not be indexed, makes room: nobody is answered from it.
             self._shelves = {known: s for known, s in self._shelves.items() if s.is_listed or s.is_of_use}
@@ -552,11 +554,11 @@ class Library:
             dropped = min(idle, key=lambda s: s.checked)
             del self._shelves[dropped.name]
             self._retention.release(dropped.source)
-        shelf = self._shelves[name] = Shelf(name, source, is_listed=False)
+        shelf = self._shelves[name] = ServedRepository(name, source, is_listed=False)
         return shelf
 
     @asynccontextmanager
-    async def _kept_on_disk(self, shelf: Shelf) -> AsyncIterator[None]:
+    async def _kept_on_disk(self, shelf: ServedRepository) -> AsyncIterator[None]:
         """Count what a job leaves on disk for a ref or URL beyond the list, and evict what is too much.
 
         Raises:
@@ -653,12 +655,12 @@ def _at(source: Source, ref: str) -> Source:
     return replace(locate(source.location, ref), filters=source.filters)
 
 
-def _still_indexing(shelf: Shelf) -> StillIndexing:
+def _still_indexing(shelf: ServedRepository) -> StillIndexing:
     how_far = f" ({shelf.stage} {shelf.done:,} of {shelf.total:,})" if shelf.total else ""
     return StillIndexing(f"{shelf.name} is being indexed{how_far}; ask again in a moment", retry_after_s=2)
 
 
-def _damaged(shelf: Shelf) -> IndexingFailed | None:
+def _damaged(shelf: ServedRepository) -> IndexingFailed | None:
     """The error of a damaged store that could not be rebuilt; None where it may yet be."""
     if not shelf.damage or not isinstance(shelf.error, IndexingFailed) or shelf.running:
         return None

@@ -16,7 +16,7 @@ from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import Folders
 from rag.serve.access.ssrf import check_git
 from rag.serve.errors import BadRequest, Forbidden
-from rag.serve.registry import Library, Shelf
+from rag.serve.registry import RepositoryRegistry, ServedRepository
 from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.sse import Streams
 from rag.serve.telemetry import Telemetry, log
@@ -62,7 +62,7 @@ class Service:
         own = with_absolute_paths(settings.engine)
         self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
         self.keyring = Keyring(keys, anyone=Caller(namespace=settings.engine.namespace))
-        self.library = Library(settings, self.engine, notice=lambda text: log.warning("%s", text))
+        self.library = RepositoryRegistry(settings, self.engine, notice=lambda text: log.warning("%s", text))
         self.limiter = Limiter(settings)
         self.telemetry = Telemetry()
         self.telemetry.watch(
@@ -142,7 +142,7 @@ class Service:
     async def dialog(
         self,
         caller: Caller,
-        repositories: Sequence[str | Shelf],
+        repositories: Sequence[str | ServedRepository],
         *,
         conversation: str | None = None,
         named: bool = True,
@@ -160,7 +160,7 @@ class Service:
             Forbidden: the conversation is about a repository that is not served.
             UnknownRepository: none is named, and there are several.
             BadRequest: too many are named.
-            ServeError: as `Library.repository`.
+            ServeError: as `RepositoryRegistry.repository`.
         """
         if len(repositories) > MOST_REPOSITORIES:
             raise BadRequest(
@@ -186,17 +186,17 @@ class Service:
         opened = [await self.library.opened(shelf) for shelf in shelves]
         return Dialog(engine, opened, found, name=conversation or "" if found is None else "")
 
-    def _served(self, conversation: Conversation, number: int) -> Shelf:
+    def _served(self, conversation: Conversation, number: int) -> ServedRepository:
         shelf = self.library.of_source(conversation.sources[number])
         if shelf is None:
             raise Forbidden("the conversation is about a repository that this server does not serve")
         return shelf
 
-    def at_ref(self, shelf: Shelf, ref: str, caller: Caller) -> Shelf:
+    def at_ref(self, shelf: ServedRepository, ref: str, caller: Caller) -> ServedRepository:
         """The same repository at another branch, tag or commit, which begins to be indexed when it is opened.
 
         Raises:
-            ServeError: as `Library.shelf`.
+            ServeError: as `RepositoryRegistry.shelf`.
         """
         return self.library.shelf(self.library.base_name(shelf.source), ref, caller=caller)
 

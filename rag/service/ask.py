@@ -18,7 +18,7 @@ from rag.answer.not_found import warning
 from rag.errors import ProviderError, StoreCorrupt
 from rag.ports import CompletingGenerator, TextGenerator, is_async
 from rag.service.async_writes import written
-from rag.service.cached_answers import Given, LookUp, is_wanted, look_up
+from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
 from rag.types import Answer, Prepared
 
@@ -84,7 +84,7 @@ def converse(
 
 def _looked_into(
     dialog: Dialog, question: str, generator: TextGenerator, cache: bool | None
-) -> tuple[LookUp | None, Given | None, Prepared]:
+) -> tuple[LookUp | None, CacheHit | None, Prepared]:
     """What comes before the answer: a look at the answers given before, and the question made ready."""
     standalone = _rewritten(question, _said(dialog, dialog.condensing, question, generator))
     lookup = look_up(dialog, question, standalone, generator, wanted=cache)

@@ -55,7 +55,7 @@ from rag.types import (
     now_utc,
 )
 
-__all__ = ["CacheStats", "Given", "LookUp", "answers_of", "is_wanted", "look_up"]
+__all__ = ["CacheHit", "CacheStats", "LookUp", "answers_of", "is_wanted", "look_up"]
 
 _WITHOUT_EFFECT = frozenset(
     """home api_key embedding_api_key git_token memory namespace timeout_s git_timeout_s cache
@@ -70,7 +70,7 @@ _FIRST = 3
 """So many sources a new answer would surely rest on; further down, a change elsewhere shifts them."""
 
 
-class Given(NamedTuple):
+class CacheHit(NamedTuple):
     """An answer that was given before, to be given again."""
 
     prepared: Prepared
@@ -131,10 +131,10 @@ class LookUp:
         self._scope = _scope(dialog, generator, said_before)
         self._index = json.dumps([repository.store.header["id"] for repository in dialog.repositories])
         self._began = time.perf_counter()
-        self._waiting: Given | None = None
+        self._waiting: CacheHit | None = None
         self._found: CachedAnswer | None = None
 
-    def unchanged(self) -> Given | None:
+    def unchanged(self) -> CacheHit | None:
         """The answer, if there is one and nothing at all has changed since; no search is needed then."""
         self._found = self._cache.find(self._asked, scope=self._scope)
         if self._found is None:
@@ -145,7 +145,7 @@ class LookUp:
         self._waiting = self._again(self._found, texts)
         return self._told("hit") if self._found.index == self._index else None
 
-    def still(self, prepared: Prepared) -> Given | None:
+    def still(self, prepared: Prepared) -> CacheHit | None:
         """The answer, if no other file would be shown for the question now, or only further down."""
         if self._waiting is None or self._found is None:
             return None
@@ -195,7 +195,7 @@ class LookUp:
     def _asked(self) -> str:
         return self._standalone or self._question
 
-    def _told(self, outcome: Outcome) -> Given | None:
+    def _told(self, outcome: Outcome) -> CacheHit | None:
         """Count what came of it; the answer if it was a hit."""
         given, self._waiting = self._waiting, None
         if outcome == "stale" and self._found is not None:
@@ -213,7 +213,7 @@ class LookUp:
         except NotFound:
             return False
 
-    def _again(self, entry: CachedAnswer, texts: Mapping[tuple[str, str], str]) -> Given:
+    def _again(self, entry: CachedAnswer, texts: Mapping[tuple[str, str], str]) -> CacheHit:
         """The answer as it is given now: at the present commits, and at no cost."""
         opened = {repository.source.location: repository for repository in self._dialog.repositories}
         sources = tuple(replace(c, commit=opened[c.location].checkout.commit) for c in entry.citations)
@@ -246,7 +246,7 @@ class LookUp:
             seconds=prepared.seconds,
             cached=entry.turn,
         )
-        return Given(prepared, answer)
+        return CacheHit(prepared, answer)
 
 
 def _scope(dialog: Dialog, generator: TextGenerator, said_before: str) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from rag.prompt.background import Known
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template, render_condense, render_reword
 from rag.retrieval.answerability import judge, titled
-from rag.retrieval.context import Exchange, Place
+from rag.retrieval.context import AnswerPlace, Exchange
 from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.question import understand
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
-from rag.retrieval.search import Found, search
+from rag.retrieval.search import RetrievalResult, search
 from rag.service.engine import Engine, Repository
 from rag.service.recall import known_of, language_for, recall_older
 from rag.service.retention import KeptFiles, forget, keep_cited, keep_prompt
@@ -120,7 +120,9 @@ class Dialog:
                 now[location] = FolderState(repository.checkout, kept, store=repository.store)
         return now
 
-    def search(self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None) -> Found:
+    def search(
+        self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None
+    ) -> RetrievalResult:
         """Retrieval alone, in the light of the turns."""
         past = [_exchange(turn) for turn in _to_go_on_with(self.past() if turns is None else turns)]
         return search([r.searcher for r in self.repositories], question, past=past, k=k)
@@ -189,7 +191,7 @@ class Dialog:
 
     def _found(
         self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
-    ) -> tuple[Found, Confidence | None]:
+    ) -> tuple[RetrievalResult, Confidence | None]:
         """What is found, and how sure it is that an answer is among it; None where that is not judged.
 
         A model's words have to stand alone to be used. They are searched in the light of the turns all the
@@ -211,7 +213,7 @@ class Dialog:
             return alone, confidence
         return found, judged
 
-    def _found_with_more_words(self, question: str, words: str, k: int) -> tuple[Found, Confidence]:
+    def _found_with_more_words(self, question: str, words: str, k: int) -> tuple[RetrievalResult, Confidence]:
         """What is found with a model's words; whether it is an answer, the question's own words say.
 
         A model has words for everything, so what it adds proves nothing.
@@ -347,7 +349,7 @@ def _exchange(earlier: DialogTurn) -> Exchange:
     return Exchange(turn.question, tuple(_place(c) for c in best_first))
 
 
-def _place(citation: Citation) -> Place:
+def _place(citation: Citation) -> AnswerPlace:
     """A citation names what it shows in full: `Outer.Inner.name`."""
     scope, _, symbol = citation.symbol.rpartition(".")
-    return Place(citation.path, symbol, scope)
+    return AnswerPlace(citation.path, symbol, scope)

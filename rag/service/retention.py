@@ -30,7 +30,7 @@ PROMPTS = "prompt"
 """The shelf of what models were shown; keys are turn ids, values compressed text."""
 EXPIRING = "expiring"
 """The shelf of what turns cite whose conversation expires; keys are its id, values blob ids, a line each."""
-_STEP = 500
+_DELETE_BATCH_TURNS = 500
 """So many turns are deleted by one call: where one call is served at a time, others wait no longer."""
 _PROMPT_LEVEL = 1
 """How hard a prompt is compressed: a third of the time of the usual level, for a tenth more bytes."""
@@ -192,8 +192,8 @@ def forget(store: MemoryStore, turns: Sequence[DialogTurn], namespace: str) -> N
 
 def _forget_said(store: MemoryStore, turns: Sequence[str], namespace: str) -> None:
     """Remove prompts and cached answers of those of the turns, by id, that no conversation shows."""
-    for n in range(0, len(turns), _STEP):
-        some = turns[n : n + _STEP]
+    for n in range(0, len(turns), _DELETE_BATCH_TURNS):
+        some = turns[n : n + _DELETE_BATCH_TURNS]
         shown = store.turns_by_id(some, namespace=namespace)  # by a fork
         gone = [turn for turn in some if turn not in shown]
         store.delete_records(gone, shelf=PROMPTS, namespace=namespace)
@@ -269,7 +269,10 @@ def delete_conversation(
         ConversationChanged: its last turn is another one.
     """
     namespace, gone, expected = conversation.namespace, 0, last_turn
-    while len(turns := store.turns(conversation.id, namespace=namespace, last=_STEP + 1)) > _STEP:
+    while (
+        len(turns := store.turns(conversation.id, namespace=namespace, last=_DELETE_BATCH_TURNS + 1))
+        > _DELETE_BATCH_TURNS
+    ):
         before, *turns = turns
         first = turns[0].order or 0
         gone += store.rewind(conversation.id, to=before.order or 0, namespace=namespace, last_turn=expected)

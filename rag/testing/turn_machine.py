@@ -38,7 +38,7 @@ filters = st.none() | values.marks | st.lists(values.marks, max_size=2)
 
 
 @dataclass(eq=False)
-class Said:
+class ExpectedItem:
     """A turn in its versions, or a message."""
 
     versions: list[Any]
@@ -69,7 +69,7 @@ class Listed:
     ttl_s: float | None
     keep_last: int | None
     updated: datetime
-    said: list[Said] = field(default_factory=list)
+    said: list[ExpectedItem] = field(default_factory=list)
     given: int = 0  # orders given so far
 
     def of(self, kind: type) -> list[Any]:
@@ -116,19 +116,19 @@ class MemoryStoreMachine(RuleBasedStateMachine):
                 return one
         return None
 
-    def items(self, namespace: str) -> Iterator[Said]:
+    def items(self, namespace: str) -> Iterator[ExpectedItem]:
         """All turns and messages of a namespace, each once."""
         seen = {item: None for one in self.listed if one.namespace == namespace for item in one.said}
         yield from seen
 
-    def item(self, item_id: str, namespace: str, kind: type) -> Said | None:
+    def item(self, item_id: str, namespace: str, kind: type) -> ExpectedItem | None:
         """The turn or message of this id."""
         for item in self.items(namespace):
             if item.now.id == item_id and isinstance(item.now, kind):
                 return item
         return None
 
-    def forget(self, items: list[Said]) -> None:
+    def forget(self, items: list[ExpectedItem]) -> None:
         """Delete turns and messages wherever they stand."""
         for one in self.listed:
             one.said = [item for item in one.said if item not in items]
@@ -269,7 +269,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
             with pytest.raises(NotFound):
                 call(said, conversation=conversation, namespace=namespace)
             return
-        new: list[Said] = []
+        new: list[ExpectedItem] = []
         expected: list[Any] = []
         for each in said:
             item = self.item(each.id, namespace, kind)
@@ -277,7 +277,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
                 item = next((item for item in new if item.now.id == each.id), None)
                 if item is None:
                     placed = replace(each, order=one.given, conversation_id=conversation, namespace=namespace)
-                    item = Said([placed])
+                    item = ExpectedItem([placed])
                     one.given += 1
                     new.append(item)
             expected.append(item.now)
@@ -289,7 +289,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
             one.said = self.trimmed([*one.said, *new], one.keep_last, new[0].is_turn)
             self.written(one)
 
-    def trimmed(self, said: list[Said], keep_last: int | None, turns: bool) -> list[Said]:
+    def trimmed(self, said: list[ExpectedItem], keep_last: int | None, turns: bool) -> list[ExpectedItem]:
         """Without the oldest turns, or messages, beyond `keep_last`."""
         same = [item for item in said if item.is_turn is turns]
         gone = same[: -keep_last if keep_last else 0]

@@ -8,7 +8,7 @@ from rag.errors import ConfigError
 from rag.types import Usage
 
 
-class Purse:
+class ModelBudget:
     """What may still be spent, over all threads."""
 
     def __init__(self, tokens: int | None, usd: float | None) -> None:

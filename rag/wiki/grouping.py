@@ -20,12 +20,12 @@ _WORTH = 3
 
 
 @dataclass(slots=True)
-class Group:
+class PageGroup:
     """The files of one page, and the groups below it. `folder` is "" for the top of the repository."""
 
     folder: str
     files: list[File] = field(default_factory=list)
-    inner: list[Group] = field(default_factory=list)
+    inner: list[PageGroup] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class _Folder:
         return [*self.files, *(file for inner in self.folders.values() for file in inner.all_files())]
 
 
-def groups(files: Sequence[File], max_pages: int) -> list[Group]:
+def groups(files: Sequence[File], max_pages: int) -> list[PageGroup]:
     """The groups of code files, outer before inner; at most `max_pages`. [] for no files.
 
     At the top of the repository the folder with most code comes first, below it they are in order of path.
@@ -61,7 +61,7 @@ def groups(files: Sequence[File], max_pages: int) -> list[Group]:
         share *= 1.2
 
 
-def flattened(found: Iterable[Group]) -> Iterable[Group]:
+def flattened(found: Iterable[PageGroup]) -> Iterable[PageGroup]:
     """All groups, outer before inner."""
     for group in found:
         yield group
@@ -83,13 +83,13 @@ def _tree(files: Sequence[File]) -> _Folder:
     return top
 
 
-def _split(folder: _Folder, share: float) -> list[Group]:
+def _split(folder: _Folder, share: float) -> list[PageGroup]:
     """The group of a folder with its inner groups; those alone where nothing is left for it."""
     if folder.lines <= share and folder.path:
         while len(folder.folders) == 1 and not folder.files:
             folder = next(iter(folder.folders.values()))
-        return [Group(folder.path, folder.all_files())]
-    group = Group(folder.path, list(folder.files))
+        return [PageGroup(folder.path, folder.all_files())]
+    group = PageGroup(folder.path, list(folder.files))
     for name in sorted(
         folder.folders, key=lambda name: (0 if folder.path else -folder.folders[name].lines, name)
     ):
@@ -100,5 +100,5 @@ def _split(folder: _Folder, share: float) -> list[Group]:
             group.files += inner.all_files()
     if not folder.path:
         # The top of a repository is no package: its folders stand beside what else there is.
-        return [*group.inner, *([Group("", group.files)] if group.files else [])]
+        return [*group.inner, *([PageGroup("", group.files)] if group.files else [])]
     return [group] if group.files else group.inner

@@ -113,7 +113,7 @@ def copy_name(path: str) -> str:
     return f"{name}.html"
 
 
-class Cited:
+class CitationWriter:
     """Writes citations, and remembers which files were cited."""
 
     def __init__(self, links: Links) -> None:

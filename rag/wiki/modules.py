@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rag.code.documentation import Quote
 from rag.code.graph import Call, Survey
 from rag.code.symbols import File, Symbol
-from rag.wiki.links import Cited
+from rag.wiki.links import CitationWriter
 from rag.wiki.markdown import blockquote, code, sentence, table, title, words
 
 MAX_ROWS = 80
@@ -16,7 +16,7 @@ _MAX_PLACES = 4
 _MAX_USES = 3
 
 
-def quoted(cited: Cited, quotes: Sequence[Quote]) -> str:
+def quoted(cited: CitationWriter, quotes: Sequence[Quote]) -> str:
     """Words of the repository as a quotation, with the lines they stand on; "" for none."""
     if not quotes:
         return ""
@@ -25,7 +25,7 @@ def quoted(cited: Cited, quotes: Sequence[Quote]) -> str:
     return f"{quotation}\n\nSource: {places}"
 
 
-def module_section(survey: Survey, cited: Cited, path: str, *, level: int = 3) -> str:
+def module_section(survey: Survey, cited: CitationWriter, path: str, *, level: int = 3) -> str:
     """A file with its public definitions, under a heading."""
     file = survey.files[path]
     parts = [f"{'#' * level} {title(path)}", _facts(survey, cited, file)]
@@ -35,7 +35,7 @@ def module_section(survey: Survey, cited: Cited, path: str, *, level: int = 3) -
     return "\n\n".join(part for part in parts if part)
 
 
-def _facts(survey: Survey, cited: Cited, file: File) -> str:
+def _facts(survey: Survey, cited: CitationWriter, file: File) -> str:
     """Size, and what the file imports and is imported by, each with its lines."""
     sentences = [f"{cited.file(file.path, len(file.lines))} ({code(file.language)})"]
     taken = [(link.source, link.start, link.end, link.target) for link in survey.links_from(file.path)]
@@ -49,7 +49,7 @@ def _facts(survey: Survey, cited: Cited, file: File) -> str:
     return ". ".join(sentences) + "."
 
 
-def _targets(cited: Cited, taken: Sequence[tuple[str, int, int, str]]) -> str:
+def _targets(cited: CitationWriter, taken: Sequence[tuple[str, int, int, str]]) -> str:
     first: dict[str, tuple[str, int, int]] = {}
     for source, start, end, target in taken:
         first.setdefault(target, (source, start, end))
@@ -61,7 +61,7 @@ def _targets(cited: Cited, taken: Sequence[tuple[str, int, int, str]]) -> str:
     return ", ".join(shown) + (f" and {rest:,} more" if rest else "")
 
 
-def symbol_table(survey: Survey, cited: Cited, path: str) -> str:
+def symbol_table(survey: Survey, cited: CitationWriter, path: str) -> str:
     """The public definitions of a file; "" when it has none. Says what is left out."""
     public = [symbol for symbol in survey.symbols(path) if symbol.public]
     if not public:
@@ -76,7 +76,7 @@ def symbol_table(survey: Survey, cited: Cited, path: str) -> str:
     )
 
 
-def _row(survey: Survey, cited: Cited, symbol: Symbol) -> tuple[str, ...]:
+def _row(survey: Survey, cited: CitationWriter, symbol: Symbol) -> tuple[str, ...]:
     lines = cited.place(symbol.path, symbol.start, symbol.end, short=True)
     summary = words(sentence(symbol.summary.text)) if symbol.summary else ""
     return code(shown_signature(symbol)), summary, lines, uses(survey, cited, symbol)
@@ -93,7 +93,7 @@ def shown_signature(symbol: Symbol) -> str:
     return symbol.qualified_name
 
 
-def uses(survey: Survey, cited: Cited, symbol: Symbol) -> str:
+def uses(survey: Survey, cited: CitationWriter, symbol: Symbol) -> str:
     """The first calls of a definition outside tests, and how many more there are."""
     calls = [call for call in survey.callers.get(symbol, ()) if survey.files[call.path].kind == "code"]
     here: list[Call] = calls[:_MAX_USES]
@@ -102,7 +102,7 @@ def uses(survey: Survey, cited: Cited, symbol: Symbol) -> str:
     return ", ".join(shown) + (f" and {rest:,} more" if rest else "")
 
 
-def file_table(survey: Survey, cited: Cited, paths: Sequence[str], limit: int = 100) -> str:
+def file_table(survey: Survey, cited: CitationWriter, paths: Sequence[str], limit: int = 100) -> str:
     """Files without public definitions, a line each; says how many are left out."""
     rows = []
     for path in paths[:limit]:

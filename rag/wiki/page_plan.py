@@ -20,7 +20,7 @@ from rag.wiki.prose import template_path
 from rag.wiki.structure import files_about, new_id, sections_of, with_relations
 
 if TYPE_CHECKING:
-    from rag.retrieval.search import Found
+    from rag.retrieval.search import RetrievalResult
     from rag.service import Engine, Repository
 
 _PLAN_TOKENS = 4_000
@@ -33,7 +33,9 @@ class _PlanDialog(Dialog):
 
     documents: Sequence[Hit] = ()
 
-    def search(self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None) -> Found:
+    def search(
+        self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None
+    ) -> RetrievalResult:
         found = super().search("overview", k=k, turns=())
         return replace(found, hits=tuple(self.documents))
 

@@ -11,7 +11,7 @@ from rag.code.documentation import title_of
 from rag.code.symbols import File
 from rag.wiki import diagrams, modules
 from rag.wiki.entry_points import entry_points, keys, variables
-from rag.wiki.links import Cited, Links
+from rag.wiki.links import CitationWriter, Links
 from rag.wiki.markdown import bullets, code, plain, sentence, table, title, words
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.outline import numbered
@@ -50,7 +50,7 @@ class PageWriter:
 
     def render(self, page: WikiPage, prose: str = "", *, note: str = "") -> Rendered:
         """A page. `prose` is Markdown that goes before what the code says, `note` a sentence before it."""
-        cited = Cited(self.links)
+        cited = CitationWriter(self.links)
         parts = [f"# {title(page.title)}"]
         if note:
             parts.append(note)
@@ -62,7 +62,7 @@ class PageWriter:
         text = "\n\n".join(part for part in parts if part).rstrip() + "\n"
         return Rendered(text, frozenset(cited.paths))
 
-    def _introduction(self, page: WikiPage, cited: Cited) -> str:
+    def _introduction(self, page: WikiPage, cited: CitationWriter) -> str:
         """What a package says of itself, else what the page is about."""
         if page.kind == "package" and (quote := package_quote(self.survey, page.title)):
             return modules.quoted(cited, [quote])
@@ -70,7 +70,7 @@ class PageWriter:
         return words(page.description) + end
 
     @cached_property
-    def _bodies(self) -> Mapping[str, Callable[[WikiPage, Cited], list[str]]]:
+    def _bodies(self) -> Mapping[str, Callable[[WikiPage, CitationWriter], list[str]]]:
         return {
             "overview": self._overview,
             "architecture": self._architecture,
@@ -103,10 +103,10 @@ class PageWriter:
     def _pages(self) -> Mapping[str, WikiPage]:
         return {page.id: page for page in self.structure.pages}
 
-    def _page_list(self, cited: Cited, pages: Iterable[WikiPage]) -> str:
+    def _page_list(self, cited: CitationWriter, pages: Iterable[WikiPage]) -> str:
         return bullets(f"{cited.page(page)}: {words(page.description)}" for page in pages)
 
-    def _related(self, cited: Cited, counts: Counter[str], limit: int = 12) -> str:
+    def _related(self, cited: CitationWriter, counts: Counter[str], limit: int = 12) -> str:
         shown = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit]
         links = [f"{cited.page(self._pages[name])} ({count:,})" for name, count in shown]
         rest = len(counts) - len(shown)
@@ -114,7 +114,7 @@ class PageWriter:
 
     # ------------------------------------------------------------ overview
 
-    def _overview(self, page: WikiPage, cited: Cited) -> list[str]:
+    def _overview(self, page: WikiPage, cited: CitationWriter) -> list[str]:
         survey = self.survey
         parts = []
         if said := what_it_is(survey):
@@ -153,7 +153,7 @@ class PageWriter:
 
     # ------------------------------------------------------------ architecture
 
-    def _architecture(self, page: WikiPage, cited: Cited) -> list[str]:
+    def _architecture(self, page: WikiPage, cited: CitationWriter) -> list[str]:
         pages = [p for p in self.structure.pages if p.kind in ("package", "asked")]
         parts = [
             "An arrow leads from a package to one that it imports from; its number counts the imports. "
@@ -180,7 +180,7 @@ class PageWriter:
             parts.append(bullets(circles))
         return [*parts, "## Where the dependencies are written", self._evidence(cited)]
 
-    def _evidence(self, cited: Cited) -> str:
+    def _evidence(self, cited: CitationWriter) -> str:
         places: dict[tuple[str, str], list[tuple[str, int, int]]] = defaultdict(list)
         for link in self.survey.links:
             source = self.page_of.get(link.source)
@@ -202,7 +202,7 @@ class PageWriter:
 
     # ------------------------------------------------------------ packages
 
-    def _package(self, page: WikiPage, cited: Cited) -> list[str]:
+    def _package(self, page: WikiPage, cited: CitationWriter) -> list[str]:
         survey = self.survey
         paths = [path for path in page.file_paths if path in survey.files]
         parts = []
@@ -245,7 +245,7 @@ class PageWriter:
 
     # ------------------------------------------------------------ public API
 
-    def _api(self, page: WikiPage, cited: Cited) -> list[str]:
+    def _api(self, page: WikiPage, cited: CitationWriter) -> list[str]:
         survey = self.survey
         used = {
             symbol: sum(1 for call in calls if survey.files[call.path].kind == "code")
@@ -277,7 +277,7 @@ class PageWriter:
 
     # ------------------------------------------------------------ testing
 
-    def _testing(self, page: WikiPage, cited: Cited) -> list[str]:
+    def _testing(self, page: WikiPage, cited: CitationWriter) -> list[str]:
         survey = self.survey
         touched: dict[str, dict[str, tuple[str, int, int]]] = defaultdict(dict)
         for link in survey.links:
@@ -305,7 +305,9 @@ class PageWriter:
             ]
         return [*parts, "## Test files", self._test_files(cited, touched)]
 
-    def _test_files(self, cited: Cited, touched: Mapping[str, Mapping[str, tuple[str, int, int]]]) -> str:
+    def _test_files(
+        self, cited: CitationWriter, touched: Mapping[str, Mapping[str, tuple[str, int, int]]]
+    ) -> str:
         survey = self.survey
         tests = [file for file in survey.of_kind("test") if file.text.strip()]
         tests.sort(key=lambda file: (-len(touched.get(file.path, ())), file.path))
@@ -334,7 +336,7 @@ class PageWriter:
 
     # ------------------------------------------------------------ configuration, documents
 
-    def _configuration(self, page: WikiPage, cited: Cited) -> list[str]:
+    def _configuration(self, page: WikiPage, cited: CitationWriter) -> list[str]:
         parts = []
         found = variables(self.survey)
         if found:
@@ -354,14 +356,14 @@ class PageWriter:
         note = f"\n\n{_MAX_FILES:,} of {len(files):,} files." if len(files) > _MAX_FILES else ""
         return [*parts, "## Files", table(("File", "Language", "Holds"), listed) + note]
 
-    def _documentation(self, page: WikiPage, cited: Cited) -> list[str]:
+    def _documentation(self, page: WikiPage, cited: CitationWriter) -> list[str]:
         files = [self.survey.files[path] for path in page.file_paths if path in self.survey.files]
         files = [file for file in files if file.text.strip()]
         rows = [self._document(cited, file) for file in files[:_MAX_FILES]]
         note = f"\n\n{_MAX_FILES:,} of {len(files):,} documents." if len(files) > _MAX_FILES else ""
         return [table(("Title", "In its own words", "File"), rows) + note]
 
-    def _document(self, cited: Cited, file: File) -> tuple[str, ...]:
+    def _document(self, cited: CitationWriter, file: File) -> tuple[str, ...]:
         named = title_of(file.text, file.path)
         summary = self.survey.summary(file.path)
         return (

@@ -26,13 +26,13 @@ from rag.service.ask import converse
 from rag.service.dialog import Dialog
 from rag.types import Answer, DialogTurn, Hit, Prepared
 from rag.wiki.build_state import Prose, ProseCitation, sha256
-from rag.wiki.links import Cited
+from rag.wiki.links import CitationWriter
 from rag.wiki.markdown import block, code
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.unsupported_claims import whole_sentences
 
 if TYPE_CHECKING:
-    from rag.retrieval.search import Found
+    from rag.retrieval.search import RetrievalResult
     from rag.service import Engine, Repository
 
 _SHOWN = 40
@@ -75,7 +75,9 @@ class PageDialog(Dialog):
         super().__init__(engine, [repository], name=name)
         self.about, self.own, self.left_out = about, own, left_out
 
-    def search(self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None) -> Found:
+    def search(
+        self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None
+    ) -> RetrievalResult:
         """The page's own chunks and those found for what it is about, in turn; each chunk once."""
         found = super().search(self.about, k=k, turns=())
         others = [hit for hit in found.hits if not self.left_out(hit.path)]
@@ -221,7 +223,7 @@ _HEADING = re.compile(r"^\s{0,3}(#{1,6})\s+(.*)$")
 _ESCAPED = {"<": "&#60;", "[": "&#91;", "]": "&#93;", "!": "&#33;", "~": "&#126;"}
 
 
-def as_markdown(prose: Prose, cited: Cited) -> str:
+def as_markdown(prose: Prose, cited: CitationWriter) -> str:
     """Prose as it stands in a page: its references lead to the lines they cite, and nothing else is a link.
 
     HTML, images and links of the model's become words, diagrams of its own plain text: what a page draws
@@ -251,7 +253,7 @@ def as_markdown(prose: Prose, cited: Cited) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip("\n")
 
 
-def _line(line: str, places: dict[int, ProseCitation], cited: Cited) -> str:
+def _line(line: str, places: dict[int, ProseCitation], cited: CitationWriter) -> str:
     """One line outside fenced blocks."""
     line = line.replace("\t", "    ").rstrip("\r")
     spans = code_spans(line)
@@ -262,7 +264,7 @@ def _line(line: str, places: dict[int, ProseCitation], cited: Cited) -> str:
     return made + _text(line[position:], places, cited)
 
 
-def _text(text: str, places: dict[int, ProseCitation], cited: Cited) -> str:
+def _text(text: str, places: dict[int, ProseCitation], cited: CitationWriter) -> str:
     made, position = "", 0
     for match in _REFERENCE.finditer(text):
         named = [places[n] for n in _numbers(match[1]) if n in places]

@@ -15,7 +15,7 @@ _ZERO_WIDTH = "\u200b"
 _FENCE = re.compile(r"(`{3,}|~{3,})(.*)", re.DOTALL)
 _DIAGRAM = re.compile(r"((?:`{3,}|~{3,})[ \t{.]*)mermaid", re.IGNORECASE)
 _MAY_OPEN = re.compile(r"`{3}|~{3}|`{1,2}\Z|~{1,2}\Z")
-_NEARLY = "<!"
+_TAG_START_CHARS = "<!"
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -52,7 +52,7 @@ class Inert:
             self._told = len(self._line)
             return rest
         opening = _MAY_OPEN.search(rest)
-        said = rest.rstrip(_NEARLY) if opening is None else rest[: opening.start()]
+        said = rest.rstrip(_TAG_START_CHARS) if opening is None else rest[: opening.start()]
         self._told += len(said)
         return _harmless(said)
 

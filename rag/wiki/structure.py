@@ -14,7 +14,7 @@ from rag.code.symbols import File
 from rag.retrieval.search import search
 from rag.types import Kind
 from rag.wiki.entry_points import MANIFESTS
-from rag.wiki.grouping import Group, groups
+from rag.wiki.grouping import PageGroup, groups
 from rag.wiki.markdown import sentence
 from rag.wiki.models import Importance, PageKind, WikiPage, WikiSection, WikiStructure
 from rag.wiki.project_summary import readmes, what_it_is
@@ -172,7 +172,7 @@ def _imported(surveyed: Survey) -> Counter[str]:
     )
 
 
-def _package_pages(surveyed: Survey, found: Sequence[Group], used: set[str]) -> list[WikiPage]:
+def _package_pages(surveyed: Survey, found: Sequence[PageGroup], used: set[str]) -> list[WikiPage]:
     ids = {group.folder: new_id(group.folder or "other code", used) for group in found}
     parents = {inner.folder: group.folder for group in found for inner in group.inner}
     page_of = {file.path: ids[group.folder] for group in found for file in group.files}
@@ -233,7 +233,7 @@ def package_quote(surveyed: Survey, folder: str) -> Quote | None:
     return None
 
 
-def _package_description(surveyed: Survey, group: Group) -> str:
+def _package_description(surveyed: Survey, group: PageGroup) -> str:
     """What the package says of itself; else what it is in numbers."""
     if quote := package_quote(surveyed, group.folder):
         return sentence(quote.text)

@@ -28,7 +28,7 @@ from rag.code.graph import Survey
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, ProviderError, RagError, WikiUnwritable
 from rag.wiki import site
-from rag.wiki.budget import Purse
+from rag.wiki.budget import ModelBudget
 from rag.wiki.build_state import (
     PageState,
     Prose,
@@ -38,7 +38,7 @@ from rag.wiki.build_state import (
     write_state,
     write_text,
 )
-from rag.wiki.links import Cited, FileLinks, ForgeLinks, copy_name, page_file
+from rag.wiki.links import CitationWriter, FileLinks, ForgeLinks, copy_name, page_file
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.page_plan import plan_pages
 from rag.wiki.page_writer import PageWriter, Rendered
@@ -85,7 +85,7 @@ class WikiBuilder:
         self.options = options or WikiOptions()
         self.progress, self.cancel = progress, cancel or threading.Event()
         self.notes: list[str] = []
-        self._purse = Purse(self.options.budget_tokens, self.options.budget_usd)
+        self._purse = ModelBudget(self.options.budget_tokens, self.options.budget_usd)
         self._state = WikiState()
         self._before: dict[str, str] = {}
         self._given_up: RagError | None = None
@@ -341,7 +341,7 @@ class WikiBuilder:
     def _render(self, page: WikiPage, prose: Prose | None, said: list[str]) -> Rendered:
         note, text, more = "", "", frozenset[str]()
         if prose is not None:
-            cited = Cited(self._links)
+            cited = CitationWriter(self._links)
             text = as_markdown(prose, cited)
             more = frozenset(cited.paths)
             note = marked(said, prose.model)

@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rag.cli.terminal import out
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import read_questions
 from rag.evaluation.runner import Outcome, Scores, Start, judge
-from rag.evaluation.summary import Row, Summary, summarise
+from rag.evaluation.summary import Summary, SummaryRow, summarise
 from rag.evaluation.systems import System
 from rag.evaluation.trees import laid_out, plan
 from rag.retrieval.search import Searcher, search_in_turn
@@ -44,7 +44,7 @@ def ablation(bench: Bench) -> None:
                 for question in tree.questions:
                     began = time.perf_counter()
                     found = search_in_turn([changed], question.text, question.history, k=DEPTH)
-                    spans = [Span(hit.path, hit.start, hit.end) for hit in found.hits]
+                    spans = [LineSpan(hit.path, hit.start, hit.end) for hit in found.hits]
                     judged = judge(question, spans, time.perf_counter() - began)
                     scores.setdefault(name, {})[question.id] = judged
     outcomes = [Outcome(System(name, ()), True, tuple(starts), given) for name, given in scores.items()]
@@ -76,7 +76,7 @@ def _table(summary: Summary) -> tuple[list[str], list[list[str]]]:
     return ["ranking", *kinds, "newcomer, lines > 0"], rows
 
 
-def _cell(row: Row, measure: str) -> str:
+def _cell(row: SummaryRow, measure: str) -> str:
     """The mean of the whole; the change without a signal, with its interval."""
     if measure not in row.differences:
         return f"{row.means[measure] or 0:.3f}"

@@ -22,7 +22,7 @@ from rag.database.digest import head_text
 from rag.database.embed import idf
 from rag.database.store import Store
 from rag.database.update import Options, refresh
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import FOLLOW_UP, Question, read_questions
 from rag.evaluation.runner import Outcome, Scores, Start, judge
 from rag.evaluation.summary import as_json, summarise
@@ -248,8 +248,8 @@ def _by_cosine(searcher: Searcher, question: Question) -> Scores:
     return judge(question, spans, time.perf_counter() - began)
 
 
-def _span(hit: Hit) -> Span:
-    return Span(hit.path, hit.start, hit.end)
+def _span(hit: Hit) -> LineSpan:
+    return LineSpan(hit.path, hit.start, hit.end)
 
 
 def _embedding_s(embedder: Embedder, texts: Sequence[str]) -> float:

@@ -22,7 +22,7 @@ from rag.cli.terminal import out
 from rag.evaluation.answers import read_unanswerable
 from rag.evaluation.questions import Question, read_questions
 from rag.evaluation.trees import laid_out, plan
-from rag.retrieval.answerability import FITTED, Signals, Weights, judge, signals
+from rag.retrieval.answerability import FITTED, AnswerabilityWeights, Signals, judge, signals
 from rag.retrieval.search import Searcher, search_in_turn
 from rag.service import Engine
 from rag.settings import Settings
@@ -66,11 +66,11 @@ def gate(bench: Bench) -> None:
         for name, answerable in (("answerable", True), ("unanswerable", False))
     ]
     show('The gate: share answered "not found"', ["questions", "refused"], refused)
-    values = ", ".join(f"{getattr(weights, name):.2f}" for name in Weights.__dataclass_fields__)
+    values = ", ".join(f"{getattr(weights, name):.2f}" for name in AnswerabilityWeights.__dataclass_fields__)
     out(f"\nrag/retrieval/confidence.py: FITTED = Weights({values})")
 
 
-def fitted(asked: Sequence[Asked]) -> Weights:
+def fitted(asked: Sequence[Asked]) -> AnswerabilityWeights:
     """Weights by iteratively reweighted least squares (Hastie, Tibshirani, Friedman: ESL, 4.4.1)."""
     x = np.array([[*a.signals, 1.0] for a in asked])
     y = np.array([float(a.answerable) for a in asked])
@@ -84,13 +84,13 @@ def fitted(asked: Sequence[Asked]) -> Weights:
         weights += np.linalg.solve(curvature, gradient)
     sums = x[y == 1] @ weights
     weights[-1] -= float(np.quantile(sums, WARNED))
-    return Weights(*(round(float(weight), 2) for weight in weights))
+    return AnswerabilityWeights(*(round(float(weight), 2) for weight in weights))
 
 
 _KINDS = ("newcomer", "first", "docstring", "follow-up", "unanswerable", "unanswerable later")
 
 
-def _row(name: str, weights: Weights, asked: Sequence[Asked]) -> list[str]:
+def _row(name: str, weights: AnswerabilityWeights, asked: Sequence[Asked]) -> list[str]:
     warned = np.array([not _is_sure(a.signals, weights) for a in asked])
     kinds = np.array([a.kind for a in asked])
     answerable = np.array([a.answerable for a in asked])
@@ -99,8 +99,8 @@ def _row(name: str, weights: Weights, asked: Sequence[Asked]) -> list[str]:
     return [name, *by_kind, f"{warned[answerable].mean():.1%}", f"{1 - warned[alone].mean():.1%}"]
 
 
-def _is_sure(given: Signals, weights: Weights) -> bool:
-    values = [getattr(weights, name) for name in Weights.__dataclass_fields__]
+def _is_sure(given: Signals, weights: AnswerabilityWeights) -> bool:
+    values = [getattr(weights, name) for name in AnswerabilityWeights.__dataclass_fields__]
     return float(np.dot([*given, 1.0], values)) >= 0
 
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from rag.errors import RagError
 from rag.evaluation.questions import read_questions
-from rag.evaluation.repositories import Repository, obtain
+from rag.evaluation.repositories import EvaluationRepository, obtain
 from rag.evaluation.systems import OURS, Running, System
 from tests.benchmarks.bench import (
     QUESTIONS,
@@ -28,7 +28,7 @@ from tests.benchmarks.bench import (
 )
 from tests.benchmarks.peer_systems import peer_systems
 
-DJANGO = Repository(
+DJANGO = EvaluationRepository(
     name="django",
     language="python",
     source="pypi",

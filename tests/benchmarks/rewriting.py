@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rag.answer.extract import ExtractiveGenerator
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question, read_questions
 from rag.evaluation.runner import Outcome, judge
 from rag.evaluation.summary import summarise
@@ -68,6 +68,6 @@ def _asked(
         began = time.perf_counter()
         answer = list(converse(dialog, question.text, generator))[-1]
         assert isinstance(answer, Answer)
-        spans = [Span(hit.path, hit.start, hit.end) for hit in answer.hits]
+        spans = [LineSpan(hit.path, hit.start, hit.end) for hit in answer.hits]
         scores[question.id] = judge(question, spans, time.perf_counter() - began)
     return Outcome(System(name, (name,)), False, (), scores)

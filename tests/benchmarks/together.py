@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question, read_questions
 from rag.evaluation.runner import Outcome, Scores, Start, judge
 from rag.evaluation.summary import summarise
@@ -66,7 +66,7 @@ def _asked(name: str, questions: list[Question], searchers: dict[str, list[Searc
     for question in questions:
         began = time.perf_counter()
         hits = search(searchers[question.repo], question.text, k=DEPTH).hits
-        spans = [Span(f"{hit.repo}/{hit.path}", hit.start, hit.end) for hit in hits]
+        spans = [LineSpan(f"{hit.repo}/{hit.path}", hit.start, hit.end) for hit in hits]
         scores[question.id] = judge(question, spans, time.perf_counter() - began)
     starts = [Start(repo, 0.0, sum(len(s.index) for s in those)) for repo, those in searchers.items()]
     return Outcome(System(name, (name,)), False, tuple(starts), scores)

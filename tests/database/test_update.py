@@ -345,7 +345,7 @@ def test_behind_counts_without_changing(indexed, sample_repo, tmp_path):
 
 def test_workers_digest_as_one_process_does(indexed, sample_repo, monkeypatch):
     alone, _ = indexed()
-    monkeypatch.setattr("rag.database.workers._ALONE_BYTES", 0)
+    monkeypatch.setattr("rag.database.workers._MIN_BYTES_FOR_PROCESSES", 0)
     monkeypatch.setattr("rag.database.workers._BATCH_BYTES", 4_000)
     together, _ = indexed(rebuild=True)
     assert everything(alone) == everything(together)

@@ -10,7 +10,7 @@ from command import rag
 
 from rag.errors import SettingsError
 from rag.evaluation.answers import Answered, read_unanswerable, shares
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 
 RECORDS = [
@@ -65,12 +65,12 @@ def test_answers_are_judged_by_what_they_quote_and_refuse(sample_repo, file):
 
 
 def test_a_quote_is_on_target_when_it_shares_a_line_with_an_answer():
-    question = Question("q", "", "python", "first", "?", frozenset({"a"}), (Span("a", 5, 9),))
+    question = Question("q", "", "python", "first", "?", frozenset({"a"}), (LineSpan("a", 5, 9),))
     quotes = [
-        (Span("a", 9, 12),),
-        (Span("a", 10, 12),),
-        (Span("b", 5, 9),),
-        (Span("a", 1, 2), Span("a", 5, 5)),
+        (LineSpan("a", 9, 12),),
+        (LineSpan("a", 10, 12),),
+        (LineSpan("b", 5, 9),),
+        (LineSpan("a", 1, 2), LineSpan("a", 5, 5)),
     ]
     answered = [Answered(question, False, quoted) for quoted in quotes]
     assert [a.on_target for a in answered] == [True, False, False, True]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from rag.cli.evaluate import evaluate
 from rag.errors import ProviderBroke, SettingsError, SourceError
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import read_questions
 from rag.evaluation.report import html_report
 from rag.evaluation.runner import Outcome, Scores, Start, is_documentation, judge, run
@@ -62,7 +62,7 @@ def questions_file(tmp_path: Path) -> Path:
 
 def test_records_become_questions_with_kinds_languages_and_history(questions_file: Path) -> None:
     q1, q2, first, second = read_questions([questions_file])
-    assert (q1.kind, q1.language, q1.spans) == ("newcomer", "py", (Span("snip/sessions.py", 22, 40),))
+    assert (q1.kind, q1.language, q1.spans) == ("newcomer", "py", (LineSpan("snip/sessions.py", 22, 40),))
     assert (q2.id, q2.kind, q2.spans) == ("questions.jsonl:2", "question", ())
     assert (first.kind, first.history) == ("first", ())
     assert (second.kind, second.history, second.conversation) == ("follow-up", ("SessionSigner",), "c1")
@@ -119,7 +119,7 @@ def test_docs_are_emptied_in_a_copy_and_every_line_keeps_its_number(tmp_path: Pa
     with laid_out(whole) as same:
         assert same == root
     with pytest.raises(SourceError, match="line 9"):
-        empty_lines(root, [Span("a.py", 9, 9)])
+        empty_lines(root, [LineSpan("a.py", 9, 9)])
 
 
 def test_a_question_about_an_unknown_repository_is_an_error(questions_file: Path, tmp_path: Path) -> None:
@@ -173,7 +173,11 @@ def test_a_program_that_is_not_there_can_be_mended() -> None:
 
 def test_documentation_is_passed_over_unless_it_answers(questions_file: Path, tmp_path: Path) -> None:
     code = read_questions([questions_file])[0]
-    results = [Span("README.md", 1, 300), Span("docs/api.rst", 1, 9), Span("snip/sessions.py", 22, 40)]
+    results = [
+        LineSpan("README.md", 1, 300),
+        LineSpan("docs/api.rst", 1, 9),
+        LineSpan("snip/sessions.py", 22, 40),
+    ]
     scores = judge(code, results, 0.1)
     assert (scores.ndcg, scores.mrr, scores.recall, scores.lines) == (1, 1, 1, 1)
     asked = {"question": "How to start?", "answers": [{"path": "docs/api.rst"}]}
@@ -356,4 +360,4 @@ def test_each_run_indexes_from_nothing_with_the_users_settings(
 
 
 def test_a_tree_is_called_by_its_repository() -> None:
-    assert Tree("r", SAMPLE, (), (Span("a", 1, 1),)).label == "r, docs emptied"
+    assert Tree("r", SAMPLE, (), (LineSpan("a", 1, 1),)).label == "r, docs emptied"

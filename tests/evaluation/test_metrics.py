@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.evaluation.metrics import Span, lines_found, ndcg, ranked_files, recall, reciprocal_rank
+from rag.evaluation.metrics import LineSpan, lines_found, ndcg, ranked_files, recall, reciprocal_rank
 
 RANKING = ["a", "b", "c", "d"]
 rankings = st.lists(st.sampled_from("abcdefghijklmnop"), unique=True, max_size=14)
 relevants = st.sets(st.sampled_from("abcdefghijklmnop"), min_size=1, max_size=4)
 spans = st.builds(
-    lambda path, start, length: Span(path, start, start + length),
+    lambda path, start, length: LineSpan(path, start, start + length),
     st.sampled_from("ab"),
     st.integers(1, 60),
     st.integers(0, 40),
@@ -65,24 +65,24 @@ def test_all_relevant_files_first_is_perfect(relevant: set[str], rest: list[str]
 
 
 def test_a_file_ranks_at_its_best_place() -> None:
-    results = [Span("b", 1, 2), Span("a", 1, 2), Span("b", 5, 9)]
+    results = [LineSpan("b", 1, 2), LineSpan("a", 1, 2), LineSpan("b", 5, 9)]
     assert ranked_files(results) == ["b", "a"]
 
 
 def test_lines_found_reads_the_budget_from_the_top_and_each_line_once() -> None:
-    answer = [Span("a", 11, 20)]
-    assert lines_found([Span("a", 11, 20)], answer) == 1
-    assert lines_found([Span("a", 16, 30)], answer) == pytest.approx(0.5)
-    assert lines_found([Span("b", 1, 195), Span("a", 11, 20)], answer) == pytest.approx(0.5)
-    assert lines_found([Span("b", 1, 100), Span("b", 1, 190), Span("a", 11, 20)], answer) == 1
-    assert lines_found([Span("b", 1, 200), Span("a", 11, 20)], answer) == 0
-    assert lines_found([Span("a", 1, 10)], answer) == 0
-    assert lines_found([Span("a", 1, 10)], []) == 0
+    answer = [LineSpan("a", 11, 20)]
+    assert lines_found([LineSpan("a", 11, 20)], answer) == 1
+    assert lines_found([LineSpan("a", 16, 30)], answer) == pytest.approx(0.5)
+    assert lines_found([LineSpan("b", 1, 195), LineSpan("a", 11, 20)], answer) == pytest.approx(0.5)
+    assert lines_found([LineSpan("b", 1, 100), LineSpan("b", 1, 190), LineSpan("a", 11, 20)], answer) == 1
+    assert lines_found([LineSpan("b", 1, 200), LineSpan("a", 11, 20)], answer) == 0
+    assert lines_found([LineSpan("a", 1, 10)], answer) == 0
+    assert lines_found([LineSpan("a", 1, 10)], []) == 0
 
 
 @given(st.lists(spans, max_size=6), st.lists(spans, min_size=1, max_size=3), st.integers(1, 120))
 def test_a_larger_budget_never_shows_fewer_lines(
-    results: list[Span], answers: list[Span], budget: int
+    results: list[LineSpan], answers: list[LineSpan], budget: int
 ) -> None:
     few, more = lines_found(results, answers, budget), lines_found(results, answers, budget + 10)
     assert 0 <= few <= more <= 1

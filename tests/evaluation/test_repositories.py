@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rag.errors import SettingsError, SourceError, SourceNotFound
-from rag.evaluation.repositories import Registries, Repository, obtain, read_repositories, unpack
+from rag.evaluation.repositories import EvaluationRepository, Registries, obtain, read_repositories, unpack
 
 FILES = {
     "toy-1.0/src/toy.py": b"def play():\n    pass\n",
@@ -34,8 +34,8 @@ def pack(path: Path, files: dict[str, bytes], *links: tuple[str, str]) -> Path:
     return path
 
 
-def toy(archive: Path, source: str = "npm") -> Repository:
-    return Repository(
+def toy(archive: Path, source: str = "npm") -> EvaluationRepository:
+    return EvaluationRepository(
         name="toy",
         language="python",
         source=source,

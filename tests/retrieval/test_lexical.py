@@ -63,7 +63,7 @@ def test_the_best_are_those_of_scoring_all(tmp_path_factory, texts, wanted, k, f
     store = write_texts(files, checkout, folder / "s.pkl", HashingEmbedder(16), Options())
     wanted = {f"word{letter}": weight for letter, weight in wanted.items()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lexical, "_FEW", few)
+        patch.setattr(lexical, "_MAX_EXHAUSTIVE_POSTINGS", few)
         scorer = lexical.Bm25(store, wanted)
     every = lexical.bm25(store, wanted)
     found = scorer.best(k)
@@ -74,7 +74,7 @@ def test_the_best_are_those_of_scoring_all(tmp_path_factory, texts, wanted, k, f
 
 
 def test_a_common_term_is_not_read_through(tmp_path, monkeypatch):
-    monkeypatch.setattr(lexical, "_FEW", 0)
+    monkeypatch.setattr(lexical, "_MAX_EXHAUSTIVE_POSTINGS", 0)
     texts = ["common thing"] * 2_000 + ["rareword common"] * 30
     files = [SourceFile(f"{n}", text, blob_id(text.encode()), "text", "code") for n, text in enumerate(texts)]
     checkout = Checkout(Source(str(tmp_path)), tmp_path)

@@ -8,12 +8,12 @@ import pytest
 
 from rag.retrieval.answerability import judge
 from rag.retrieval.mentions import is_path
-from rag.retrieval.search import Found, Searcher, search_in_turn
+from rag.retrieval.search import RetrievalResult, Searcher, search_in_turn
 
 
 @pytest.fixture
-def found(searcher: Searcher) -> Callable[..., Found]:
-    def found(question: str, *earlier: str) -> Found:
+def found(searcher: Searcher) -> Callable[..., RetrievalResult]:
+    def found(question: str, *earlier: str) -> RetrievalResult:
         return search_in_turn([searcher], question, earlier)
 
     return found

@@ -53,7 +53,7 @@ def searcher(tmp_path: Path) -> Callable[[Mapping[str, str]], Searcher]:
         checkout = Checkout(Source(str(tmp_path)), tmp_path)
         embedder = HashingEmbedder(16)
         store = write_texts(files, checkout, tmp_path / "s.pkl", embedder, Options())
-        words_alone = rank.Weights(dense=0.0, about=0.0)  # such vectors know no meaning
+        words_alone = rank.RankingWeights(dense=0.0, about=0.0)  # such vectors know no meaning
         return Searcher(store, embedder, FaissIndex(store.vectors), words_alone)
 
     return searcher

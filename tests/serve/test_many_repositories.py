@@ -23,7 +23,7 @@ from live_server import serving
 from rag.database.store import Store
 from rag.errors import StoreCorrupt, StoreUnreadable, TooManyOpenFiles
 from rag.serve.errors import status_of
-from rag.serve.registry import Library
+from rag.serve.registry import RepositoryRegistry
 from rag.serve.settings import ServerSettings
 from rag.serve.workers.indexing import _Turns
 from rag.serve.workers.open_files import most_open_stores
@@ -203,7 +203,9 @@ def test_who_is_asked_is_next_and_waits_for_no_long_job():
 def test_stopping_starts_none_of_the_jobs_that_wait(tmp_path):
     listed = repositories(tmp_path, 40)
     settings = Settings(home=tmp_path / "home")
-    library = Library(ServerSettings(engine=settings, repositories=tuple(listed)), Engine(settings))
+    library = RepositoryRegistry(
+        ServerSettings(engine=settings, repositories=tuple(listed)), Engine(settings)
+    )
 
     async def run():
         await library.start()
@@ -220,7 +222,7 @@ def test_a_question_adds_no_job_where_one_waits(tmp_path):
     (name, source), *others = repositories(tmp_path, 3)
     settings = Settings(home=tmp_path / "home")
     Engine(settings).repository(source)
-    library = Library(
+    library = RepositoryRegistry(
         ServerSettings(engine=settings, repositories=((name, source), *others)), Engine(settings)
     )
 

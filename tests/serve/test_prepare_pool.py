@@ -123,7 +123,7 @@ def test_a_child_that_dies_or_is_waited_for_no_more_costs_no_answer(engine: Engi
 def test_a_child_has_the_next_question_already_unless_the_present_one_is_long(
     engine: Engine, root: Path, monkeypatch: pytest.MonkeyPatch, soon_s: float, most: int
 ) -> None:
-    monkeypatch.setattr(preparing_module, "_SOON_S", soon_s)
+    monkeypatch.setattr(preparing_module, "_SLOW_QUESTION_S", soon_s)
     one = dialog(engine, root)
     had: list[int] = []
 

@@ -12,7 +12,7 @@ from live_server import sample_copy, serving
 from rag.serve import registry as library_module
 from rag.serve.access.keys import Caller
 from rag.serve.errors import IndexingFailed, TooMany
-from rag.serve.registry import Library
+from rag.serve.registry import RepositoryRegistry
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.serve.workers.indexing import Indexers
@@ -83,7 +83,7 @@ def test_a_job_is_cancelled_and_begun_again(serve, tmp_path):
 
 def test_a_job_that_is_cancelled_before_it_began_can_be_begun_again(tmp_path):
     settings = Settings(home=tmp_path / "home")
-    library = Library(
+    library = RepositoryRegistry(
         ServerSettings(engine=settings, repositories=(("sample", sample_copy(tmp_path)),)), Engine(settings)
     )
 
@@ -100,7 +100,7 @@ def test_a_job_that_is_cancelled_before_it_began_can_be_begun_again(tmp_path):
 
 def test_a_job_that_ends_in_a_mistake_of_ours_is_logged_and_lets_nobody_wait(tmp_path, monkeypatch, caplog):
     settings = Settings(home=tmp_path / "home")
-    library = Library(
+    library = RepositoryRegistry(
         ServerSettings(engine=settings, repositories=(("sample", sample_copy(tmp_path)),)), Engine(settings)
     )
 
@@ -211,7 +211,7 @@ def test_refs_that_do_not_exist_keep_no_place(serve, sample_repo):
 def test_what_nobody_asked_for_longest_makes_room(sample_repo, monkeypatch):
     monkeypatch.setattr(library_module, "_MOST_UNLISTED", 3)
     source = Source(str(sample_repo.resolve()))
-    library = Library(ServerSettings(repositories=(("sample", source),)), engine=None)
+    library = RepositoryRegistry(ServerSettings(repositories=(("sample", source),)), engine=None)
     for number, name in enumerate(("a", "b", "c")):
         shelf = library.shelf("sample", name)
         shelf.repository, shelf.checked = object(), 10.0 - number

@@ -19,7 +19,7 @@ from rag.serve import preflight
 from rag.serve.access import ssrf
 from rag.serve.access.ssrf import git_stays_where_told, public_place
 from rag.serve.errors import Forbidden, IndexingFailed
-from rag.serve.registry import Library
+from rag.serve.registry import RepositoryRegistry
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 from rag.serve.workers.indexing import Indexers
@@ -170,7 +170,7 @@ def test_a_place_is_the_host_with_all_its_addresses(monkeypatch):
 def test_what_the_operator_listed_is_fetched_from_where_it_is_at_any_ref(tmp_path, monkeypatch):
     settings = Settings(home=tmp_path / "home")
     listed = (("own", Source("https://git.internal/own")), ("here", sample_copy(tmp_path)))
-    library = Library(
+    library = RepositoryRegistry(
         ServerSettings(engine=settings, repositories=listed, allow_urls=("code.example",)), Engine(settings)
     )
     leading_to(monkeypatch, "8.8.8.8")

@@ -267,7 +267,7 @@ def test_what_was_kept_goes_with_a_turn_that_a_memory_takes_back(engine, shop, w
 
 
 def test_a_long_conversation_goes_in_steps_and_what_a_fork_shows_stays(engine, shop, monkeypatch):
-    monkeypatch.setattr("rag.service.retention._STEP", 2)
+    monkeypatch.setattr("rag.service.retention._DELETE_BATCH_TURNS", 2)
     dialog = Dialog(engine, [engine.repository(Source(str(shop)))])
     for question in (QUESTION, "How is a receipt rendered?", QUESTION, "How is the clock wound?", QUESTION):
         list(converse(dialog, question, ExtractiveGenerator()))
@@ -287,7 +287,7 @@ def test_a_deletion_that_was_broken_off_leaves_nothing_of_the_turns_it_took(engi
     for question in (QUESTION, "How is a receipt rendered?", QUESTION):
         list(converse(dialog, question, ExtractiveGenerator()))
     with monkeypatch.context() as patched:
-        patched.setattr("rag.service.retention._STEP", 2)
+        patched.setattr("rag.service.retention._DELETE_BATCH_TURNS", 2)
         patched.setattr(engine.turns, "delete_conversation", broken_off)
         with pytest.raises(StoreError):
             delete_conversation(engine.turns, dialog.conversation)

@@ -16,7 +16,7 @@ from rag.testing.provider_server import ProviderServer
 from rag.types import Usage
 from rag.wiki import PageResult, WikiBuilder, WikiOptions, WikiReport
 from rag.wiki.build_state import Prose, ProseCitation
-from rag.wiki.links import Cited, PlainLinks
+from rag.wiki.links import CitationWriter, PlainLinks
 from rag.wiki.prose import as_markdown
 from rag.wiki.up_to_date import made_of
 
@@ -299,7 +299,7 @@ def test_the_command_fails_with_the_service_and_leaves_a_whole_wiki(sample_repo,
 
 def shown(text: str) -> str:
     citations = (ProseCitation(1, "a.py", 1, 9, "b"), ProseCitation(2, "b c.py", 3, 3, "b"))
-    return as_markdown(Prose(text, "", "m", citations, usage=Usage()), Cited(PlainLinks()))
+    return as_markdown(Prose(text, "", "m", citations, usage=Usage()), CitationWriter(PlainLinks()))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 
 from rag.backends import turn_errors as check
 from rag.backends.memory.items import Items
-from rag.backends.stored_turns import Item, Kept, Kind, Span, spans_until
+from rag.backends.stored_turns import ConversationRecord, Item, Kind, TurnSpan, spans_until
 from rag.ports import Clock
 from rag.types import Conversation, Source, now_utc
 
@@ -27,7 +27,7 @@ class MemoryConversations:
     def __init__(self, *, clock: Clock = now_utc) -> None:
         super().__init__()
         self._clock = clock
-        self._kept: dict[str, Kept] = {}  # by id, the one last written to last
+        self._kept: dict[str, ConversationRecord] = {}  # by id, the one last written to last
         self._viewers: dict[str, set[str]] = {}  # origin → conversations that have or had a span of it
         self._items = Items()
         self._soonest: datetime | None = None  # no conversation expires before
@@ -57,7 +57,7 @@ class MemoryConversations:
             made = Conversation(
                 str(uuid.uuid4()), namespace, name, tuple(sources), ttl_s=ttl_s, keep_last=keep_last
             )
-            return self._begin(Kept(made, [Span(made.id, 0, None)]))
+            return self._begin(ConversationRecord(made, [TurnSpan(made.id, 0, None)]))
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
         """Return a conversation by its id, else by its name. Raises NotFound."""
@@ -96,10 +96,10 @@ class MemoryConversations:
             made = replace(
                 kept.conversation, id=str(uuid.uuid4()), name=name, parent=conversation, forked_at=at
             )
-            spans = [*spans_until(kept.spans, at), Span(made.id, at + 1, None)]
+            spans = [*spans_until(kept.spans, at), TurnSpan(made.id, at + 1, None)]
             # What the other took back after `at` is not what comes after `at` here.
             first = {kind: min(order, at + 1) for kind, order in kept.first.items()}
-            return self._begin(Kept(made, spans, at + 1, first))
+            return self._begin(ConversationRecord(made, spans, at + 1, first))
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
         """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
@@ -138,20 +138,20 @@ class MemoryConversations:
                 )
             yield now
 
-    def _begin(self, kept: Kept) -> Conversation:
+    def _begin(self, kept: ConversationRecord) -> Conversation:
         now = self._clock()
         kept.conversation = replace(kept.conversation, created=now)
         self._check_name(kept.conversation.name, kept.conversation)
         self._written(kept)
         return self._counted(kept)
 
-    def _written(self, kept: Kept) -> None:
+    def _written(self, kept: ConversationRecord) -> None:
         now, ttl_s = self._clock(), kept.conversation.ttl_s
         kept.conversation = replace(kept.conversation, updated=now)
         kept.expires = None if ttl_s is None else now + timedelta(seconds=ttl_s)
         self._keep(kept)
 
-    def _keep(self, kept: Kept) -> None:
+    def _keep(self, kept: ConversationRecord) -> None:
         self._kept.pop(kept.conversation.id, None)
         self._kept[kept.conversation.id] = kept
         for span in kept.spans:
@@ -159,13 +159,13 @@ class MemoryConversations:
         if kept.expires is not None and (self._soonest is None or kept.expires < self._soonest):
             self._soonest = kept.expires
 
-    def _find(self, conversation: str, namespace: str) -> Kept:
+    def _find(self, conversation: str, namespace: str) -> ConversationRecord:
         kept = self._kept.get(conversation)
         if kept is None or kept.conversation.namespace != namespace:
             raise check.no_conversation(conversation)
         return kept
 
-    def _named(self, name: str, namespace: str) -> Kept | None:
+    def _named(self, name: str, namespace: str) -> ConversationRecord | None:
         wanted = (namespace, name)
         for kept in self._kept.values():
             if (kept.conversation.namespace, kept.conversation.name) == wanted:
@@ -177,15 +177,15 @@ class MemoryConversations:
         if taken is not None and taken.conversation.id != asked.id:
             raise check.name_taken(taken.conversation, asked.sources)
 
-    def _counted(self, kept: Kept) -> Conversation:
+    def _counted(self, kept: ConversationRecord) -> Conversation:
         counts = self._items.count(kept)
         return replace(kept.conversation, turn_count=counts["turn"], message_count=counts["message"])
 
-    def _shows(self, kept: Kept, order: int) -> bool:
+    def _shows(self, kept: ConversationRecord, order: int) -> bool:
         places = (self._items.at(span.origin, order) for span in kept.spans)
         return any(item is not None and kept.shows(item) for item in places)
 
-    def _trim(self, kept: Kept, kind: Kind) -> None:
+    def _trim(self, kept: ConversationRecord, kind: Kind) -> None:
         """Take back the oldest of a kind beyond `keep_last`."""
         keep_last = kept.conversation.keep_last
         if keep_last is not None:
@@ -195,12 +195,12 @@ class MemoryConversations:
                 kept.first[kind] = shown[-keep_last].order
                 self._release(gone)
 
-    def _check_last_turn(self, kept: Kept, expected: str | None) -> None:
+    def _check_last_turn(self, kept: ConversationRecord, expected: str | None) -> None:
         if expected is not None:
             turns = [item.id for item in self._items.shown(kept) if item.kind == "turn"]
             check.check_last_turn(kept.conversation, expected, turns[-1] if turns else "")
 
-    def _rewind(self, kept: Kept, to: int) -> Counter[Kind]:
+    def _rewind(self, kept: ConversationRecord, to: int) -> Counter[Kind]:
         """Take back everything after an order; return how many of each kind went."""
         gone = [item for item in self._items.shown(kept) if item.order > to]
         own, inherited = kept.spans[-1], kept.spans[:-1]
@@ -212,7 +212,7 @@ class MemoryConversations:
             kept.spans = [*spans_until(inherited, to), own]
         return Counter(item.kind for item in gone)
 
-    def _delete(self, kept: Kept) -> int:
+    def _delete(self, kept: ConversationRecord) -> int:
         del self._kept[kept.conversation.id]
         for span in kept.spans:
             self._viewers.get(span.origin, set()).discard(kept.conversation.id)

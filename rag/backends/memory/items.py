@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from rag.backends.stored_turns import Item, Kept, Kind
+from rag.backends.stored_turns import ConversationRecord, Item, Kind
 
 
 class Items:
@@ -57,7 +57,7 @@ class Items:
         """All items of a namespace."""
         return (item for (where, _, _), item in self._by_id.items() if where == namespace)
 
-    def shown(self, kept: Kept, *, newest_first: bool = False) -> Iterator[Item]:
+    def shown(self, kept: ConversationRecord, *, newest_first: bool = False) -> Iterator[Item]:
         """The items a conversation shows, oldest first unless told otherwise."""
         for span in reversed(kept.spans) if newest_first else kept.spans:
             said = self._said.get(span.origin, {})
@@ -65,7 +65,7 @@ class Items:
                 if span.holds(item.order) and item.order >= kept.first[item.kind]:
                     yield item
 
-    def count(self, kept: Kept) -> Counter[Kind]:
+    def count(self, kept: ConversationRecord) -> Counter[Kind]:
         """How many of each kind a conversation shows."""
         own = kept.spans[-1]
         if len(kept.spans) == 1 and own.first == 0 and not any(kept.first.values()):

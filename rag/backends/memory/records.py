@@ -13,7 +13,7 @@ from rag.ports import Clock
 
 
 @dataclass(slots=True)
-class Shelf:
+class RecordTable:
     """Records by key; none expires before `soonest`."""
 
     records: dict[str, StoredRecord] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class MemoryRecords:
     _lock: threading.RLock
 
     def __init__(self) -> None:
-        self._shelves: dict[tuple[str, str], Shelf] = {}  # by namespace and name
+        self._shelves: dict[tuple[str, str], RecordTable] = {}  # by namespace and name
 
     def put_records(
         self, records: Mapping[str, bytes], *, shelf: str, namespace: str = "", ttl_s: float | None = None
@@ -116,8 +116,8 @@ class MemoryRecords:
                 del kept[key]
             return len(gone)
 
-    def _shelf(self, shelf: str, namespace: str) -> Shelf:
+    def _shelf(self, shelf: str, namespace: str) -> RecordTable:
         """The records of a shelf, without those whose time is over."""
-        here = self._shelves.setdefault((namespace, shelf), Shelf())
+        here = self._shelves.setdefault((namespace, shelf), RecordTable())
         here.expire(self._clock())
         return here

@@ -1,7 +1,7 @@
 """What a model's server may send, and for how long: nothing it does takes all of our memory or time.
 
-`Bounds` belong to one request and hold over all of its tries: bytes in all, bytes of one line of a stream,
-and seconds. They apply to the bytes after decompression. A server is asked for no compression; gzip and
+`RequestBounds` belong to one request and hold over all of its tries: bytes in all, bytes of one line of a
+stream, and seconds. They apply to the bytes after decompression. No compression is asked for; gzip and
 deflate are taken all the same, a bounded piece at a time. Redirects are refused, because following one would
 send the prompt, which is private code, to a place that nobody configured.
 """
@@ -41,7 +41,7 @@ _INFLATED_PIECE = 65_536
 T = TypeVar("T")
 
 
-class Bounds:
+class RequestBounds:
     """The bounds of one request.
 
     Args:
@@ -119,11 +119,11 @@ def embedding_bytes(texts: int) -> int:
     return MAX_LINE_BYTES + texts * _BYTES_PER_VECTOR
 
 
-_bounds: ContextVar[Bounds] = ContextVar("the bounds of the request that is being sent")
+_bounds: ContextVar[RequestBounds] = ContextVar("the bounds of the request that is being sent")
 
 
 @contextmanager
-def sending(bounds: Bounds) -> Iterator[None]:
+def sending(bounds: RequestBounds) -> Iterator[None]:
     """Apply the bounds to the request that is sent in the block; its response carries them on."""
     token = _bounds.set(bounds)
     try:
@@ -132,7 +132,7 @@ def sending(bounds: Bounds) -> Iterator[None]:
         _bounds.reset(token)
 
 
-async def within(bounds: Bounds, work: Awaitable[T], received: int = 0) -> T:
+async def within(bounds: RequestBounds, work: Awaitable[T], received: int = 0) -> T:
     """Wait for the work until the time is up. Raises ProviderError then."""
     import asyncio
 
@@ -215,7 +215,7 @@ def _redirected(host: str, status: int, location: str) -> ProviderError:
 class _Meter:
     """Takes a body as it arrives, and gives its bytes without compression, within the bounds."""
 
-    def __init__(self, bounds: Bounds, status: int, *, inflates: bool, lines: bool) -> None:
+    def __init__(self, bounds: RequestBounds, status: int, *, inflates: bool, lines: bool) -> None:
         self._bounds, self._is_error, self._has_lines = bounds, status >= 400, lines
         self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 32) if inflates else None
         self._total = self._line = 0

@@ -23,7 +23,7 @@ import openai
 
 from rag.adal import adalflow
 from rag.backends.openai.bounds import (
-    Bounds,
+    RequestBounds,
     async_http_client,
     chat_bytes,
     embedding_bytes,
@@ -41,7 +41,7 @@ from rag.backends.openai.endpoint import (
     list_models,
 )
 from rag.backends.openai.errors import (
-    Call,
+    CallContext,
     asks_for_unknown_model,
     failures,
     is_loading,
@@ -228,7 +228,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             most = chat_bytes(limit)
             if body.get("stream") and self.dialect["stream_options"]:
                 body.setdefault("stream_options", {"include_usage": True})
-        return Request(model_type, body, Bounds(self.host, self.timeout_s, most))
+        return Request(model_type, body, RequestBounds(self.host, self.timeout_s, most))
 
     def init_sync_client(self) -> openai.OpenAI:
         """A connection pool for calls that wait, closed when this client is collected."""
@@ -320,8 +320,8 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             raise ours
         raise ours from error
 
-    def _call(self, request: Request, received: int) -> Call:
-        return Call(
+    def _call(self, request: Request, received: int) -> CallContext:
+        return CallContext(
             host=self.host,
             model=str(request.body.get("model", "")),
             key=self._key,

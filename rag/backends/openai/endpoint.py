@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import openai
 
-from rag.backends.openai.bounds import Bounds, chat_bytes, http_client, sending
-from rag.backends.openai.errors import Call, failures, translated
+from rag.backends.openai.bounds import RequestBounds, chat_bytes, http_client, sending
+from rag.backends.openai.errors import CallContext, failures, translated
 from rag.errors import ProviderRejected, SettingsError
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -102,8 +102,8 @@ def list_models(
     url = checked_url(base_url)
     host = host_of(url)
     key = checked_key(api_key, host)
-    call = Call(host=host, key=key, timeout_s=timeout_s, local=is_local(url))
-    bounds = Bounds(host, timeout_s, chat_bytes(None))
+    call = CallContext(host=host, key=key, timeout_s=timeout_s, local=is_local(url))
+    bounds = RequestBounds(host, timeout_s, chat_bytes(None))
     pool = openai.OpenAI(
         base_url=url, api_key=key, timeout=timeout_s, max_retries=0, http_client=http_client()
     )

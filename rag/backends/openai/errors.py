@@ -56,7 +56,7 @@ _UNREADABLE = (ValueError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallContext:
     """What was being done when it failed: what the message needs to be of use.
 
     `host` is where; `key` what must not appear; `received` the characters of the answer that had come.
@@ -78,7 +78,7 @@ def failures() -> tuple[type[Exception], ...]:
     return (openai.OpenAIError, ProviderError, *_UNREADABLE, *transports)
 
 
-def translated(error: Exception, call: Call) -> ProviderError:
+def translated(error: Exception, call: CallContext) -> ProviderError:
     """Return our error for a failed call; an error that is ours already comes back as it is.
 
     The message of `error` itself loses its keys too, since it is shown as the cause in a traceback.
@@ -114,7 +114,7 @@ def _within(error: BaseException) -> ProviderError | None:
     return cause
 
 
-def _kind(error: Exception, status: int | None, call: Call) -> type[ProviderError]:
+def _kind(error: Exception, status: int | None, call: CallContext) -> type[ProviderError]:
     kind = next((KINDS[t.__name__] for t in type(error).__mro__ if t.__name__ in KINDS), None)
     if kind is ProviderUnreachable and call.received:
         return ProviderBroke
@@ -220,7 +220,7 @@ def _shown(status: int | None, told: str) -> str:
     return f"{status}: {told}" if status is not None else told
 
 
-def _unreachable(error: Exception, call: Call) -> str:
+def _unreachable(error: Exception, call: CallContext) -> str:
     if "Timeout" in type(error).__name__:
         return (
             f"{call.host} did not answer {f'within {call.timeout_s:g} s' if call.timeout_s else 'in time'}; "
@@ -231,19 +231,19 @@ def _unreachable(error: Exception, call: Call) -> str:
     return f"nothing answers at {call.host} ({why}); {mend} Check --base-url (RAG_BASE_URL)"
 
 
-def _root(error: BaseException, call: Call) -> str:
+def _root(error: BaseException, call: CallContext) -> str:
     """What went wrong at the bottom: "Connection refused" rather than "Connection error."."""
     while (deeper := error.__cause__ or error.__context__) is not None:
         error = deeper
     return scrubbed(str(error) or type(error).__name__, call.key)
 
 
-def _refused(call: Call, told: str, status: int | None) -> str:
+def _refused(call: CallContext, told: str, status: int | None) -> str:
     sent = "the key was refused" if call.key and call.key != "none" else "no key was given"
     return f"{call.host}: {sent} ({_shown(status, told)}); set {call.key_variable} to a valid key"
 
 
-def _limited(error: Exception, call: Call, told: str) -> tuple[str, bool]:
+def _limited(error: Exception, call: CallContext, told: str) -> tuple[str, bool]:
     if getattr(error, "code", None) == "insufficient_quota" or "quota" in told.lower():
         return f"{call.host}: the quota is spent ({told}); check the plan and billing of the key", False
     wait = retry_after_s(error)
@@ -251,7 +251,7 @@ def _limited(error: Exception, call: Call, told: str) -> tuple[str, bool]:
     return f"{call.host} takes no more requests for now ({told}); try again {when}", True
 
 
-def _advice(told: str, call: Call) -> str:
+def _advice(told: str, call: CallContext) -> str:
     lower = told.lower()
     if "context" in lower and ("length" in lower or "size" in lower or "exceed" in lower):
         return "; the prompt is too long for the model: lower --context-tokens (RAG_CONTEXT_TOKENS)"
@@ -260,7 +260,7 @@ def _advice(told: str, call: Call) -> str:
     return "; is the address right? It usually ends in /v1"
 
 
-def _broke(error: Exception, call: Call, told: str, status: int | None) -> str:
+def _broke(error: Exception, call: CallContext, told: str, status: int | None) -> str:
     if isinstance(error, RecursionError):
         return f"{call.host} sent JSON that nests too deeply to be read; is this a model's server?"
     if isinstance(error, _UNREADABLE):

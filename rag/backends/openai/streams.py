@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import openai
 
-from rag.backends.openai.bounds import Bounds, within
+from rag.backends.openai.bounds import RequestBounds, within
 from rag.backends.openai.errors import failures
 from rag.backends.openai.replies import Tally
 
@@ -20,7 +20,7 @@ class Request:
 
     model_type: Any
     body: dict[str, Any]
-    bounds: Bounds
+    bounds: RequestBounds
     attempts: int = 0
     waited_s: float = 0.0
     adapted: set[str] = field(default_factory=set)

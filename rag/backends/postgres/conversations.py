@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 
 from rag.backends import turn_errors as check
 from rag.backends.postgres.items import (
-    View,
+    PostgresView,
     count_items,
     count_shown,
     hold_origins,
@@ -20,9 +20,9 @@ from rag.backends.postgres.items import (
     release,
     shown_items,
 )
-from rag.backends.postgres.server import Db, PostgresServer, Refused, Result, Work
+from rag.backends.postgres.server import Db, PostgresServer, PreconditionFailed, Result, Work
 from rag.backends.postgres.text import slot
-from rag.backends.stored_turns import Kept, Span, spans_until
+from rag.backends.stored_turns import ConversationRecord, TurnSpan, spans_until
 from rag.ports import Clock
 from rag.records import conversation_from_record, conversation_record
 from rag.types import Conversation, Source, now_utc
@@ -99,7 +99,7 @@ class PostgresConversations:
 
         def work(db: Db) -> Conversation:
             check_name(db, name, made)
-            store_conversation(db, Kept(made, [Span(made.id, 0, None)]), namespace)
+            store_conversation(db, ConversationRecord(made, [TurnSpan(made.id, 0, None)]), namespace)
             return view_of(db, made.id, namespace).conversation
 
         return self._write(work)
@@ -155,10 +155,10 @@ class PostgresConversations:
                 forked_at=end,
             )
             check_name(db, name, made)
-            spans = [*spans_until(view.spans, end), Span(made.id, end + 1, None)]
+            spans = [*spans_until(view.spans, end), TurnSpan(made.id, end + 1, None)]
             # What the other took back after `end` is not what comes after `end` here.
             first = {"turn": min(view.first_turn, end + 1), "message": min(view.first_message, end + 1)}
-            kept = Kept(made, spans, end + 1, first)  # type: ignore[arg-type]
+            kept = ConversationRecord(made, spans, end + 1, first)  # type: ignore[arg-type]
             store_conversation(db, kept, namespace)
             return counted(db, view_of(db, made.id, namespace))
 
@@ -203,7 +203,7 @@ class PostgresConversations:
             now = moment(self._clock())
             try:
                 return self._server.read(work, unless=_expired(now))
-            except Refused:
+            except PreconditionFailed:
                 self._server.write(lambda db: _purge(db, now))  # noqa: B023
 
     def _write(self, work: Work[Result]) -> Result:
@@ -212,7 +212,7 @@ class PostgresConversations:
             now = moment(self._clock())
             try:
                 return self._server.write(work, unless=_expired(now))
-            except Refused:
+            except PreconditionFailed:
                 self._server.write(lambda db: _purge(db, now))  # noqa: B023
 
     def _ask(self, query: LiteralString, values: Sequence[Any]) -> list[Any]:
@@ -231,7 +231,7 @@ def moment(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def view_of(db: Db, conversation: str, namespace: str, *, hold: bool = False) -> View:
+def view_of(db: Db, conversation: str, namespace: str, *, hold: bool = False) -> PostgresView:
     """A conversation (by id) without its counts; `hold` keeps others from writing to it. Raises NotFound."""
     place = [slot(namespace), slot(conversation)]
     if hold:  # first, so that what is read next is what the last writer left
@@ -241,7 +241,7 @@ def view_of(db: Db, conversation: str, namespace: str, *, hold: bool = False) ->
     raise check.no_conversation(conversation)
 
 
-def views_of(db: Db, namespace: str) -> list[View]:
+def views_of(db: Db, namespace: str) -> list[PostgresView]:
     """The conversations of a namespace without their counts, the one last written to last."""
     return _views(db, "WHERE n.slot = %b", [slot(namespace)])
 
@@ -252,7 +252,7 @@ def known_conversations(db: Db, ids: Sequence[str]) -> set[str]:
     return {json.loads(each) for (each,) in db.execute(found, [[slot(one) for one in ids]])}
 
 
-def counted(db: Db, view: View) -> Conversation:
+def counted(db: Db, view: PostgresView) -> Conversation:
     """The conversation with its counts."""
     turns, messages, _ = count_shown(db, view)
     return replace(view.conversation, turn_count=turns, message_count=messages)
@@ -265,7 +265,7 @@ def check_name(db: Db, name: str, asked: Conversation) -> None:
             raise check.name_taken(taken.conversation, asked.sources)
 
 
-def store_conversation(db: Db, kept: Kept, namespace: str) -> None:
+def store_conversation(db: Db, kept: ConversationRecord, namespace: str) -> None:
     """Store a conversation that is not there yet, as the one last written to."""
     made = kept.conversation
     space = made_space_key(db, namespace)
@@ -281,7 +281,7 @@ def store_conversation(db: Db, kept: Kept, namespace: str) -> None:
     put_spans(db, key, kept.spans, space)
 
 
-def put_spans(db: Db, conversation: int, spans: Sequence[Span], space: int) -> None:
+def put_spans(db: Db, conversation: int, spans: Sequence[TurnSpan], space: int) -> None:
     """Let a conversation (by key) show what lies in these spans, and no more."""
     db.execute("DELETE FROM span WHERE conversation = %s", [conversation])
     for span in spans:
@@ -299,35 +299,37 @@ def _stored(conversation: Conversation) -> str:
     return json.dumps(conversation_record(conversation) | _COUNTS)
 
 
-def _views(db: Db, where: str, values: Sequence[Any]) -> list[View]:
+def _views(db: Db, where: str, values: Sequence[Any]) -> list[PostgresView]:
     """The conversations of which this is true, the one last written to last."""
-    found: dict[int, View] = {}
+    found: dict[int, PostgresView] = {}
     for row in db.execute(f"{_VIEWS} {where} ORDER BY c.written, s.first", values):
         key, space, record, updated, next_number, first_turn, first_message = row[:7]
         first, last, origin, said_in = row[7:11]
-        span = Span(json.loads(said_in), first, last)
+        span = TurnSpan(json.loads(said_in), first, last)
         view = found.get(key)
         if view is None:
             conversation = conversation_from_record({**json.loads(record), "updated": updated})
             numbers = (next_number, first_turn, first_message)
-            found[key] = View(key, space, conversation, *numbers, (span,), (origin,), row[11:14], row[14])
+            found[key] = PostgresView(
+                key, space, conversation, *numbers, (span,), (origin,), row[11:14], row[14]
+            )
         else:
             found[key] = view._replace(spans=(*view.spans, span), origins=(*view.origins, origin))
     return list(found.values())
 
 
-def _last_order(db: Db, view: View) -> int:
+def _last_order(db: Db, view: PostgresView) -> int:
     last = [shown_items(db, view.ranges(kind), last=1) for kind in (0, 1)]
     return max((row.number for rows in last for row in rows), default=-1)
 
 
-def _check_last_turn(db: Db, view: View, expected: str | None) -> None:
+def _check_last_turn(db: Db, view: PostgresView, expected: str | None) -> None:
     if expected is not None:
         found = shown_items(db, view.ranges(0), last=1)
         check.check_last_turn(view.conversation, expected, found[0].record()["id"] if found else "")
 
 
-def _rewind(db: Db, view: View, to: int) -> tuple[int, int]:
+def _rewind(db: Db, view: PostgresView, to: int) -> tuple[int, int]:
     """Take back everything after an order; return how many turns and messages went."""
     hold_origins(db, view.origins)
     taken = view.ranges(after=to)
@@ -345,7 +347,7 @@ def _rewind(db: Db, view: View, to: int) -> tuple[int, int]:
     return turns, messages
 
 
-def _delete(db: Db, view: View) -> int:
+def _delete(db: Db, view: PostgresView) -> int:
     """Delete a conversation; return how many turns it showed."""
     hold_origins(db, view.origins)
     turns, _, _ = count_items(db, view.ranges(0))
@@ -355,7 +357,7 @@ def _delete(db: Db, view: View) -> int:
     return turns
 
 
-def _forget_origins(db: Db, view: View) -> None:
+def _forget_origins(db: Db, view: PostgresView) -> None:
     """Delete those that nothing was said in and nobody shows, of those held."""
     unused = "DELETE FROM origin o WHERE o.key = ANY(%s) AND o.turns = 0 AND o.messages = 0"
     shown = "EXISTS (SELECT 1 FROM span s WHERE s.origin = o.key)"

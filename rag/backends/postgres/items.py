@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rag.backends.postgres.server import Db
 from rag.backends.postgres.term_counts import LESSENED, tally_item, untally_item
 from rag.backends.postgres.text import array, as_bytes, from_bytes, slot
-from rag.backends.stored_turns import Item, Kind, Span
+from rag.backends.stored_turns import Item, Kind, TurnSpan
 from rag.records import Record
 from rag.types import Conversation
 
@@ -104,7 +104,7 @@ Range = tuple[int, int, int, int]
 """A kind, an origin by its key, and the first and last order in it, both included."""
 
 
-class Row(NamedTuple):
+class ItemRow(NamedTuple):
     """An item as it is stored."""
 
     key: int
@@ -122,7 +122,7 @@ class Row(NamedTuple):
         return record
 
 
-class View(NamedTuple):
+class PostgresView(NamedTuple):
     """A conversation as it is stored: its spans by origin key, ascending, and the first order it shows.
 
     `sums` are the turns, messages and terms said in it, `tallied` is of its own origin.
@@ -134,7 +134,7 @@ class View(NamedTuple):
     next_number: int
     first_turn: int
     first_message: int
-    spans: tuple[Span, ...]
+    spans: tuple[TurnSpan, ...]
     origins: tuple[int, ...]
     sums: tuple[int, int, int]
     tallied: int
@@ -210,7 +210,7 @@ def add_items(db: Db, items: Sequence[Item], space: int, origins: dict[str, int]
     db.execute(_ADD, [space, *columns(rows, 9), *columns(older, 3), *columns(cited, 4)])
 
 
-def edit_item(db: Db, row: Row, space: int, edited: Item) -> None:
+def edit_item(db: Db, row: ItemRow, space: int, edited: Item) -> None:
     """Store another version of an item that was found and is held."""
     terms, counts = [slot(term) for term in edited.counts], list(edited.counts.values())
     untally_item(db, row.key, row.origin)
@@ -273,11 +273,11 @@ def release(db: Db, ranges: Sequence[Range]) -> None:
         _removed(db, f"USING {_RANGES}", f"{_IN_RANGE} AND {_SHOWN_BY_NONE}", [*columns(ranges, 4)])
 
 
-def find_items(db: Db, kind: Kind, ids: Sequence[str], space: int, *, hold: bool = False) -> list[Row]:
+def find_items(db: Db, kind: Kind, ids: Sequence[str], space: int, *, hold: bool = False) -> list[ItemRow]:
     """The items of a kind with these ids."""
     found = f"SELECT {_COLUMNS} FROM item i WHERE i.space = %s AND i.kind = %s AND i.id = ANY(%b::bytea[])"
     values = [space, KINDS[kind], [slot(each) for each in ids]]
-    return [Row._make(row) for row in db.execute(found + (" FOR UPDATE" if hold else ""), values)]
+    return [ItemRow._make(row) for row in db.execute(found + (" FOR UPDATE" if hold else ""), values)]
 
 
 def taken_places(db: Db, places: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -296,7 +296,7 @@ def shown_items(
     last: int | None = None,
     mark: Sequence[str] | None = None,
     exclude_mark: Sequence[str] | None = None,
-) -> list[Row]:
+) -> list[ItemRow]:
     """The items within these ranges, oldest first; `last` of them from the end."""
     where, marks = _IN_RANGE, []
     for wanted, sense in ((mark, ""), (exclude_mark, "NOT ")):
@@ -306,7 +306,7 @@ def shown_items(
     newest = f"SELECT {_COLUMNS} FROM item i WHERE {where} ORDER BY i.number DESC LIMIT %s"
     found = f"SELECT i.* FROM {_RANGES}, LATERAL ({newest}) i ORDER BY i.number DESC LIMIT %s"
     rows = db.execute(found, [*columns(ranges, 4), *marks, last, last])
-    return [Row._make(row) for row in rows][::-1]
+    return [ItemRow._make(row) for row in rows][::-1]
 
 
 def first_of_newest(db: Db, ranges: Sequence[Range], keep: int) -> int | None:
@@ -317,7 +317,7 @@ def first_of_newest(db: Db, ranges: Sequence[Range], keep: int) -> int | None:
     return int(rows[0][0]) if len(rows) == 2 else None
 
 
-def whole_items(db: Db, rows: Sequence[Row], namespace: str) -> list[Item]:
+def whole_items(db: Db, rows: Sequence[ItemRow], namespace: str) -> list[Item]:
     """The items with all their versions, in their order."""
     older: dict[int, list[str]] = {}
     kept = "SELECT item, record FROM version WHERE item = ANY(%b::bigint[]) ORDER BY item, version"
@@ -342,7 +342,7 @@ def whole_items(db: Db, rows: Sequence[Row], namespace: str) -> list[Item]:
     return found
 
 
-def count_shown(db: Db, view: View) -> tuple[int, int, int]:
+def count_shown(db: Db, view: PostgresView) -> tuple[int, int, int]:
     """How many turns and messages a conversation shows, and the terms in them all."""
     return view.sums if view.is_whole else count_items(db, view.ranges())
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rag.backends.postgres.items import View, columns, count_shown
+from rag.backends.postgres.items import PostgresView, columns, count_shown
 from rag.backends.postgres.server import Db
 from rag.backends.postgres.term_counts import count_holders
 from rag.backends.postgres.text import from_bytes, slot
@@ -19,7 +19,7 @@ _Counts = dict[int, dict[int, int]]
 """How often an item holds the terms, by its key and their numbers."""
 
 
-def match_terms(db: Db, terms: Sequence[str], space: int, view: View | None, limit: int) -> Matches:
+def match_terms(db: Db, terms: Sequence[str], space: int, view: PostgresView | None, limit: int) -> Matches:
     """What the store knows of the terms, in a namespace or in one conversation."""
     if view is None:
         total = """
@@ -124,7 +124,7 @@ def _complete(
             counts[item][n] = count
 
 
-def _scope(view: View | None) -> tuple[str, list[Any]]:
+def _scope(view: PostgresView | None) -> tuple[str, list[Any]]:
     """A further condition on postings that hold what a conversation shows, and its values."""
     if view is None:
         return "", []

@@ -48,7 +48,7 @@ _inherited: list[Db] = []
 _forks_guarded = False
 
 
-class Refused(Exception):
+class PreconditionFailed(Exception):
     """What a transaction was not to begin with is so; nothing was done."""
 
 
@@ -86,7 +86,7 @@ class PostgresServer:
 
         Args:
             work: is called with the connection; once more when the transaction had to be broken off.
-            unless: a condition in SQL under which nothing is done, and `Refused` raised.
+            unless: a condition in SQL under which nothing is done, and `PreconditionFailed` raised.
 
         Raises:
             StoreError: the server cannot be reached, is busy, full, or holds what is not ours.
@@ -154,7 +154,7 @@ class PostgresServer:
             db, no = self._first(refused)
             try:
                 if no:
-                    raise Refused
+                    raise PreconditionFailed
                 yield db
             finally:
                 self._give_back(db)

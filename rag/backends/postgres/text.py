@@ -13,7 +13,7 @@ from hashlib import sha256
 LONGEST_SLOT = 240
 """Bytes of a text that is its own slot. Three slots and two numbers fit into an index entry."""
 
-_KEPT = 200
+_PREFIX_BYTES = 200
 _CUT = b"\xff"
 
 
@@ -33,12 +33,12 @@ def slot(text: str) -> bytes:
     A long one is cut, and marked so by 0xff, which stands in the bytes of no text.
     """
     raw = as_bytes(text)
-    return raw if len(raw) <= LONGEST_SLOT else raw[:_KEPT] + _CUT + sha256(raw).digest()
+    return raw if len(raw) <= LONGEST_SLOT else raw[:_PREFIX_BYTES] + _CUT + sha256(raw).digest()
 
 
 def slots_of_prefix(prefix: str) -> tuple[bytes, bytes]:
     """Between which two slots all texts lie that begin with `prefix`; others may, too."""
-    first = as_bytes(prefix)[:_KEPT]
+    first = as_bytes(prefix)[:_PREFIX_BYTES]
     return first, first + _CUT * 64
 
 

@@ -27,8 +27,8 @@ from rag.backends.postgres.items import (
     FIND_ITEM,
     FIND_ITEMS,
     KINDS,
-    Row,
-    View,
+    ItemRow,
+    PostgresView,
     add_items,
     edit_item,
     find_items,
@@ -50,7 +50,7 @@ from rag.backends.postgres.search import citing_ids, match_terms
 from rag.backends.postgres.server import Db
 from rag.backends.postgres.term_counts import STEP, tally_anew, tally_items
 from rag.backends.postgres.text import slot
-from rag.backends.stored_turns import Item, Kept, Kind
+from rag.backends.stored_turns import ConversationRecord, Item, Kind
 from rag.backends.turn_dump import Restored, conversation_line, item_line, restored
 from rag.ports import Marks, Matches
 from rag.records import Record, message_from_record, turn_from_record
@@ -99,7 +99,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         check.check_last(last)
         marks, without = check.marks_sought(mark), check.marks_sought(exclude_mark)
 
-        def work(db: Db) -> list[Row]:
+        def work(db: Db) -> list[ItemRow]:
             ranges = view_of(db, conversation, namespace).ranges(0, after=after, before=before)
             return shown_items(db, ranges, last=last, mark=marks, exclude_mark=without)
 
@@ -108,13 +108,13 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
         """Return one turn. Raises NotFound."""
         for row in self._ask(FIND_ITEM, [slot(namespace), KINDS["turn"], slot(turn_id)]):
-            return turn_from_record(Row._make(row).record())
+            return turn_from_record(ItemRow._make(row).record())
         raise check.no_turn(turn_id)
 
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
         """The turns of these ids that are there, in the order asked, in one round trip."""
         rows = self._ask(FIND_ITEMS, [slot(namespace), KINDS["turn"], list(map(slot, ids))])
-        found = {turn.id: turn for row in rows for turn in [turn_from_record(Row._make(row).record())]}
+        found = {turn.id: turn for row in rows for turn in [turn_from_record(ItemRow._make(row).record())]}
         return {each: found[each] for each in dict.fromkeys(ids) if each in found}
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
@@ -180,7 +180,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         check.check_last(last)
         marks, without = check.marks_sought(mark), check.marks_sought(exclude_mark)
 
-        def work(db: Db) -> list[Row]:
+        def work(db: Db) -> list[ItemRow]:
             ranges = view_of(db, conversation, namespace).ranges(1)
             return shown_items(db, ranges, last=last, mark=marks, exclude_mark=without)
 
@@ -256,7 +256,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
                 if conversations is None or view.conversation.id in conversations
             ]
             lines = [_conversation_line(db, view) for view in views]
-            rows: dict[int, Row] = {}
+            rows: dict[int, ItemRow] = {}
             for view in views:
                 rows.update((row.key, row) for row in shown_items(db, view.ranges()) if row.key not in rows)
             lines += map(item_line, whole_items(db, list(rows.values()), namespace))
@@ -319,13 +319,13 @@ def _opened(url: str, schema: str) -> PostgresTurnStore:
     return PostgresTurnStore(url, schema=schema)
 
 
-def _turn(db: Db, turn_id: str, namespace: str, *, hold: bool = False) -> Row:
+def _turn(db: Db, turn_id: str, namespace: str, *, hold: bool = False) -> ItemRow:
     for row in find_items(db, "turn", [turn_id], space_key(db, namespace), hold=hold):
         return row
     raise check.no_turn(turn_id)
 
 
-def _trim(db: Db, view: View, kind: int, keep_last: int) -> None:
+def _trim(db: Db, view: PostgresView, kind: int, keep_last: int) -> None:
     """Take back the oldest of a kind beyond `keep_last`."""
     first = first_of_newest(db, view.ranges(kind), keep_last)
     if first is not None:
@@ -335,10 +335,12 @@ def _trim(db: Db, view: View, kind: int, keep_last: int) -> None:
         release(db, view.ranges(kind, before=first))
 
 
-def _conversation_line(db: Db, view: View) -> dict[str, Any]:
+def _conversation_line(db: Db, view: PostgresView) -> dict[str, Any]:
     first: dict[Kind, int] = {"turn": view.first_turn, "message": view.first_message}
     conversation = counted(db, view)
-    return conversation_line(conversation, Kept(conversation, list(view.spans), view.next_number, first))
+    return conversation_line(
+        conversation, ConversationRecord(conversation, list(view.spans), view.next_number, first)
+    )
 
 
 def _restore(db: Db, found: Restored, namespace: str, now: datetime) -> int:

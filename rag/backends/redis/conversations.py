@@ -15,7 +15,7 @@ from rag.backends.redis.hash_tags import RedisPlaces
 from rag.backends.redis.scripts import FORMAT, KEYS
 from rag.backends.redis.server import Script, coded, decoded
 from rag.backends.redis.values import duration, head, kept_of, micros
-from rag.backends.stored_turns import Kept
+from rag.backends.stored_turns import ConversationRecord
 from rag.errors import StoreTooNew
 from rag.types import Conversation, Source
 
@@ -131,7 +131,7 @@ class RedisConversations(RedisPlaces):
             raise check.changed(conversation, last_turn or "", decoded(told))
         return told
 
-    def _views(self, namespace: str) -> list[Kept]:
+    def _views(self, namespace: str) -> list[ConversationRecord]:
         """All conversations, the one last written to last."""
         return [kept_of(state, namespace) for state in self._call(namespace, "views")[1]]
 

@@ -37,7 +37,7 @@ from rag.backends.redis.persistence import RedisPersistence
 from rag.backends.redis.records import SHELF, RedisRecords
 from rag.backends.redis.server import coded, decoded
 from rag.backends.redis.values import listed, micros
-from rag.backends.stored_turns import Item, Kept
+from rag.backends.stored_turns import ConversationRecord, Item
 from rag.backends.turn_dump import Line, Restored, conversation_line, record_line, restored
 from rag.ports import Marks, Matches
 from rag.records import (
@@ -50,7 +50,7 @@ from rag.records import (
 )
 from rag.types import DialogTurn, Message
 
-_AT_ONCE = 200
+_MAX_MOVED_ITEMS = 200
 """Turns and messages moved by one call: short enough that others need not wait."""
 READ_AT_ONCE = 512
 """So many are entered in the index by one call."""
@@ -101,8 +101,8 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
         """The turns of these ids that are there, in the order asked, see `TurnStore`."""
         wanted, found = list(dict.fromkeys(ids)), dict[str, DialogTurn]()
-        for n in range(0, len(wanted), _AT_ONCE):
-            told = self._call(namespace, "some", "t", listed(wanted[n : n + _AT_ONCE]))[1]
+        for n in range(0, len(wanted), _MAX_MOVED_ITEMS):
+            told = self._call(namespace, "some", "t", listed(wanted[n : n + _MAX_MOVED_ITEMS]))[1]
             turns = (values.turn_of(entry, namespace) for entry in told or ())
             found.update((turn.id, turn) for turn in turns)
         return found
@@ -302,7 +302,9 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
             raise check.no_turn(turn_id)
         return told
 
-    def _lines(self, namespace: str, chosen: list[Kept], *, with_records: bool) -> Iterator[Line]:
+    def _lines(
+        self, namespace: str, chosen: list[ConversationRecord], *, with_records: bool
+    ) -> Iterator[Line]:
         for kept in chosen:
             yield conversation_line(kept.conversation, kept)
         seen: set[tuple[bytes, bytes]] = set()
@@ -310,8 +312,8 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
             index = self._call(namespace, "index", coded(kept.conversation.id))[1] or []
             wanted = [(kind, one) for _, kind, one in sorted(index) if (kind, one) not in seen]
             seen.update(wanted)
-            for n in range(0, len(wanted), _AT_ONCE):
-                ids = [[kind.decode(), decoded(one)] for kind, one in wanted[n : n + _AT_ONCE]]
+            for n in range(0, len(wanted), _MAX_MOVED_ITEMS):
+                ids = [[kind.decode(), decoded(one)] for kind, one in wanted[n : n + _MAX_MOVED_ITEMS]]
                 for told in self._call(namespace, "fetch", listed(ids))[1]:
                     if told is not None:
                         entry, earlier = told
@@ -321,14 +323,14 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
                 for key, record in self._stored(shelf, namespace):
                     yield record_line(shelf, key, record)
 
-    def _restore(self, fresh: list[Kept], items: list[Item], namespace: str) -> int:
+    def _restore(self, fresh: list[ConversationRecord], items: list[Item], namespace: str) -> int:
         """Store the items, and with the last of them the conversations; return how many of those are new."""
         names = listed([[kept.conversation.id, kept.conversation.name] for kept in fresh])
         total = 0
-        for n in range(0, max(len(items), 1), _AT_ONCE):
-            some = items[n : n + _AT_ONCE]
+        for n in range(0, max(len(items), 1), _MAX_MOVED_ITEMS):
+            some = items[n : n + _MAX_MOVED_ITEMS]
             parts = [part for item in some for part in (values.words_of(item), *values.bodies_of(item))]
-            views = list(map(values.view_of, fresh)) if n + _AT_ONCE >= len(items) else []
+            views = list(map(values.view_of, fresh)) if n + _MAX_MOVED_ITEMS >= len(items) else []
             given = (names, listed(list(map(values.loaded, some))), listed(views), *parts)
             word, told = self._call(namespace, "restore", *given, writes=True)
             if word == "taken":

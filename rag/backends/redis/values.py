@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.backends.redis.server import coded, decoded
-from rag.backends.stored_turns import Item, Kept, Kind, Span, cited_in
+from rag.backends.stored_turns import ConversationRecord, Item, Kind, TurnSpan, cited_in
 from rag.backends.turn_dump import Line
 from rag.ports import Holder, Matches
 from rag.records import (
@@ -68,7 +68,7 @@ def head(sources: Sequence[Source], ttl_s: float | None) -> str:
     return json.dumps([conversation_record(Conversation("", sources=tuple(sources)))["sources"], ttl_s])
 
 
-def kept_of(state: Sequence[Any], namespace: str) -> Kept:
+def kept_of(state: Sequence[Any], namespace: str) -> ConversationRecord:
     """The conversation that a script told, with its counts and spans."""
     texts = [decoded(state[n]) for n in (0, 2, 7)]
     created, updated = (moment_of(state[n]).isoformat() for n in (3, 4))
@@ -87,12 +87,14 @@ def kept_of(state: Sequence[Any], namespace: str) -> Kept:
         "keep_last": state[9] or None,
         "ttl_s": ttl_s,
     }
-    spans = [Span(decoded(origin), first, None if last < 0 else last) for origin, first, last in state[13]]
+    spans = [
+        TurnSpan(decoded(origin), first, None if last < 0 else last) for origin, first, last in state[13]
+    ]
     first: dict[Kind, int] = {"turn": state[11], "message": state[12]}
-    return Kept(conversation_from_record(record), spans, state[10], first)
+    return ConversationRecord(conversation_from_record(record), spans, state[10], first)
 
 
-def view_of(kept: Kept) -> list[Any]:
+def view_of(kept: ConversationRecord) -> list[Any]:
     """A conversation to restore, as the scripts keep it."""
     told = kept.conversation
     view = {

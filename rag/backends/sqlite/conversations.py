@@ -14,9 +14,9 @@ from pathlib import Path
 from rag.backends import turn_errors as check
 from rag.backends.sqlite.bindings import execute, insert
 from rag.backends.sqlite.file import Senseless, SqliteFile
-from rag.backends.sqlite.items import View, count_items, origin_key, release, shown_items
+from rag.backends.sqlite.items import SqliteView, count_items, origin_key, release, shown_items
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
-from rag.backends.stored_turns import Kept, Span, spans_until
+from rag.backends.stored_turns import ConversationRecord, TurnSpan, spans_until
 from rag.ports import Clock
 from rag.records import Record, conversation_from_record, conversation_record
 from rag.types import Conversation, Source, now_utc
@@ -80,7 +80,7 @@ class SqliteConversations:
         )
         with self._writing() as db:
             check_name(db, name, made)
-            store_conversation(db, Kept(made, [Span(made.id, 0, None)]), namespace)
+            store_conversation(db, ConversationRecord(made, [TurnSpan(made.id, 0, None)]), namespace)
         return conversation_from_record(conversation_record(made))
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
@@ -128,10 +128,10 @@ class SqliteConversations:
                 forked_at=at,
             )
             check_name(db, name, made)
-            spans = [*spans_until(view.spans, at), Span(made.id, at + 1, None)]
+            spans = [*spans_until(view.spans, at), TurnSpan(made.id, at + 1, None)]
             # What the other took back after `at` is not what comes after `at` here.
             first = {"turn": min(view.first_turn, at + 1), "message": min(view.first_message, at + 1)}
-            store_conversation(db, Kept(made, spans, at + 1, first), namespace)  # type: ignore[arg-type]
+            store_conversation(db, ConversationRecord(made, spans, at + 1, first), namespace)  # type: ignore[arg-type]
             return _counted(db, view_of(db, made.id, namespace))
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
@@ -207,7 +207,7 @@ def moment(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def view_of(db: sqlite3.Connection, conversation: str, namespace: str) -> View:
+def view_of(db: sqlite3.Connection, conversation: str, namespace: str) -> SqliteView:
     """A conversation (by id) without its counts. Raises NotFound."""
     found = "SELECT * FROM conversation WHERE id = ? AND namespace = ?"
     row = execute(db, found, conversation, namespace).fetchone()
@@ -225,12 +225,12 @@ def view_of(db: sqlite3.Connection, conversation: str, namespace: str) -> View:
         {**dict(source), **{name: json.loads(source[name]) for name in _GLOBS}}
         for source in execute(db, named, conversation)
     ]
-    return View(
+    return SqliteView(
         conversation=conversation_from_record({**row, "sources": sources, "turn_count": 0}),
         next_number=row["next_number"],
         first_turn=row["first_turn"],
         first_message=row["first_message"],
-        spans=tuple(Span(span["id"], span["first"], span["last"]) for span in spans),
+        spans=tuple(TurnSpan(span["id"], span["first"], span["last"]) for span in spans),
         origins=tuple(span["origin"] for span in spans),
         space=spans[-1]["space"],
     )
@@ -253,7 +253,7 @@ def check_name(db: sqlite3.Connection, name: str, asked: Conversation) -> None:
         raise check.name_taken(there, asked.sources)
 
 
-def store_conversation(db: sqlite3.Connection, kept: Kept, namespace: str) -> None:
+def store_conversation(db: sqlite3.Connection, kept: ConversationRecord, namespace: str) -> None:
     """Store a conversation that is not there yet, as the one last written to."""
     record = conversation_record(kept.conversation)
     columns = ("id", "name", "created", "updated", "ttl_s", "keep_last", "parent", "forked_at")
@@ -272,13 +272,13 @@ def store_conversation(db: sqlite3.Connection, kept: Kept, namespace: str) -> No
     _add_spans(db, kept.conversation.id, kept.spans, namespace)
 
 
-def put_spans(db: sqlite3.Connection, conversation: str, spans: Sequence[Span], namespace: str) -> None:
+def put_spans(db: sqlite3.Connection, conversation: str, spans: Sequence[TurnSpan], namespace: str) -> None:
     """Let a conversation show what lies in these spans, and no more."""
     execute(db, "DELETE FROM span WHERE conversation = ?", conversation)
     _add_spans(db, conversation, spans, namespace)
 
 
-def _add_spans(db: sqlite3.Connection, conversation: str, spans: Sequence[Span], namespace: str) -> None:
+def _add_spans(db: sqlite3.Connection, conversation: str, spans: Sequence[TurnSpan], namespace: str) -> None:
     for span in spans:
         origin = origin_key(db, span.origin, namespace)
         execute(db, "INSERT INTO span VALUES (?, ?, ?, ?)", conversation, span.first, origin, span.last)
@@ -311,28 +311,28 @@ def _is_there(db: sqlite3.Connection, conversation: str, namespace: str) -> bool
     return execute(db, known, conversation, namespace).fetchone() is not None
 
 
-def _counted(db: sqlite3.Connection, view: View) -> Conversation:
+def _counted(db: sqlite3.Connection, view: SqliteView) -> Conversation:
     turns, messages, _ = count_items(db, view)
     return replace(view.conversation, turn_count=turns, message_count=messages)
 
 
-def _last_order(db: sqlite3.Connection, view: View) -> int:
+def _last_order(db: sqlite3.Connection, view: SqliteView) -> int:
     last = [shown_items(db, view.ranges(kind), kind, last=1) for kind in (0, 1)]
     return max((row["number"] for rows in last for row in rows), default=-1)
 
 
-def _shows(db: sqlite3.Connection, view: View, order: int) -> bool:
+def _shows(db: sqlite3.Connection, view: SqliteView, order: int) -> bool:
     exactly = [view.ranges(kind, after=order - 1, before=order + 1) for kind in (0, 1)]
     return any(shown_items(db, ranges, kind) for kind, ranges in enumerate(exactly))
 
 
-def _check_last_turn(db: sqlite3.Connection, view: View, expected: str | None) -> None:
+def _check_last_turn(db: sqlite3.Connection, view: SqliteView, expected: str | None) -> None:
     if expected is not None:
         found = shown_items(db, view.ranges(0), 0, last=1)
         check.check_last_turn(view.conversation, expected, found[0]["id"] if found else "")
 
 
-def _rewind(db: sqlite3.Connection, view: View, to: int) -> tuple[int, int]:
+def _rewind(db: sqlite3.Connection, view: SqliteView, to: int) -> tuple[int, int]:
     """Take back everything after an order; return how many turns and messages went."""
     taken = [view.ranges(kind, after=to) for kind in (0, 1)]
     before = count_items(db, view)
@@ -351,7 +351,7 @@ def _rewind(db: sqlite3.Connection, view: View, to: int) -> tuple[int, int]:
     return before[0] - after[0], before[1] - after[1]
 
 
-def _delete(db: sqlite3.Connection, view: View) -> int:
+def _delete(db: sqlite3.Connection, view: SqliteView) -> int:
     """Delete a conversation; return how many turns it showed."""
     turns, _, _ = count_items(db, view)
     shown = [view.ranges(kind) for kind in (0, 1)]

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from rag.backends.sqlite.bindings import execute, put_wanted, text
 from rag.backends.sqlite.postings import AT_ONCE, Posted, place_of, post, unpost
-from rag.backends.stored_turns import Cited, Item, Kind, Span
+from rag.backends.stored_turns import Cited, Item, Kind, TurnSpan
 from rag.records import message_from_record, term_counts, turn_from_record
 from rag.types import Conversation
 
 KINDS: dict[Kind, int] = {"turn": 0, "message": 1}
 _KIND_NAMES: tuple[Kind, ...] = ("turn", "message")
 _NO_END = 2**63 - 1
-_FEW = 8
+_MIN_BULK_IDS = 8
 
 _FOUND = """
     SELECT i.*, o.id AS origin_id, n.namespace,
@@ -48,14 +48,14 @@ Range = tuple[int, int, int]
 """An origin by its key, and the first and last order in it, both included."""
 
 
-class View(NamedTuple):
+class SqliteView(NamedTuple):
     """A conversation as it is stored: its spans by origin key, ascending, and the first order it shows."""
 
     conversation: Conversation
     next_number: int
     first_turn: int
     first_message: int
-    spans: tuple[Span, ...]
+    spans: tuple[TurnSpan, ...]
     origins: tuple[int, ...]
     space: int
 
@@ -188,7 +188,7 @@ def release(db: sqlite3.Connection, ranges: Iterable[Range], kind: int) -> None:
 
 def known_ids(db: sqlite3.Connection, kind: Kind, ids: Sequence[str], space: int) -> list[str]:
     """Those of these ids that items of a kind have."""
-    if len(ids) < _FEW:
+    if len(ids) < _MIN_BULK_IDS:
         one = "SELECT 1 FROM item WHERE space = ? AND kind = ? AND id = ?"
         return [each for each in ids if execute(db, one, space, KINDS[kind], each).fetchone()]
     put_wanted(db, 3, ids)
@@ -265,7 +265,7 @@ def whole_item(db: sqlite3.Connection, row: sqlite3.Row) -> Item:
     )
 
 
-def count_items(db: sqlite3.Connection, view: View) -> tuple[int, int, int]:
+def count_items(db: sqlite3.Connection, view: SqliteView) -> tuple[int, int, int]:
     """How many turns and messages a conversation shows, and the terms in them all."""
     if view.is_whole:
         row = execute(

@@ -19,7 +19,7 @@ _PUT = """
     VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT), ?, ?)
     ON CONFLICT (space, shelf, key) DO UPDATE SET value = excluded.value, expires = excluded.expires
 """
-_AT_ONCE = 500
+_MAX_KEYS_PER_STATEMENT = 500
 """So many keys are asked for by one statement."""
 _WANTED = "(SELECT value FROM temp.wanted WHERE list = 2)"
 
@@ -59,8 +59,8 @@ class SqliteRecords(ABC):
         there: set[str] = set()
         with self._reading() as db:
             space = space_key(db, namespace)
-            for n in range(0, len(keys), _AT_ONCE):
-                some = keys[n : n + _AT_ONCE]
+            for n in range(0, len(keys), _MAX_KEYS_PER_STATEMENT):
+                some = keys[n : n + _MAX_KEYS_PER_STATEMENT]
                 wanted = ", ".join("?" * len(some))
                 found = f"SELECT key FROM record WHERE space = ? AND shelf = ? AND key IN ({wanted})"
                 there.update(row[0] for row in execute(db, found, space, shelf, *some))

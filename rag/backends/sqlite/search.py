@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.backends.sqlite.bindings import execute
-from rag.backends.sqlite.items import View, count_items
+from rag.backends.sqlite.items import SqliteView, count_items
 from rag.backends.sqlite.postings import Entries, entries_of, place_of
 from rag.ports import Holder, Matches
 
@@ -24,7 +24,7 @@ _AT = "i.origin = f.place / 2 AND i.kind = f.place % 2 AND i.number = f.number"
 
 
 def match_terms(
-    db: sqlite3.Connection, terms: Sequence[str], space: int, view: View | None, limit: int
+    db: sqlite3.Connection, terms: Sequence[str], space: int, view: SqliteView | None, limit: int
 ) -> Matches:
     """What the store knows of the terms, in a namespace or in one conversation."""
     if view is None:
@@ -46,7 +46,7 @@ def match_terms(
     return Matches(items, length, tuple(map(len, holding)), _holders(db, counts, len(terms)))
 
 
-def _shown(view: View, holding: Sequence[Entries]) -> list[Entries]:
+def _shown(view: SqliteView, holding: Sequence[Entries]) -> list[Entries]:
     """The entries of what a conversation shows."""
     if view.is_whole:
         return [entries[entries["place"] // 2 == view.origins[0]] for entries in holding]
@@ -54,7 +54,7 @@ def _shown(view: View, holding: Sequence[Entries]) -> list[Entries]:
     return [np.concatenate([_within(entries, each) for each in ranges]) for entries in holding]
 
 
-def _ranges(view: View, kind: int) -> _Numbers:
+def _ranges(view: SqliteView, kind: int) -> _Numbers:
     """Where what a conversation shows of a kind stands: rows of a place, a first and a last order."""
     ranges = [(place_of(origin, kind), first, last) for origin, first, last in view.ranges(kind)]
     return np.array(ranges, np.int64).reshape(-1, 3)

@@ -27,7 +27,7 @@ from rag.backends.sqlite.conversations import (
 from rag.backends.sqlite.items import (
     KINDS,
     Range,
-    View,
+    SqliteView,
     add_items,
     add_marks,
     count_items,
@@ -46,7 +46,7 @@ from rag.backends.sqlite.items import (
 )
 from rag.backends.sqlite.records import SqliteRecords
 from rag.backends.sqlite.search import match_terms
-from rag.backends.stored_turns import Item, Kept, Kind, StoredRecord
+from rag.backends.stored_turns import ConversationRecord, Item, Kind, StoredRecord
 from rag.backends.turn_dump import Line, Restored, conversation_line, item_line, record_line, restored
 from rag.ports import Marks, Matches
 from rag.records import Record, message_from_record, turn_from_record
@@ -320,7 +320,7 @@ def _turn(db: sqlite3.Connection, turn_id: str, namespace: str) -> sqlite3.Row:
     return row
 
 
-def _shown(db: sqlite3.Connection, view: View, mark: Sequence[str] | None) -> list[sqlite3.Row]:
+def _shown(db: sqlite3.Connection, view: SqliteView, mark: Sequence[str] | None) -> list[sqlite3.Row]:
     """The turns, then the messages that a conversation shows."""
     return [row for kind in (0, 1) for row in shown_items(db, view.ranges(kind), kind, mark=mark)]
 
@@ -329,7 +329,7 @@ def _within(row: sqlite3.Row, ranges: Sequence[Range]) -> bool:
     return any(row["origin"] == origin and first <= row["number"] <= last for origin, first, last in ranges)
 
 
-def _trim(db: sqlite3.Connection, view: View, kind: Kind, keep_last: int) -> None:
+def _trim(db: sqlite3.Connection, view: SqliteView, kind: Kind, keep_last: int) -> None:
     """Take back the oldest of a kind beyond `keep_last`."""
     code = KINDS[kind]
     newest = newest_orders(db, view.ranges(code), code, keep_last + 1)
@@ -339,11 +339,11 @@ def _trim(db: sqlite3.Connection, view: View, kind: Kind, keep_last: int) -> Non
         release(db, view.ranges(code, before=first), code)
 
 
-def _conversation_line(db: sqlite3.Connection, view: View) -> Line:
+def _conversation_line(db: sqlite3.Connection, view: SqliteView) -> Line:
     turns, messages, _ = count_items(db, view)
     counted = replace(view.conversation, turn_count=turns, message_count=messages)
     first: dict[Kind, int] = {"turn": view.first_turn, "message": view.first_message}
-    return conversation_line(counted, Kept(counted, list(view.spans), view.next_number, first))
+    return conversation_line(counted, ConversationRecord(counted, list(view.spans), view.next_number, first))
 
 
 def _record_lines(db: sqlite3.Connection, namespace: str) -> list[Line]:

@@ -29,7 +29,7 @@ class SearchRequest(Strict):
     k: Annotated[int, Field(ge=1, le=MOST_RESULTS), WHOLE] = 10
 
 
-class Found(BaseModel):
+class HitBody(BaseModel):
     """A stretch of a file that was found."""
 
     repository: str
@@ -53,7 +53,7 @@ class SearchResult(BaseModel):
 
     question: str
     standalone_question: str
-    hits: list[Found]
+    hits: list[HitBody]
     coverage: list[CoverageBody]
 
 
@@ -66,7 +66,7 @@ class AskRequest(Strict):
     stream: bool = False
 
 
-class Cited(BaseModel):
+class CitationBody(BaseModel):
     """Lines that an answer rests on (`used`) or that it was shown."""
 
     n: int
@@ -121,8 +121,8 @@ class AnswerBody(BaseModel):
     found: bool
     warning: str
     missing_words: list[str]
-    citations: list[Cited]
-    sources: list[Cited]
+    citations: list[CitationBody]
+    sources: list[CitationBody]
     hits: list[Ranked]
     confidence: float | None
     invented: int
@@ -136,9 +136,9 @@ class AnswerBody(BaseModel):
     coverage: list[CoverageBody]
 
 
-def found(hit: Hit, url: str) -> Found:
+def found(hit: Hit, url: str) -> HitBody:
     """A hit."""
-    return Found(
+    return HitBody(
         repository=hit.repo,
         path=shown(hit.path),
         start=hit.start,
@@ -156,9 +156,9 @@ def found(hit: Hit, url: str) -> Found:
     )
 
 
-def cited(citation: Citation, url: str) -> Cited:
+def cited(citation: Citation, url: str) -> CitationBody:
     """A citation."""
-    return Cited(
+    return CitationBody(
         n=citation.n,
         repository=citation.repo,
         path=shown(citation.path),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.serve.api.models import MOST_RESULTS, WHOLE, Name, Question, Strict
 from rag.types import MAX_HISTORY
 
@@ -14,25 +14,25 @@ MOST_QUESTIONS = 500
 _MOST_FILES = 100
 
 
-class Place(Strict):
+class ExpectedLines(Strict):
     """A file, or lines of it, that answer a question."""
 
     path: Annotated[str, Field(min_length=1, max_length=1000, examples=["shortener/codes.py"])]
     start: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
     end: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
 
-    def span(self) -> Span | None:
+    def span(self) -> LineSpan | None:
         """The lines, where they are named."""
         if self.start is None:
             return None
-        return Span(self.path, self.start, max(self.start, self.end or self.start))
+        return LineSpan(self.path, self.start, max(self.start, self.end or self.start))
 
 
 class Judged(Strict):
     """A question with what answers it."""
 
     question: Question
-    answers: Annotated[list[Place], Field(min_length=1, max_length=_MOST_FILES)]
+    answers: Annotated[list[ExpectedLines], Field(min_length=1, max_length=_MOST_FILES)]
     history: Annotated[list[Question], Field(max_length=MAX_HISTORY)] = Field(default_factory=list)
 
 

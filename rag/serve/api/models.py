@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from rag.serve.registry import Shelf
+from rag.serve.registry import ServedRepository
 from rag.serve.service import MOST_REPOSITORIES
 from rag.types import Coverage
 from rag.wiki.forges import web_address
@@ -140,7 +140,7 @@ def searched_words(coverage: Coverage) -> str:
     return "; ".join(parts)
 
 
-def repository_state(shelf: Shelf, told: Callable[[str], str]) -> RepositoryState:
+def repository_state(shelf: ServedRepository, told: Callable[[str], str]) -> RepositoryState:
     """A shelf as it is now, its texts as they are `told`."""
     checkout = shelf.checkout
     report: dict[str, Any] = shelf.report or {}

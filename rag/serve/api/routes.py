@@ -16,7 +16,7 @@ from typing import Annotated
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 
 from rag.errors import ProviderError, RagError
-from rag.evaluation.metrics import Span
+from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import judge
 from rag.retrieval.search import search_in_turn
@@ -26,7 +26,7 @@ from rag.serve.api import answer_models, eval_models, models
 from rag.serve.api.pagination import Limit, Offset, page
 from rag.serve.errors import ModelFailed, shape_of
 from rag.serve.links import citation_url, viewer_link
-from rag.serve.registry import Shelf
+from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_gone
 from rag.service import Dialog, Repository
@@ -247,11 +247,11 @@ def _lines_url(service: Service, caller: Caller, hit: Hit, base: str) -> str:
     return viewer_link(base, name, hit.path, hit.start, hit.end)
 
 
-def _checkout(shelves: Sequence[Shelf], location: str) -> Checkout | None:
+def _checkout(shelves: Sequence[ServedRepository], location: str) -> Checkout | None:
     return next((s.checkout for s in shelves if s.source.location == location and s.checkout), None)
 
 
-def _name(shelves: Sequence[Shelf], location: str, otherwise: str) -> str:
+def _name(shelves: Sequence[ServedRepository], location: str, otherwise: str) -> str:
     """What a repository is called here."""
     return next((s.name for s in shelves if s.source.location == location), otherwise)
 
@@ -289,7 +289,7 @@ def _scores(repository: Repository, asked: eval_models.Judged, k: int) -> eval_m
         files=frozenset(place.path for place in asked.answers),
         spans=spans,
     )
-    scores = judge(question, [Span(hit.path, hit.start, hit.end) for hit in found.hits], took)
+    scores = judge(question, [LineSpan(hit.path, hit.start, hit.end) for hit in found.hits], took)
     return eval_models.EvalScores(
         question=asked.question,
         ndcg=scores.ndcg,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, JsonValue
 
 from rag.records import conversation_record, message_record, turn_record
-from rag.serve.api.answer_models import AnswerBody, Cited, TokenUsage, cited, usage_body
+from rag.serve.api.answer_models import AnswerBody, CitationBody, TokenUsage, cited, usage_body
 from rag.serve.api.models import WHOLE, Mark, Question, Strict, shown
 from rag.types import Citation, Conversation, DialogTurn, Freshness, FreshnessState, Message
 
@@ -50,7 +50,7 @@ class TurnBody(BaseModel):
     complete: bool
     asked: datetime | None
     answered: datetime | None
-    citations: list[Cited]
+    citations: list[CitationBody]
     usage: TokenUsage
     marks: list[str] = Field(default_factory=list)
     version: int = 1
@@ -86,7 +86,7 @@ class TurnCheck(BaseModel):
 class CheckedCitation(BaseModel):
     """Lines that an answer rests on, and what became of them."""
 
-    cited: Cited
+    cited: CitationBody
     now: SourceCheck
 
 
@@ -115,7 +115,7 @@ class ReplayBody(BaseModel):
     answer: AnswerBody
     differs: bool
     lost: list[CheckedCitation]
-    gained: list[Cited]
+    gained: list[CitationBody]
 
 
 class MessageBody(BaseModel):

@@ -10,18 +10,18 @@ from dataclasses import replace
 
 from rag.errors import NotFound, ProviderError
 from rag.ports import CompletingGenerator, is_async
-from rag.retrieval.search import Found
+from rag.retrieval.search import RetrievalResult
 from rag.serve.access.keys import Caller
 from rag.serve.api.models import searched_words
 from rag.serve.deepwiki.filters import FileRules, rules_of
 from rag.serve.deepwiki.prompts import LAST_STAGE, SEARCHED, SOURCES, Wanted, read_request, research_heading
 from rag.serve.deepwiki.repositories import ready, shelf_of
-from rag.serve.deepwiki.schema import LANGUAGES, ChatRequest
+from rag.serve.deepwiki.schema import LANGUAGES, DeepWikiRequest
 from rag.serve.deepwiki.wiki import Wikis
 from rag.serve.errors import BadRequest, Forbidden, ModelFailed
 from rag.serve.links import citation_url
 from rag.serve.openai.thread_matching import PrefixDialog, Prefixes
-from rag.serve.registry import Shelf
+from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Engine, Repository
 from rag.types import Answer, Confidence, DialogTurn, Hit
@@ -33,7 +33,7 @@ _CHUNKS_OF_FILE = 6
 _ISO_CODES = {"kr": "ko"}
 
 
-class Chat:
+class DeepWikiChat:
     """Everything that comes as messages: questions, research, plans and pages of a wiki, tasks."""
 
     def __init__(self, service: Service) -> None:
@@ -41,7 +41,7 @@ class Chat:
         self._engines: dict[tuple[str, str], Engine] = {}
 
     async def pieces(
-        self, caller: Caller, asked: ChatRequest, *, base: str, browser: str = ""
+        self, caller: Caller, asked: DeepWikiRequest, *, base: str, browser: str = ""
     ) -> AsyncGenerator[str, None]:
         """The answer, as text. Close it when nobody listens any more: then nothing is stored.
 
@@ -83,7 +83,7 @@ class Chat:
     # ------------------------------------------------------------ questions
 
     async def _answered(
-        self, dialog: PrefixDialog, wanted: Wanted, shelf: Shelf, base: str
+        self, dialog: PrefixDialog, wanted: Wanted, shelf: ServedRepository, base: str
     ) -> AsyncGenerator[str, None]:
         has_model = dialog.engine.settings.has_model
         made = Inert()
@@ -116,7 +116,7 @@ class Chat:
     async def _dialog(
         self,
         engine: Engine,
-        shelf: Shelf,
+        shelf: ServedRepository,
         repository: Repository,
         wanted: Wanted,
         rules: FileRules,
@@ -169,7 +169,7 @@ class _AskDialog(PrefixDialog):
     def __init__(
         self,
         engine: Engine,
-        shelf: Shelf,
+        shelf: ServedRepository,
         repository: Repository,
         wanted: Wanted,
         *,
@@ -195,7 +195,7 @@ class _AskDialog(PrefixDialog):
 
     def _found(
         self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
-    ) -> tuple[Found, Confidence | None]:
+    ) -> tuple[RetrievalResult, Confidence | None]:
         if not self._rules and not self._own:
             return super()._found(question, standalone, turns, k)
         found, confidence = super()._found(question, standalone, turns, 4 * k)
@@ -206,7 +206,7 @@ class _AskDialog(PrefixDialog):
         return replace(found, hits=hits), None if self._own else confidence
 
 
-def _conversation(browser: str, shelf: Shelf) -> str:
+def _conversation(browser: str, shelf: ServedRepository) -> str:
     """What the conversation of a browser about a repository is called; "" where no browser says who it is."""
     if not browser:
         return ""
@@ -235,7 +235,7 @@ def _chunks_of(repository: Repository, path: str) -> list[Hit]:
     return [store.hit(chunk, 1.0, {"file": 1.0}) for chunk in rows[:_CHUNKS_OF_FILE]]
 
 
-def _after(answer: Answer, shelf: Shelf, base: str) -> str:
+def _after(answer: Answer, shelf: ServedRepository, base: str) -> str:
     """What comes after an answer: the list of what it cites, and what was searched for it.
 
     The protocol has text and nothing else, so that this is a paragraph of it.
@@ -244,7 +244,7 @@ def _after(answer: Answer, shelf: Shelf, base: str) -> str:
     return _sources(answer, shelf, base) + (f"{SEARCHED}{plain(searched)})" if searched else "")
 
 
-def _sources(answer: Answer, shelf: Shelf, base: str) -> str:
+def _sources(answer: Answer, shelf: ServedRepository, base: str) -> str:
     """The list of what an answer cites, as it stands after it."""
     lines = [
         f"- [{citation.n}] "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote
 
-from rag.serve.deepwiki.schema import ChatRequest, Lines
+from rag.serve.deepwiki.schema import DeepWikiRequest, Lines
 
 _MOST_RULES = 500
 _LONGEST_RULE = 300
@@ -55,7 +55,7 @@ class FileRules:
         return any(dirs.match("/".join(parts[:n])) or dirs.match(parts[n - 1]) for n in folders)
 
 
-def rules_of(asked: ChatRequest) -> FileRules:
+def rules_of(asked: DeepWikiRequest) -> FileRules:
     """The rules of a request."""
     return FileRules(
         *(

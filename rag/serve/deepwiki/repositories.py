@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from rag.serve.access.keys import Caller
 from rag.serve.errors import Forbidden, ServeError, StillIndexing
-from rag.serve.registry import Library, Shelf
+from rag.serve.registry import RepositoryRegistry, ServedRepository
 from rag.service import Repository
 from rag.wiki.forges import web_address
 
@@ -21,17 +21,17 @@ _NO_HOST = "example"
 _LONGEST = 4_096
 
 
-async def shelf_of(library: Library, repo_url: str, caller: Caller) -> Shelf:
+async def shelf_of(library: RepositoryRegistry, repo_url: str, caller: Caller) -> ServedRepository:
     """The repository that is meant.
 
     Raises:
         Forbidden: as `name_of`.
-        TooMany: as `Library.shelf`.
+        TooMany: as `RepositoryRegistry.shelf`.
     """
     return library.shelf(await name_of(library, repo_url), caller=caller)
 
 
-async def name_of(library: Library, repo_url: str) -> str:
+async def name_of(library: RepositoryRegistry, repo_url: str) -> str:
     """What the repository that is meant is called here; an allowed URL is not taken up by it.
 
     Raises:
@@ -53,7 +53,7 @@ async def name_of(library: Library, repo_url: str) -> str:
     raise Forbidden("this path is not served here; whoever runs the server lists it with --repo NAME=PATH")
 
 
-async def ready(library: Library, shelf: Shelf) -> Repository:
+async def ready(library: RepositoryRegistry, shelf: ServedRepository) -> Repository:
     """The repository, once it can be asked.
 
     Raises:
@@ -74,7 +74,7 @@ def _real_path(path: str) -> str:
         return ""
 
 
-def is_served(library: Library, name: str) -> bool:
+def is_served(library: RepositoryRegistry, name: str) -> bool:
     """Whether a name that `name_of` gave once is served still."""
     try:
         return bool(library.named(name))
@@ -82,7 +82,7 @@ def is_served(library: Library, name: str) -> bool:
         return False
 
 
-def _by_address(library: Library, asked: str) -> str:
+def _by_address(library: RepositoryRegistry, asked: str) -> str:
     try:
         parts = urlsplit(asked)
         host = parts.hostname

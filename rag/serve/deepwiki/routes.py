@@ -31,12 +31,12 @@ from rag.serve.access.auth import CallerOf
 from rag.serve.api.models import Error
 from rag.serve.deepwiki import schema as shapes
 from rag.serve.deepwiki.cache import WikiCache
-from rag.serve.deepwiki.chat import Chat
+from rag.serve.deepwiki.chat import DeepWikiChat
 from rag.serve.deepwiki.export import exported
 from rag.serve.deepwiki.repositories import is_served, name_of, ready, shelf_of
 from rag.serve.deepwiki.websocket import answer_socket
 from rag.serve.errors import BadRequest, StillIndexing, Unauthorized, headers_of, status_of
-from rag.serve.registry import Shelf
+from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, until_gone
 from rag.service import Repository
@@ -95,14 +95,14 @@ def _router(route: type[_Route] = _Route) -> APIRouter:
 
 
 def _chat(app: FastAPI, service: Service) -> APIRouter:
-    router, chat = _router(), Chat(service)
+    router, chat = _router(), DeepWikiChat(service)
 
     @router.post(
         "/chat/completions/stream",
         responses={200: {"content": {"text/event-stream": {}}}},
         response_class=Response,
     )
-    async def completions(request: Request, asked: shapes.ChatRequest, caller: CallerOf) -> Response:
+    async def completions(request: Request, asked: shapes.DeepWikiRequest, caller: CallerOf) -> Response:
         """Answer the last message, as plain text that comes in pieces, whatever its media type says."""
         pieces = chat.pieces(caller, asked, base=str(request.base_url))
         try:
@@ -142,7 +142,7 @@ def _menus(service: Service) -> APIRouter:
     async def models() -> shapes.ModelConfig:
         """The one model there is: the server's."""
         name = settings.engine.model or "extractive"
-        model = shapes.Model(id=name, name=name)
+        model = shapes.DeepWikiModel(id=name, name=name)
         provider = shapes.Provider(id="rag", name="Rag", models=[model])
         return shapes.ModelConfig(providers=[provider], defaultProvider="rag")
 
@@ -267,7 +267,7 @@ def _tree(repository: Repository) -> shapes.FileTree:
     )
 
 
-async def _within(seconds: float, work: Awaitable[Repository], shelf: Shelf) -> Repository:
+async def _within(seconds: float, work: Awaitable[Repository], shelf: ServedRepository) -> Repository:
     try:
         async with asyncio.timeout(seconds):
             return await work

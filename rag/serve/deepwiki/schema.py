@@ -10,14 +10,14 @@ Lines = str | list[str] | None
 """A list, or a text with one entry on each line, each as it stands in an address."""
 
 
-class ChatMessage(BaseModel):
+class DeepWikiMessage(BaseModel):
     """A message of a conversation."""
 
     role: str
     content: str | list[Any] | None = None
 
 
-class ChatRequest(BaseModel):
+class DeepWikiRequest(BaseModel):
     """A question, or a prompt for a part of a wiki. What is not named here means nothing.
 
     The token is taken and thrown away: repositories are fetched with the operator's own credentials.
@@ -35,7 +35,7 @@ class ChatRequest(BaseModel):
         }
     )
     repo_url: str
-    messages: list[ChatMessage]
+    messages: list[DeepWikiMessage]
     filePath: str | None = None  # noqa: N815
     token: SecretStr | None = Field(default=None, exclude=True)
     type: str | None = "github"
@@ -138,7 +138,7 @@ class ExportRequest(BaseModel):
     format: Literal["markdown", "json"]
 
 
-class Model(BaseModel):
+class DeepWikiModel(BaseModel):
     """A model that can be chosen."""
 
     id: str
@@ -150,7 +150,7 @@ class Provider(BaseModel):
 
     id: str
     name: str
-    models: list[Model]
+    models: list[DeepWikiModel]
     supportsCustomModel: bool = False  # noqa: N815
 
 

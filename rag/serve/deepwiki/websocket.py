@@ -20,8 +20,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from rag.errors import RagError
 from rag.serve.access.json_limits import check_json
 from rag.serve.access.keys import Caller
-from rag.serve.deepwiki.chat import Chat
-from rag.serve.deepwiki.schema import ChatRequest
+from rag.serve.deepwiki.chat import DeepWikiChat
+from rag.serve.deepwiki.schema import DeepWikiRequest
 from rag.serve.errors import BadRequest, ModelFailed, ShuttingDown, TooSlow
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
@@ -31,7 +31,7 @@ _REMEMBERED_S = 1_800
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
-async def answer_socket(socket: WebSocket, service: Service, chat: Chat) -> None:
+async def answer_socket(socket: WebSocket, service: Service, chat: DeepWikiChat) -> None:
     """Answer the one request of a connection."""
     known = socket.cookies.get(_COOKIE, "")
     browser = known if _TOKEN.fullmatch(known) else secrets.token_urlsafe(16)
@@ -51,7 +51,7 @@ async def answer_socket(socket: WebSocket, service: Service, chat: Chat) -> None
         await socket.close()
 
 
-async def _request(socket: WebSocket, settings: ServerSettings) -> ChatRequest:
+async def _request(socket: WebSocket, settings: ServerSettings) -> DeepWikiRequest:
     """The request.
 
     Raises:
@@ -71,14 +71,16 @@ async def _request(socket: WebSocket, settings: ServerSettings) -> ChatRequest:
     text = sent.encode("utf-8", "surrogatepass") if isinstance(sent, str) else sent
     check_json(text, max_values=settings.max_json_values)
     try:
-        return ChatRequest.model_validate_json(text)
+        return DeepWikiRequest.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "JSON"
         raise BadRequest(f"the request cannot be read: {first['msg']} ({where})") from None
 
 
-async def _send(socket: WebSocket, service: Service, chat: Chat, asked: ChatRequest, browser: str) -> None:
+async def _send(
+    socket: WebSocket, service: Service, chat: DeepWikiChat, asked: DeepWikiRequest, browser: str
+) -> None:
     """Send the answer, or how it failed, in frames."""
     caller: Caller = socket.state.caller
     base = re.sub(r"^ws", "http", str(socket.base_url))

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from rag.code.graph import Survey
 from rag.serve.deepwiki.filters import FileRules
 from rag.serve.links import viewer_link
-from rag.serve.registry import Shelf
+from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.service import Engine, Repository
 from rag.types import Answer, Checkout
 from rag.wiki.build_state import Prose
-from rag.wiki.links import Cited, ForgeLinks
+from rag.wiki.links import CitationWriter, ForgeLinks
 from rag.wiki.markdown import code, link
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.outline import structure_xml
@@ -37,7 +37,7 @@ _SOURCES_LISTED = 40
 class PageLinks:
     """Lines at the forge where they are known there, else in our viewer; other pages as anchors."""
 
-    def __init__(self, shelf: Shelf, checkout: Checkout, surveyed: Survey, base: str) -> None:
+    def __init__(self, shelf: ServedRepository, checkout: Checkout, surveyed: Survey, base: str) -> None:
         blobs = {path: file.blob for path, file in surveyed.files.items()}
         self._forge = ForgeLinks(checkout, blobs)
         self._name, self._base = shelf.name, base
@@ -71,7 +71,9 @@ class Wikis:
         self._wikis: OrderedDict[tuple[str, FileRules], _Wiki] = OrderedDict()
         self._prose: OrderedDict[tuple[str, str, str], Prose] = OrderedDict()
 
-    async def plan(self, shelf: Shelf, repository: Repository, rules: FileRules, *, is_concise: bool) -> str:
+    async def plan(
+        self, shelf: ServedRepository, repository: Repository, rules: FileRules, *, is_concise: bool
+    ) -> str:
         """The plan as `<wiki_structure>` XML."""
         most = _CONCISE_PAGES if is_concise else MAX_PAGES
         _, structure = await self._structure(shelf, repository, rules, most)
@@ -80,7 +82,7 @@ class Wikis:
     async def page(
         self,
         engine: Engine,
-        shelf: Shelf,
+        shelf: ServedRepository,
         repository: Repository,
         rules: FileRules,
         title: str,
@@ -116,7 +118,7 @@ class Wikis:
             return await to_thread(_rendered, structure, page, prose, links)
 
     async def _structure(
-        self, shelf: Shelf, repository: Repository, rules: FileRules, most: int
+        self, shelf: ServedRepository, repository: Repository, rules: FileRules, most: int
     ) -> tuple[_Wiki, WikiStructure]:
         key = (shelf.name, rules)
         wiki = self._wikis.pop(key, None)
@@ -132,7 +134,7 @@ class Wikis:
         return wiki, wiki.plans[most]
 
     async def _written(
-        self, engine: Engine, wiki: _Wiki, structure: WikiStructure, page: WikiPage, shelf: Shelf
+        self, engine: Engine, wiki: _Wiki, structure: WikiStructure, page: WikiPage, shelf: ServedRepository
     ) -> Prose:
         """The prose of a page; what was written for the same sources is not asked for again."""
         namespace, language = engine.settings.namespace, engine.settings.language
@@ -176,7 +178,7 @@ def _asked_page(
 def _rendered(structure: WikiStructure, page: WikiPage, prose: Prose | None, links: PageLinks) -> str:
     text, note, more = "", "", frozenset[str]()
     if prose is not None:
-        cited = Cited(links)
+        cited = CitationWriter(links)
         text, more = as_markdown(prose, cited), frozenset(cited.paths)
         note = marked(doubts(prose, structure.survey), prose.model)
     rendered = PageWriter(structure, links).render(page, text, note=note)

@@ -23,7 +23,7 @@ from rag.records import turn_record
 from rag.serve.access.keys import Caller
 from rag.serve.api.pagination import MOST
 from rag.serve.mcp.sessions import Sessions
-from rag.serve.mcp.tools import Asked, Contents, Places, Reply, Tell, Toolbox, as_values
+from rag.serve.mcp.tools import AskResult, Places, Tell, Toolbox, ToolReply, WikiContents, as_values
 from rag.serve.service import Service
 from rag.serve.telemetry import JsonLines
 
@@ -160,7 +160,7 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
         ctx: Context,
         limit: Annotated[int, Field(ge=1, le=MOST, description="How many at most.")] = MOST,
         offset: Annotated[int, Field(ge=0, description="How many are left out before them.")] = 0,
-    ) -> Annotated[CallToolResult, Reply]:
+    ) -> Annotated[CallToolResult, ToolReply]:
         """List the repositories that can be asked."""
         return await _result(service, tools.list_available_repos(_caller(ctx, service), limit, offset))
 
@@ -169,7 +169,7 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
         repoName: RepoName,  # noqa: N803
         ctx: Context,
         ref: Ref = None,
-    ) -> Annotated[CallToolResult, Reply]:
+    ) -> Annotated[CallToolResult, ToolReply]:
         """Get a list of documentation topics for a repository."""
         caller = _caller(ctx, service)
         return await _result(service, tools.read_wiki_structure(caller, repoName, ref, _teller(ctx)))
@@ -185,7 +185,7 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
         maxChars: Annotated[  # noqa: N803
             int | None, Field(ge=1, description="Stop before the page that would go beyond it.")
         ] = None,
-    ) -> Annotated[CallToolResult, Contents]:
+    ) -> Annotated[CallToolResult, WikiContents]:
         """View documentation about a repository: all pages, or some with `page` and `maxChars`."""
         caller = _caller(ctx, service)
         return await _result(
@@ -201,7 +201,7 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         ctx: Context,
         conversationId: Conversation = None,  # noqa: N803
         ref: Ref = None,
-    ) -> Annotated[CallToolResult, Asked]:
+    ) -> Annotated[CallToolResult, AskResult]:
         """Ask any question about a repository; the answer cites the lines it rests on.
 
         Pass the `conversationId` of an answer on to ask a follow-up.
@@ -217,7 +217,7 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         ctx: Context,
         conversationId: Conversation = None,  # noqa: N803
         limit: Limit = 5,
-    ) -> Annotated[CallToolResult, Reply]:
+    ) -> Annotated[CallToolResult, ToolReply]:
         """Find earlier questions and their answers."""
         return await _result(service, tools.recall_turns(_caller(ctx, service), query, conversationId, limit))
 
@@ -294,7 +294,7 @@ def _told(turn: dict[str, Any], service: Service) -> dict[str, Any]:
     return turn
 
 
-async def _result(service: Service, coming: Awaitable[Reply]) -> CallToolResult:
+async def _result(service: Service, coming: Awaitable[ToolReply]) -> CallToolResult:
     """A reply as the SDK passes it on: the text for people and models, the values beside it.
 
     Raises:

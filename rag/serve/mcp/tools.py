@@ -23,7 +23,7 @@ from rag.serve.access.keys import Caller
 from rag.serve.api.models import CoverageBody, coverage_body, searched_words
 from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
 from rag.serve.links import citation_url
-from rag.serve.registry import Shelf
+from rag.serve.registry import ServedRepository
 from rag.serve.service import MOST_REPOSITORIES, Service
 from rag.service import Dialog, Repository
 from rag.service.read_lines import read_lines
@@ -44,7 +44,7 @@ _KEPT_WIKIS = 20
 """Structures that are kept, those last read: each holds the texts of its repository."""
 
 
-class Place(BaseModel):
+class CodeLocation(BaseModel):
     """Lines of a file at a commit. Lines count from 1, both ends belong."""
 
     repo: str
@@ -58,17 +58,17 @@ class Place(BaseModel):
     text: str | None = None
 
 
-class Reply(BaseModel):
+class ToolReply(BaseModel):
     """What a tool says, as text; and what of the repositories it rests on, where it is about some."""
 
     result: str
     coverage: list[CoverageBody] = Field(default_factory=list)
 
 
-class Asked(Reply):
+class AskResult(ToolReply):
     """An answer: what it rests on, and the conversation it can be gone on with."""
 
-    sources: list[Place] = Field(default_factory=list)
+    sources: list[CodeLocation] = Field(default_factory=list)
     found: bool = True
     warning: str = ""
     missing_words: list[str] = Field(default_factory=list)
@@ -77,17 +77,17 @@ class Asked(Reply):
     turnId: str = ""  # noqa: N815
 
 
-class Contents(Reply):
+class WikiContents(ToolReply):
     """Pages of a wiki; `nextPage` is the first that did not fit, None at the end."""
 
     pages: list[str] = Field(default_factory=list)
     nextPage: int | None = None  # noqa: N815
 
 
-class Places(Reply):
+class Places(ToolReply):
     """Places that were found, best first."""
 
-    places: list[Place] = Field(default_factory=list)
+    places: list[CodeLocation] = Field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class Toolbox:
 
     # ------------------------------------------------------------ DeepWiki's
 
-    async def list_available_repos(self, caller: Caller, limit: int, offset: int) -> Reply:
+    async def list_available_repos(self, caller: Caller, limit: int, offset: int) -> ToolReply:
         """The repositories of the list, with how far each is indexed; says how many follow."""
         seen = self._service.library.seen_by(caller)
         lines = []
@@ -123,17 +123,17 @@ class Toolbox:
             lines.append(f"- {shelf.name} ({shelf.state}{where})")
         if (more := len(seen) - offset - limit) > 0:
             lines += ["", f"{more:,} more follow: pass offset={offset + limit}"]
-        return Reply(result="\n".join(["Available repositories:", "", *lines]))
+        return ToolReply(result="\n".join(["Available repositories:", "", *lines]))
 
-    async def read_wiki_structure(self, caller: Caller, repo: str, ref: str | None, tell: Tell) -> Reply:
+    async def read_wiki_structure(self, caller: Caller, repo: str, ref: str | None, tell: Tell) -> ToolReply:
         """The pages of a repository's wiki, as an outline."""
         structure, repository = await self._wiki(caller, repo, ref, tell)
         coverage = [coverage_body(repository.coverage)]
-        return Reply(result=structure_outline(structure, repo), coverage=coverage)
+        return ToolReply(result=structure_outline(structure, repo), coverage=coverage)
 
     async def read_wiki_contents(
         self, caller: Caller, repo: str, ref: str | None, page: int | None, max_chars: int | None, tell: Tell
-    ) -> Contents:
+    ) -> WikiContents:
         """The wiki as one text; from a page on, and not much longer than asked, if so asked."""
         structure, repository = await self._wiki(caller, repo, ref, tell)
         coverage = [coverage_body(repository.coverage)]
@@ -141,7 +141,7 @@ class Toolbox:
             async with self._service.limiter.long_seat():
                 text = await to_thread(wiki_contents, structure)
             titles = [one.title for one in structure.pages]
-            return Contents(result=text, coverage=coverage, pages=titles)
+            return WikiContents(result=text, coverage=coverage, pages=titles)
         first = 1 if page is None else page
         if not 1 <= first <= len(structure.pages):
             raise BadRequest(
@@ -155,7 +155,7 @@ class Toolbox:
                 break
             texts.append(text)
         following = first + len(texts)
-        return Contents(
+        return WikiContents(
             result="\n".join(texts),
             coverage=coverage,
             pages=[one.title for one in structure.pages[first - 1 : following - 1]],
@@ -170,7 +170,7 @@ class Toolbox:
         conversation: str | None,
         ref: str | None,
         tell: Tell,
-    ) -> Asked:
+    ) -> AskResult:
         """Answer a question about one or more repositories; the turn is kept."""
         names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
         if len(names) > MOST_REPOSITORIES:
@@ -180,7 +180,7 @@ class Toolbox:
         await tell(0.5, 1.0, "answering")
         served = {shelf.source.location: shelf for shelf in shelves}
 
-        def places_of(answer: Answer) -> list[Place]:
+        def places_of(answer: Answer) -> list[CodeLocation]:
             return [self._cited(citation, served.get(citation.location)) for citation in answer.citations]
 
         try:
@@ -191,7 +191,7 @@ class Toolbox:
             quotes = _with_sources(error.quotes, places_of(error.quotes))
             raise ModelFailed(error, f"{self._service.words(error)}\n\n{quotes}", {}) from error
         places = places_of(answer)
-        return Asked(
+        return AskResult(
             result=_with_notes(_with_sources(answer, places), answer.notes),
             coverage=[coverage_body(one) for one in answer.coverage],
             sources=places,
@@ -234,7 +234,7 @@ class Toolbox:
             raise BadRequest(f"lines count from 1 and end after they start, not {start}-{end}")
         async with self._service.limiter.seat():
             read = await to_thread(read_lines, repository, path, start, last)
-        place = Place(
+        place = CodeLocation(
             repo=shelf.name,
             path=read.path,
             start_line=read.start,
@@ -276,27 +276,29 @@ class Toolbox:
         lines += [_use_line(use) for use in shown]
         return _found("\n".join(lines), places, repository)
 
-    async def recall_turns(self, caller: Caller, query: str, conversation: str | None, limit: int) -> Reply:
+    async def recall_turns(
+        self, caller: Caller, query: str, conversation: str | None, limit: int
+    ) -> ToolReply:
         """Earlier turns of the caller that hold the words of a query."""
         engine = self._service.engine_for(caller)
         most = max(1, min(limit, _MOST_HITS))
         async with self._service.limiter.seat():
             found = await to_thread(recall, engine, query, conversation=conversation, k=most)
         if not found:
-            return Reply(result="No earlier turn speaks of this.")
+            return ToolReply(result="No earlier turn speaks of this.")
         blocks = [
             f"## {turn.question}\n\n{turn.answer}\n\n"
             f"(turn {turn.id} of conversation {turn.conversation_id}; "
             f"{', '.join(c.place for c in turn.citations if c.used) or 'no sources'})"
             for turn in found
         ]
-        return Reply(result="\n\n".join(blocks))
+        return ToolReply(result="\n\n".join(blocks))
 
     # ------------------------------------------------------------ what they share
 
     async def _ready(
         self, caller: Caller, name: str | None, ref: str | None, tell: Tell
-    ) -> tuple[Shelf, Repository]:
+    ) -> tuple[ServedRepository, Repository]:
         """A repository, the only one where none is named, once it can be asked; tells how far its index is
         meanwhile."""
         library = self._service.library
@@ -327,10 +329,10 @@ class Toolbox:
                     wiki.structure = await to_thread(wiki_structure, repository)
         return wiki.structure, repository
 
-    def _cited(self, citation: Citation, shelf: Shelf | None) -> Place:
+    def _cited(self, citation: Citation, shelf: ServedRepository | None) -> CodeLocation:
         name = shelf.name if shelf else citation.repo
         url = citation_url(citation, shelf.checkout if shelf else None, name, self._base)
-        return Place(
+        return CodeLocation(
             repo=name,
             path=citation.path,
             start_line=citation.start,
@@ -341,7 +343,7 @@ class Toolbox:
             url="" if url.startswith("/") else url,
         )
 
-    def _of_hit(self, hit: Hit, shelf: Shelf) -> Place:
+    def _of_hit(self, hit: Hit, shelf: ServedRepository) -> CodeLocation:
         cited = Citation(
             n=1,
             repo=hit.repo,
@@ -357,7 +359,7 @@ class Toolbox:
         return place.model_copy(update={"score": round(hit.score, 4), "text": hit.text})
 
 
-def _with_sources(answer: Answer, places: Sequence[Place]) -> str:
+def _with_sources(answer: Answer, places: Sequence[CodeLocation]) -> str:
     if not places:
         return answer.text
     lines = []
@@ -371,7 +373,7 @@ def _with_notes(text: str, notes: Sequence[str]) -> str:
     return "\n\n".join([text.rstrip("\n"), *(f"Note: {note}" for note in notes)]) if notes else text
 
 
-def _found(text: str, places: Sequence[Place], repository: Repository) -> Places:
+def _found(text: str, places: Sequence[CodeLocation], repository: Repository) -> Places:
     """What was found, with what it rests on: an agent concludes from what is not there, too."""
     coverage = repository.coverage
     return Places(
@@ -386,7 +388,7 @@ def _uses(store: Store, symbol: str) -> tuple[list[Use], bool]:
     return uses(store, symbol), bool(definitions(store, symbol))
 
 
-def _listed(places: Sequence[Place], *, nothing: str) -> str:
+def _listed(places: Sequence[CodeLocation], *, nothing: str) -> str:
     blocks = []
     for place in places:
         head = f"{place.path}:{place.start_line}-{place.end_line}"
@@ -405,6 +407,6 @@ def _use_line(use: Use) -> str:
     return f"- {use.hit.path}:{where}{f' in {inside}' if inside else ''}"
 
 
-def as_values(reply: Reply) -> dict[str, Any]:
+def as_values(reply: ToolReply) -> dict[str, Any]:
     """A reply as JSON values; what is not known is left out."""
     return reply.model_dump(exclude_none=True)

@@ -23,7 +23,7 @@ _SPEAKING = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChatQuestion:
     """The question, and the exchanges before it. `is_task` is a task of the client's own, not a question."""
 
     question: str
@@ -31,7 +31,7 @@ class Asked:
     is_task: bool = False
 
 
-def read_messages(messages: Sequence[tuple[str, Any]]) -> Asked:
+def read_messages(messages: Sequence[tuple[str, Any]]) -> ChatQuestion:
     """Find the question in (role, content) messages.
 
     Several user messages in a row are one question; several answers in a row are one answer. An answer
@@ -58,7 +58,9 @@ def read_messages(messages: Sequence[tuple[str, Any]]) -> Asked:
         raise BadRequest("the last message is an answer already; put a question behind it", param="messages")
     texts = [text for _, text in said]
     question = texts[-1]
-    return Asked(question, tuple(zip(texts[0:-1:2], texts[1::2], strict=True)), question.startswith(_TASK))
+    return ChatQuestion(
+        question, tuple(zip(texts[0:-1:2], texts[1::2], strict=True)), question.startswith(_TASK)
+    )
 
 
 def text_of(content: Any) -> str:

@@ -30,7 +30,7 @@ from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepositor
 from rag.serve.links import citation_url
 from rag.serve.openai.messages import done_without_model, read_messages
 from rag.serve.openai.thread_matching import PrefixDialog, Prefixes
-from rag.serve.registry import Shelf
+from rag.serve.registry import ServedRepository
 from rag.serve.service import MOST_REPOSITORIES, Service
 from rag.serve.sse import EventStream, event, until_gone
 from rag.types import Answer, Citation, Usage
@@ -106,7 +106,7 @@ class Models(BaseModel):
     data: list[Model]
 
 
-class Chat:
+class ChatCompletions:
     """The chat completions of one server."""
 
     def __init__(self, service: Service) -> None:
@@ -114,7 +114,7 @@ class Chat:
 
     # ------------------------------------------------------------ what is asked
 
-    def shelves(self, model: str, caller: Caller) -> list[Shelf]:
+    def shelves(self, model: str, caller: Caller) -> list[ServedRepository]:
         """The repositories a model names; `rag` alone is the only one of the list.
 
         Raises:
@@ -135,7 +135,7 @@ class Chat:
     async def dialog(
         self,
         caller: Caller,
-        shelves: Sequence[Shelf],
+        shelves: Sequence[ServedRepository],
         history: Sequence[tuple[str, str]],
         named: str | None,
         *,
@@ -169,7 +169,9 @@ class Chat:
 
     # ------------------------------------------------------------ what is sent
 
-    def annotations(self, answer: Answer, shelves: Sequence[Shelf], base: str) -> list[dict[str, Any]]:
+    def annotations(
+        self, answer: Answer, shelves: Sequence[ServedRepository], base: str
+    ) -> list[dict[str, Any]]:
         """The citations as OpenAI writes them: the n-th is the place that `[n]` in the text refers to.
 
         The indices are those of the first reference in the text; those of its end for a source that the
@@ -192,7 +194,12 @@ class Chat:
         return found
 
     async def _pieces(
-        self, dialog: PrefixDialog, question: str, shelves: Sequence[Shelf], head: dict[str, Any], base: str
+        self,
+        dialog: PrefixDialog,
+        question: str,
+        shelves: Sequence[ServedRepository],
+        head: dict[str, Any],
+        base: str,
     ) -> AsyncGenerator[str | Answer, None]:
         """The pieces of an answer. Where the model fails in the middle, the quotes come before the error."""
         begun = ""
@@ -208,7 +215,7 @@ class Chat:
             raise self.quoted(error, shelves, head, base) from error
 
     def quoted(
-        self, error: ProviderError, shelves: Sequence[Shelf], head: dict[str, Any], base: str
+        self, error: ProviderError, shelves: Sequence[ServedRepository], head: dict[str, Any], base: str
     ) -> RagError:
         """A failure of the model; `quotes` beside the error is a completion, written without it."""
         if (quotes := error.quotes) is None:
@@ -218,7 +225,12 @@ class Chat:
         return ModelFailed(error, self.service.words(error), {"quotes": body | {"rag": _more(quotes)}})
 
     async def stream(
-        self, dialog: PrefixDialog, question: str, shelves: Sequence[Shelf], head: dict[str, Any], base: str
+        self,
+        dialog: PrefixDialog,
+        question: str,
+        shelves: Sequence[ServedRepository],
+        head: dict[str, Any],
+        base: str,
     ) -> AsyncGenerator[dict[str, Any], None]:
         """The chunks of an answer, in the order clients expect: role, content, annotations, end."""
         async with aclosing(self._pieces(dialog, question, shelves, head, base)) as pieces:
@@ -238,13 +250,13 @@ class Chat:
 
 def install(app: FastAPI, service: Service) -> None:
     """Add the routes below /v1."""
-    chat, router = Chat(service), APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
+    chat, router = ChatCompletions(service), APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
     for add in (_add_models, _add_completions, _add_embeddings):
         add(router, chat)
     app.include_router(router)
 
 
-def _add_models(router: APIRouter, chat: Chat) -> None:
+def _add_models(router: APIRouter, chat: ChatCompletions) -> None:
     @router.get("/models")
     async def models(caller: CallerOf) -> Models:
         """What can be asked: one model for each repository, and each ref that the caller asked for."""
@@ -257,7 +269,7 @@ def _add_models(router: APIRouter, chat: Chat) -> None:
         return _model(shelf)
 
 
-def _add_completions(router: APIRouter, chat: Chat) -> None:
+def _add_completions(router: APIRouter, chat: ChatCompletions) -> None:
     service = chat.service
 
     @router.post(
@@ -310,7 +322,7 @@ def _add_completions(router: APIRouter, chat: Chat) -> None:
         return JSONResponse(body | {"rag": _more(answer)}, headers=headers)
 
 
-def _add_embeddings(router: APIRouter, chat: Chat) -> None:
+def _add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
     service = chat.service
 
     @router.post("/embeddings", response_model=None)
@@ -336,7 +348,7 @@ def _add_embeddings(router: APIRouter, chat: Chat) -> None:
         return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
 
 
-def _model(shelf: Shelf) -> Model:
+def _model(shelf: ServedRepository) -> Model:
     return Model(id=f"{_MODEL}{shelf.name}", created=int(shelf.indexed or 0))
 
 

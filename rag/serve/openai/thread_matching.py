@@ -42,7 +42,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TurnPosition:
     """A turn in a conversation."""
 
     conversation: str
@@ -65,12 +65,12 @@ class Prefixes:
         with self._locks[hash((namespace, conversation.id)) % _LOCKS]:
             yield
 
-    def find(self, engine: Engine, keys: Sequence[str]) -> dict[str, Place]:
+    def find(self, engine: Engine, keys: Sequence[str]) -> dict[str, TurnPosition]:
         """The places of those keys that are known."""
         stored = engine.turns.records(keys, shelf=_SHELF, namespace=engine.settings.namespace)
-        return {key: Place(**json.loads(value)) for key, value in stored.items()}
+        return {key: TurnPosition(**json.loads(value)) for key, value in stored.items()}
 
-    def put(self, engine: Engine, key: str, place: Place) -> None:
+    def put(self, engine: Engine, key: str, place: TurnPosition) -> None:
         """Keep a place under its key."""
         value = {key: json.dumps(asdict(place)).encode()}
         engine.turns.put_records(value, shelf=_SHELF, namespace=engine.settings.namespace, ttl_s=_KEPT_S)
@@ -208,7 +208,7 @@ class PrefixDialog(Dialog):
                 return self.with_coverage(with_turn(answer, again))
             self._take_place()
             stored = super().remember(prepared, answer)
-            place = Place(stored.conversation_id, stored.turn_order or 0, stored.turn_id)
+            place = TurnPosition(stored.conversation_id, stored.turn_order or 0, stored.turn_id)
             self._prefixes.put(self.engine, ends, place)
         return stored
 

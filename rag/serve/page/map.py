@@ -35,7 +35,7 @@ _FITTED = 20_000
 """Chunks that the plane is computed from; more make no visible difference."""
 _MOST_GROUPS = 10
 _LARGE_SHARE = 0.3
-_KEPT = 8
+_MAX_CACHED_MAPS = 8
 _BLOCK_ROWS = 8192
 _SEED = 7
 _SPREAD = 1.2
@@ -133,7 +133,7 @@ class _Planes:
             if state not in self._known:
                 self._known[state] = plane_of(store)
             self._known.move_to_end(state)
-            while len(self._known) > _KEPT:
+            while len(self._known) > _MAX_CACHED_MAPS:
                 self._known.popitem(last=False)
             return self._known[state]
 

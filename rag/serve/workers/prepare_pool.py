@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct(">I")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Children share the processors among them; threads below numpy would only get in each other's way."""
-_AT_ONCE = 2
+_MAX_QUESTIONS_PER_CHILD = 2
 """So many questions a child has: the one it prepares, and the next, for which it need not wait then."""
-_SOON_S = 0.05
+_SLOW_QUESTION_S = 0.05
 """A question that takes longer keeps no other one waiting."""
 _GIVES_WAY = 5
 """How much less urgent a child is than the server's own process, which everybody waits for."""
@@ -65,7 +65,7 @@ _BROKEN = (
     pickle.PickleError,
 )
 """A child that is gone, and all that reading a damaged pickle is known to raise."""
-_SELDOM = (20_000, 20, 20)
+_GC_THRESHOLDS = (20_000, 20, 20)
 """How often a child looks for garbage: at Python's own rate that is a tenth of a question's time."""
 
 
@@ -152,7 +152,11 @@ class Preparing:
         """Whether a child has nothing to do, or soon will: no question is tied to a long one."""
         has = self.children[child]
         began = self._began.get(child)
-        return not has or (has < _AT_ONCE and began is not None and time.monotonic() - began < _SOON_S)
+        return not has or (
+            has < _MAX_QUESTIONS_PER_CHILD
+            and began is not None
+            and time.monotonic() - began < _SLOW_QUESTION_S
+        )
 
     def _take(self, child: Child) -> None:
         if not self.children[child] and child in self._began:
@@ -310,7 +314,7 @@ def main() -> None:
     answers.flush()
     # What is imported stays; a question leaves little behind that only the collector finds.
     gc.freeze()
-    gc.set_threshold(*_SELDOM)
+    gc.set_threshold(*_GC_THRESHOLDS)
     engines = Engines()
     while head := asked.read(_LENGTH.size):
         job = pickle.loads(asked.read(_LENGTH.unpack(head)[0]))

@@ -17,7 +17,7 @@ from rag.ports import Grouping
 from rag.service import Dialog
 from rag.types import Answer
 
-_AT_ONCE = 8
+_MAX_BATCH_TURNS = 8
 """So many turns are one transaction at most: the first of them waits for the last."""
 
 Store = Callable[[], Answer]
@@ -62,7 +62,7 @@ class Storing:
     def _next(self) -> list[tuple[Store, asyncio.Future[Answer]]]:
         """Those that wait longest. Of one who has gone meanwhile nothing is stored."""
         some: list[tuple[Store, asyncio.Future[Answer]]] = []
-        while self._waiting and len(some) < _AT_ONCE:
+        while self._waiting and len(some) < _MAX_BATCH_TURNS:
             one = self._waiting.popleft()
             if not one[1].done():
                 some.append(one)

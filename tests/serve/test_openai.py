@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from contextlib import closing
 
@@ -40,6 +41,30 @@ def test_models_are_the_repositories(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.models.retrieve("rag:other")
     assert caught.value.body["code"] == "repository_not_found"
+
+
+def test_a_thousand_models_are_listed_at_once_or_in_pages(serve, tmp_path):
+    named = tuple((f"r{number:04}", Source(str(tmp_path / f"r{number}"))) for number in range(1_000))
+    running = serve(repositories=named)
+    ids = [f"rag:{name}" for name, _ in named]
+    began = time.perf_counter()
+    reply = running.get("/v1/models").json
+    assert time.perf_counter() - began < 2
+    assert [model["id"] for model in reply["data"]] == ids
+    assert (reply["has_more"], reply["first_id"], reply["last_id"]) == (False, ids[0], ids[-1])
+    after, seen = "", []
+    while True:
+        reply = running.get(f"/v1/models?limit=150{after}").json
+        assert len(reply["data"]) <= 150
+        seen += [model["id"] for model in reply["data"]]
+        if not reply["has_more"]:
+            break
+        after = f"&after={reply['last_id']}"
+    assert seen == ids
+    reply = running.get(f"/v1/models?after={ids[-1]}").json
+    assert (reply["data"], reply["has_more"], reply["last_id"]) == ([], False, None)
+    wrong = ("limit=0", "limit=201", "after=rag:no")
+    assert [running.get(f"/v1/models?{one}").status for one in wrong] == [400] * 3
 
 
 def test_an_answer_cites_lines_by_url(client, served):

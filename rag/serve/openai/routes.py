@@ -16,7 +16,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, FastAPI, Header, Request, Response
+from fastapi import APIRouter, FastAPI, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
@@ -25,6 +25,7 @@ from rag.errors import ProviderError, RagError
 from rag.ports import CompletingGenerator, is_async
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
+from rag.serve.api import pagination
 from rag.serve.api.models import coverage_body
 from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepository, shape_of
 from rag.serve.links import citation_url
@@ -100,10 +101,13 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
-    """All of them."""
+    """All of them, or a page. `has_more` says that others follow: ask again with `after` set to `last_id`."""
 
     object: Literal["list"] = "list"
     data: list[Model]
+    first_id: str | None = None
+    last_id: str | None = None
+    has_more: bool = False
 
 
 class ChatCompletions:
@@ -258,9 +262,25 @@ def install(app: FastAPI, service: Service) -> None:
 
 def _add_models(router: APIRouter, chat: ChatCompletions) -> None:
     @router.get("/models")
-    async def models(caller: CallerOf) -> Models:
-        """What can be asked: one model for each repository, and each ref that the caller asked for."""
-        return Models(data=[_model(shelf) for shelf in chat.service.library.seen_by(caller)])
+    async def models(
+        caller: CallerOf,
+        limit: Annotated[int | None, Query(ge=1, le=pagination.MOST, description="How many at most.")] = None,
+        after: Annotated[str | None, Query(max_length=1_000, description="The id they come after.")] = None,
+    ) -> Models:
+        """What can be asked: one model for each repository, and each ref that the caller asked for.
+
+        All of them where no `limit` is named: OpenAI's own list has no pages, and its clients ask for none.
+        """
+        shelves = chat.service.library.seen_by(caller)
+        begin = 0 if after is None else _position_after(after, shelves)
+        end = len(shelves) if limit is None else begin + limit
+        found = [_model(shelf) for shelf in shelves[begin:end]]
+        return Models(
+            data=found,
+            first_id=found[0].id if found else None,
+            last_id=found[-1].id if found else None,
+            has_more=end < len(shelves),
+        )
 
     @router.get("/models/{model:path}")
     async def model(model: str, caller: CallerOf) -> Model:
@@ -350,6 +370,17 @@ def _add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
 
 def _model(shelf: ServedRepository) -> Model:
     return Model(id=f"{_MODEL}{shelf.name}", created=int(shelf.indexed or 0))
+
+
+def _position_after(model: str, shelves: Sequence[Shelf]) -> int:
+    """The number of the model that follows one of the list. Raises BadRequest where that is not in it."""
+    for number, shelf in enumerate(shelves, start=1):
+        if f"{_MODEL}{shelf.name}" == model:
+            return number
+    raise BadRequest(
+        f"`after` names {model[:80]!r}, which is not in the list; send the last_id of the page before",
+        param="after",
+    )
 
 
 def _title(citation: Citation, *, several: bool) -> str:

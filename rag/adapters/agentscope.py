@@ -50,6 +50,8 @@ class RagMemory(MemoryBase):
         namespace: whose it is, for example the user's id.
         mode: whether `state_dict` holds the messages ("full"), or names the conversation ("reference"),
             which must then be in the store where the state is loaded.
+        ttl_s: the conversation expires so many seconds after its last message; None never. One that is in
+            the store already has its own.
     """
 
     def __init__(
@@ -59,8 +61,9 @@ class RagMemory(MemoryBase):
         memory: str | MemoryStore = IN_PROCESS,
         namespace: str = "",
         mode: Mode = "full",
+        ttl_s: float | None = None,
     ) -> None:
-        self._stored = StoredConversation(memory, name, namespace)
+        self._stored = StoredConversation(memory, name, namespace, ttl_s)
         self.mode: Mode = mode
         super().__init__()
         del self._attribute_dict["_compressed_summary"]  # it is in the store, and its state with ours

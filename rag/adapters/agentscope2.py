@@ -27,7 +27,7 @@ from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
 from rag.ports import MemoryStore
 from rag.service.async_writes import written
-from rag.types import Message
+from rag.types import Conversation, Message
 
 try:
     from agentscope.message import Msg
@@ -53,12 +53,19 @@ class KeptContext(MiddlewareBase):
         name: the conversation's name in the store, "" for one that is not found again.
         memory: where it is kept, see `rag.adapters`.
         namespace: whose it is, for example the user's id.
+        ttl_s: what is kept expires so many seconds after the last message; None never. A conversation that
+            is in the store already has its own.
     """
 
     def __init__(
-        self, name: str = "", *, memory: str | MemoryStore = IN_PROCESS, namespace: str = ""
+        self,
+        name: str = "",
+        *,
+        memory: str | MemoryStore = IN_PROCESS,
+        namespace: str = "",
+        ttl_s: float | None = None,
     ) -> None:
-        self._stored = StoredConversation(memory, name, namespace)
+        self._stored = StoredConversation(memory, name, namespace, ttl_s)
 
     async def on_reply(
         self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any]]
@@ -117,6 +124,9 @@ class KeptContext(MiddlewareBase):
                 replaced += [before.id] if before else []
         memory.add(added)
         memory.delete(replaced)
+        here = memory.begin()
+        if added and here.ttl_s is not None and (record := self._found_record(here.id)) is not None:
+            self._put_record(here, record)  # it expires with the messages
 
     def _compressed(self, before: Sequence[Msg], after: Sequence[Msg], summary: Any) -> None:
         left = {message.id: {_key(block) for block in _blocks(message)} for message in after}
@@ -133,9 +143,7 @@ class KeptContext(MiddlewareBase):
             "gone": {id: [*earlier.get(id, ()), *keys] for id, keys in gone.items()},
         }
         here = memory.begin()
-        self._stored.store.put_records(
-            {here.id: json.dumps(record).encode()}, shelf=_SHELF, namespace=self._stored.namespace
-        )
+        self._put_record(here, json.dumps(record).encode())
         dropped = {message.id for message in before} - set(left)
         memory.update_messages_mark(COMPRESSED, None, [one.id for one in known if _id(one) in dropped])
         memory.update_compressed_summary(_summary_text(summary))
@@ -150,10 +158,18 @@ class KeptContext(MiddlewareBase):
 
     def _record(self) -> dict[str, Any]:
         here = self._stored.at_present().conversation
-        key = here.id if here else ""
-        found = self._stored.store.records([key], shelf=_SHELF, namespace=self._stored.namespace)
-        record: dict[str, Any] = json.loads(found[key]) if key in found else {"summary": "", "gone": {}}
+        found = self._found_record(here.id) if here else None
+        record: dict[str, Any] = json.loads(found) if found is not None else {"summary": "", "gone": {}}
         return record
+
+    def _found_record(self, conversation: str) -> bytes | None:
+        store, namespace = self._stored.store, self._stored.namespace
+        return store.records([conversation], shelf=_SHELF, namespace=namespace).get(conversation)
+
+    def _put_record(self, here: Conversation, record: bytes) -> None:
+        self._stored.store.put_records(
+            {here.id: record}, shelf=_SHELF, namespace=self._stored.namespace, ttl_s=here.ttl_s
+        )
 
     def _latest(self, exclude_mark: str | None = None) -> list[Message]:
         """The messages, oldest first; of one that was being replaced when the program broke off the newer."""

@@ -24,11 +24,19 @@ class StoredConversation:
         name: the conversation's name; "" begins one without a name. An id of a conversation is no name: it
             opens none, so that nobody reads another one's by guessing or being told its id.
         namespace: whose conversation it is.
+        ttl_s: a conversation that is begun here expires so many seconds after its last message; None never.
+            One that is there already has its own.
     """
 
-    def __init__(self, memory: str | MemoryStore = IN_PROCESS, name: str = "", namespace: str = "") -> None:
+    def __init__(
+        self,
+        memory: str | MemoryStore = IN_PROCESS,
+        name: str = "",
+        namespace: str = "",
+        ttl_s: float | None = None,
+    ) -> None:
         self._opened = OpenedStore(memory)
-        self.name, self.namespace = name, namespace
+        self.name, self.namespace, self.ttl_s = name, namespace, ttl_s
         self._id = ""
         self._lock = threading.RLock()
 
@@ -114,7 +122,7 @@ class StoredConversation:
 
     def _begin(self) -> Conversation:
         try:
-            return self.store.create_conversation(namespace=self.namespace, name=self.name)
+            return self.store.create_conversation(namespace=self.namespace, name=self.name, ttl_s=self.ttl_s)
         except ConversationMismatch:  # another process has begun it meanwhile
             if (begun := self._called(self.name)) is None:
                 raise

@@ -372,7 +372,7 @@ def _model(shelf: ServedRepository) -> Model:
     return Model(id=f"{_MODEL}{shelf.name}", created=int(shelf.indexed or 0))
 
 
-def _position_after(model: str, shelves: Sequence[Shelf]) -> int:
+def _position_after(model: str, shelves: Sequence[ServedRepository]) -> int:
     """The number of the model that follows one of the list. Raises BadRequest where that is not in it."""
     for number, shelf in enumerate(shelves, start=1):
         if f"{_MODEL}{shelf.name}" == model:

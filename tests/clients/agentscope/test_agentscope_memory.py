@@ -15,12 +15,14 @@ from agentscope.module import StateModule
 from agentscope.pipeline import MsgHub
 from agentscope.token import CharTokenCounter
 from examples import run_example
+from rag.backends.memory_turns import MemoryTurnStore
 
 import rag.adapters.agentscope
 from rag.adapters.agentscope import RagMemory
 from rag.errors import BackendMissing
 from rag.service import Engine
 from rag.settings import Settings
+from rag.testing.clock import SteppedClock
 
 
 class SayingModel(ChatModelBase):
@@ -65,6 +67,16 @@ async def filled(memory):
     await memory.add(said("b", id="b"), marks="x")
     await memory.add(said("c", id="c"))
     return memory
+
+
+async def test_the_time_to_live_reaches_the_store():
+    clock = SteppedClock()
+    memory = RagMemory("ours", memory=MemoryTurnStore(clock=clock), ttl_s=3_600)
+    await memory.add(said("a"))
+    clock.advance(3_599)
+    assert await memory.size() == 1
+    clock.advance(1)
+    assert await memory.size() == 0
 
 
 # ---- the eleven cases on which AgentScope's own memories disagree

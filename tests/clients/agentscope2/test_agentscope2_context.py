@@ -15,10 +15,12 @@ from agentscope.permission import PermissionContext, PermissionMode
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from examples import run_example
+from rag.backends.memory_turns import MemoryTurnStore
 
 import rag.adapters.agentscope2
 from rag.adapters.agentscope2 import KeptContext
 from rag.errors import BackendMissing
+from rag.testing.clock import SteppedClock
 
 
 class SayingModel(ChatModelBase):
@@ -189,6 +191,37 @@ async def test_of_a_message_cut_by_compression_only_the_rest_is_restored(lasting
     empty = Agent("helper", "Help.", SayingModel("z"), middlewares=[kept])
     await empty.reply(UserMsg("ann", "New?"))
     assert (empty.state.summary, len(empty.state.context)) == ("", 2)
+
+
+async def test_messages_and_summary_expire_together():
+    clock = SteppedClock()
+    store = MemoryTurnStore(clock=clock)
+    kept = KeptContext("a", memory=store, ttl_s=3_600)
+    blocks = [TextBlock(text=f"part {n}") for n in range(3)]
+    whole = AssistantMsg(name="helper", content=blocks)
+    agent = Agent("helper", "Help.", SayingModel("x"), middlewares=[kept])
+    agent.state.context = [UserMsg("ann", "Go"), whole]
+
+    async def compress(**kwargs):
+        agent.state.summary = "so far"
+        agent.state.context = [whole.model_copy(update={"content": blocks[1:]})]
+
+    await kept.on_compress_context(agent, {}, compress)
+
+    async def reply(**kwargs):
+        agent.state.context.append(UserMsg("ann", "And?"))
+        yield "x"
+
+    clock.advance(3_000)
+    assert [item async for item in kept.on_reply(agent, {}, reply)] == ["x"]
+    clock.advance(3_000)
+    second = Agent("helper", "Help.", SayingModel("y"), middlewares=[kept])
+    await second.reply(UserMsg("ann", "Then?"))
+    assert second.state.summary == "so far"
+    clock.advance(3_600)
+    third = Agent("helper", "Help.", SayingModel("z"), middlewares=[kept])
+    await third.reply(UserMsg("ann", "New?"))
+    assert (third.state.summary, len(third.state.context)) == ("", 2)
 
 
 def test_the_memory_of_agentscope_1_says_which_versions_have_one():

@@ -287,6 +287,24 @@ def test_an_answer_is_given_again_where_the_server_is_told_to(served, serve):
     assert [ask(served).json["notes"] for _ in range(2)] == [[], []]
 
 
+def test_the_work_of_an_evaluation_is_bounded(served):
+    def sent(*questions):
+        answers = [{"path": "snip/auth.py"}]
+        body = [{"question": q, "answers": answers, "history": list(history)} for q, history in questions]
+        return served.post("/api/eval", {"repository": "sample", "questions": body, "k": 10})
+
+    assert sent(*[("token", ["code"])] * 5).status == 200
+    many = sent(*[("token", ["code"] * 20)] * 48)
+    assert (many.status, many.json["error"]["param"]) == (413, "questions")
+    said = "48 questions with 960 in their histories are 1,008 searches, 1,000 are taken in one request"
+    assert said in many.json["error"]["message"]
+    long = sent(*[("x" * 16_000, ["y" * 16_000])] * 16)
+    assert long.status == 413
+    assert "have 512,000 characters, 500,000 are taken in one request" in long.json["error"]["message"]
+    one = sent(("token", ["y" * 16_001]))
+    assert (one.status, "16,001 characters, 16,000 are taken" in one.json["error"]["message"]) == (413, True)
+
+
 def test_questions_with_answers_measure_retrieval(served):
     hit = served.post("/api/search", {"question": QUESTION, "repositories": ["sample"]}).json["hits"][0]
     asked = [

@@ -8,9 +8,14 @@ from pydantic import BaseModel, Field
 
 from rag.evaluation.metrics import LineSpan
 from rag.serve.api.models import MOST_RESULTS, WHOLE, Name, Question, Strict
+from rag.serve.errors import TooLarge
 from rag.types import MAX_HISTORY
 
 MOST_QUESTIONS = 500
+MAX_SEARCHES = 1_000
+"""Of one request: each question is searched, and each of its history."""
+MAX_CHARS = 500_000
+"""Of the questions of one request and their histories together."""
 _MOST_FILES = 100
 
 
@@ -42,6 +47,23 @@ class EvalRequest(Strict):
     repository: Name
     questions: Annotated[list[Judged], Field(min_length=1, max_length=MOST_QUESTIONS)]
     k: Annotated[int, Field(ge=1, le=MOST_RESULTS), WHOLE] = 50
+
+    def check_size(self) -> None:
+        """Bound the work of the request. Raises TooLarge."""
+        searches = sum(1 + len(judged.history) for judged in self.questions)
+        if searches > MAX_SEARCHES:
+            raise TooLarge(
+                f"{len(self.questions):,} questions with {searches - len(self.questions):,} in their "
+                f"histories are {searches:,} searches, {MAX_SEARCHES:,} are taken in one request; send fewer",
+                param="questions",
+            )
+        texts = (text for judged in self.questions for text in (judged.question, *judged.history))
+        if (chars := sum(map(len, texts))) > MAX_CHARS:
+            raise TooLarge(
+                f"the questions and their histories have {chars:,} characters, "
+                f"{MAX_CHARS:,} are taken in one request; send fewer",
+                param="questions",
+            )
 
 
 class EvalScores(BaseModel):

@@ -197,8 +197,10 @@ def _evaluation(service: Service) -> APIRouter:
         request: Request, asked: eval_models.EvalRequest, caller: CallerOf
     ) -> eval_models.EvalResult:
         """Measure retrieval on one's own questions: NDCG@10, MRR@10, recall@10, lines found of 200 read."""
+        asked.check_size()
         for judged in asked.questions:
-            service.limiter.check_question(judged.question, param="questions")
+            for text in (judged.question, *judged.history):
+                service.limiter.check_question(text, param="questions")
         repository = await service.library.repository(asked.repository, caller=caller)
 
         async def measured() -> list[eval_models.EvalScores]:

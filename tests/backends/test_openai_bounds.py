@@ -50,9 +50,12 @@ class Raw:
         self._accepting.start()
 
     def _accept(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError), self._listening:
             while True:
                 connection, _ = self._listening.accept()
+                if self.stopping.is_set():
+                    connection.close()
+                    return
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:
@@ -77,9 +80,7 @@ class Raw:
     def close(self) -> None:
         """Stop, and end the thread: else it may accept for another socket that gets the number of its own."""
         self.stopping.set()
-        with suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
+        socket.create_connection(self._listening.getsockname()).close()
         self._accepting.join()
 
 
@@ -223,7 +224,7 @@ def drip(head: bytes, content: bytes) -> Play:
 
 
 def failures_of(ways: list[str], play: Play, timeout_s: float) -> dict[str, str]:
-    """What each way of asking fails with. All wait at once: each would wait for a second."""
+    """What each way of asking fails with. All wait at once, each for two seconds."""
 
     def failure(how: str) -> str:
         with serving(play) as server, pytest.raises(ProviderError) as caught:
@@ -241,14 +242,14 @@ def failures_of(ways: list[str], play: Play, timeout_s: float) -> dict[str, str]
 )
 def test_a_server_that_drips_does_not_hold_a_question(head: bytes, content: bytes) -> None:
     began = time.monotonic()
-    for how, why in failures_of(ALL, drip(head, content), 0.2).items():
-        assert re.search(r"did not finish within 1\.0?\d* s|within 1 s", why), (how, why)
-    assert time.monotonic() - began < 6
+    for how, why in failures_of(ALL, drip(head, content), 0.4).items():
+        assert "did not finish within 2 s" in why, (how, why)
+    assert time.monotonic() - began < 2 + 5
 
 
 def test_comments_that_keep_a_stream_alive_do_not_make_it_longer() -> None:
-    for how, why in failures_of(["stream", "astream"], drip(STREAM, b": keep-alive\n\n"), 0.2).items():
-        assert re.search(r"did not finish within 1 s; .*raise timeout_s \(RAG_TIMEOUT\)", why), (how, why)
+    for how, why in failures_of(["stream", "astream"], drip(STREAM, b": keep-alive\n\n"), 0.4).items():
+        assert re.search(r"did not finish within 2 s; .*raise timeout_s \(RAG_TIMEOUT\)", why), (how, why)
 
 
 @pytest.mark.parametrize("how", WAYS)

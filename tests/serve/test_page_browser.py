@@ -576,23 +576,25 @@ LABELS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "labels"), LABELS)
-def test_tags_in_a_diagram_are_shown_as_text(served, visit, text, labels):
+def test_tags_in_a_diagram_are_shown_as_text(served, visit):
     page = visit(served)
     main = page.locator("script[type=module]").get_attribute("src") or ""
     page.goto(served.url + main.replace("js/main.js", "diagram.html"))
-    drawn = page.evaluate(
-        """(text) => new Promise((resolve) => {
-          addEventListener("message", ({ data }) => { if (data.svg || data.error) resolve(data); });
-          postMessage({ id: 1, text, dark: false }, "*");
-        })""",
-        text,
-    )
-    assert "error" not in drawn, drawn
-    picture = ElementTree.fromstring(drawn["svg"])
-    lines = ["".join(one.itertext()) for one in picture.iter() if one.tag.endswith(("}text", "}tspan"))]
-    assert [label for label in labels if not any(label in line for line in lines)] == []
-    assert not [one.tag for one in picture.iter() if one.tag.endswith(("}b", "}i", "}img"))]
+    for number, (text, labels) in enumerate(LABELS):
+        drawn = page.evaluate(
+            """([id, text]) => new Promise((resolve) => {
+              addEventListener("message", ({ data }) => {
+                if (data.id === id && (data.svg || data.error)) resolve(data);
+              });
+              postMessage({ id, text, dark: false }, "*");
+            })""",
+            [number, text],
+        )
+        assert "error" not in drawn, drawn
+        picture = ElementTree.fromstring(drawn["svg"])
+        lines = ["".join(one.itertext()) for one in picture.iter() if one.tag.endswith(("}text", "}tspan"))]
+        assert [label for label in labels if not any(label in line for line in lines)] == [], text
+        assert not [one.tag for one in picture.iter() if one.tag.endswith(("}b", "}i", "}img"))], text
 
 
 # ---------------------------------------------------------------- for everybody

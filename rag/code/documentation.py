@@ -227,7 +227,7 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
 _RST_LINK = re.compile(r"`([^`<]+?)\s*(?:<[^`>]*>)?`__?(?!\w)")
 _RST_NAME = re.compile(r"(?<![\w`])([A-Za-z]\w*[A-Za-z0-9])__?(?=[\s.,;:)]|$)")
 _ADDRESS = re.compile(r"<(https?://[^<>\s]+)>")
-_CODE = re.compile(r"(?<!:)`+([^`]+)`+")
+_CODE = re.compile(r"(?<![:`])`++([^`]+)`+")
 
 
 def _as_it_reads(text: str, path: str) -> str:
@@ -245,9 +245,12 @@ def _behind(mark: str, fence: str) -> str:
     return "" if mark[0] == fence[0] and len(mark) >= len(fence) else fence
 
 
+_MAX_TITLE_LINE_CHARS = 1_000
+
+
 def title_of(text: str, path: str) -> Quote:
     """The title of a document: its first heading, else the name of the file."""
-    lines = text.split("\n")[:80]
+    lines = [line[:_MAX_TITLE_LINE_CHARS] for line in text.split("\n", 80)[:80]]
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
         if heading := re.match(r"#{1,3}\s+(.+?)\s*#*$", line):

@@ -228,12 +228,13 @@ def _language_of_name(name: str) -> str | None:
 
 
 _CPP_SIGNS = re.compile(
-    r"^\s*(?:template\s*<|namespace\b|class\s+\w[\w\s:,<>]*[{;]|using\s+\w|(?:public|private|protected)\s*:"
-    r"|#\s*include\s*<\w+>|virtual\b|constexpr\b|enum\s+class\b)|\bstd::",
+    r"^[ \t]*(?:template\s*<|namespace\b|class\s+\w[\w\s:,<>]{0,300}[{;]|using\s+\w"
+    r"|(?:public|private|protected)\s*:"
+    r"|#[ \t]*include\s*<\w+>|virtual\b|constexpr\b|enum\s+class\b)|\bstd::",
     re.MULTILINE,
 )
 _OBJC_SIGNS = re.compile(
-    r"^\s*(?:@interface|@implementation|@protocol|@class|@import|#\s*import)\b", re.MULTILINE
+    r"^[ \t]*(?:@interface|@implementation|@protocol|@class|@import|#[ \t]*import)\b", re.MULTILINE
 )
 
 

@@ -94,10 +94,14 @@ def ruby_assignment(node: Node) -> Named | None:
 # ---------------------------------------------------------------- Go, Rust
 
 
+_MAX_RECEIVER_CHARS = 1_000
+
+
 def go_method(node: Node) -> Named | None:
     """A method, in the scope of its receiver's type."""
     receiver = node.child_by_field_name("receiver")
-    words = re.findall(r"\w+", re.sub(r"\[.*?\]", "", text_of(receiver), flags=re.DOTALL))
+    written = text_of(receiver)[:_MAX_RECEIVER_CHARS]
+    words = re.findall(r"\w+", re.sub(r"\[.*?\]", "", written, flags=re.DOTALL))
     symbol = text_of(node.child_by_field_name("name"))
     body = node.child_by_field_name("body")
     return Named(symbol, "function", body, words[-1] if words else "") if symbol else None

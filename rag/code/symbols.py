@@ -125,10 +125,10 @@ def _exports(file: File) -> set[str] | None:
     if file.language not in JAVASCRIPT:
         return None
     found: set[str] = set()
-    for listed in re.finditer(r"^(?:export|module\.exports\s*=)\s*\{([^}]*)\}", file.text, re.MULTILINE):
+    for listed in re.finditer(r"^(?:export|module\.exports\s*=)\s*\{([^{}]*)\}", file.text, re.MULTILINE):
         found |= {part.split()[0] for part in re.split(r"[,:]", listed[1]) if part.split()}
     found |= set(re.findall(r"^(?:module\.)?exports(?:\.(?:\w+))?\s*=\s*(\w+)", file.text, re.MULTILINE))
-    return found | set(re.findall(r"^export\s+default\s+(\w+)\s*;?\s*$", file.text, re.MULTILINE))
+    return found | set(re.findall(r"^export\s+default\s+(\w+)[ \t]*+;?[ \t]*+$", file.text, re.MULTILINE))
 
 
 def _is_public(file: File, definition: Definition, exports: set[str] | None) -> bool:

@@ -142,6 +142,9 @@ def _lines(file: File, pattern: re.Pattern[str], what: str, name: str = "") -> I
             yield EntryPoint(name or file.path, what, file.path, number, number, "" if name else line.strip())
 
 
+_MAX_HEAD_CHARS = 1_000
+
+
 def _mains(survey: Survey, file: File) -> Iterator[EntryPoint]:
     language = file.language
     if language not in ("go", "rust", "c", "cpp", "java", "kotlin") or "main" not in file.text:
@@ -151,7 +154,7 @@ def _mains(survey: Survey, file: File) -> Iterator[EntryPoint]:
     for symbol in survey.symbols(file.path):
         if symbol.name != "main" or symbol.unit != "function":
             continue
-        head = "".join(file.lines[symbol.start - 1 : symbol.start + 2])
+        head = "".join(line[:_MAX_HEAD_CHARS] for line in file.lines[symbol.start - 1 : symbol.start + 2])
         if not symbol.scope or (language == "java" and _JAVA_MAIN.search(head)):
             yield EntryPoint(file.path, "main function", file.path, symbol.start, symbol.end)
 
@@ -171,7 +174,7 @@ def variables(survey: Survey) -> Mapping[str, list[Setting]]:
 
 
 _KEY = re.compile(r"\s*[\"']?([A-Za-z_][\w.-]*)[\"']?\s*[:=](?!=)")
-_TABLE = re.compile(r"\s*\[+\s*([^\]\s][^\]]*?)\s*\]+\s*(?:#.*)?$")
+_TABLE = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s](?:[^\]]*[^\]\s])?)\s*\]+\s*(?:#.*)?$")
 
 
 def keys(file: File, limit: int) -> list[Setting]:

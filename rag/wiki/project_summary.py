@@ -50,15 +50,16 @@ _DOING = (
     r"\s+(?:\w+ly\s+)?(?:provides|offers|lets|allows|makes|helps|enables|gives|integrates|implements|adds|turns|brings"
     r"|simplifies|converts|generates|creates|manages|runs|parses|builds)\s"
 )
+_MAX_MANIFEST_LINE_CHARS = 1_000
 _DESCRIBED = {
     "setup.cfg": r"^description\s*=\s*(.+)$",
-    "setup.py": r"^\s*description\s*=\s*[\"'](.+?)[\"']",
-    "pom.xml": r"<description>\s*([^<]+?)\s*</description>",
-    ".csproj": r"<Description>\s*([^<]+?)\s*</Description>",
+    "setup.py": r"^[ \t]*description\s*=\s*[\"'](.+?)[\"']",
+    "pom.xml": r"<description>([^<]{1,2000})</description>",
+    ".csproj": r"<Description>([^<]{1,2000})</Description>",
     ".gemspec": r"\.(?:summary|description)\s*=\s*[\"'](.+?)[\"']\s*$",
     ".podspec": r"\.summary\s*=\s*[\"'](.+?)[\"']\s*$",
     "pubspec.yaml": r"^description:\s*[\"']?([^>|\n\"'][^\n\"']*)",
-    "mix.exs": r"^\s*description:\s*\"(.+?)\"",
+    "mix.exs": r"^[ \t]*description:\s*\"(.+?)\"",
     ".cabal": r"^synopsis:\s*(.+)$",
 }
 """How a manifest that is read line by line says what the package is, by the end of its path."""
@@ -201,7 +202,8 @@ def _read(file: File, base: str) -> tuple[str, str] | None:
         return ("", "") if isinstance(read, dict) else None
     for end, pattern in _DESCRIBED.items():
         if base.endswith(end):
-            found = re.search(pattern, file.text, re.MULTILINE)
+            text = "\n".join(line[:_MAX_MANIFEST_LINE_CHARS].rstrip("\n") for line in file.lines)
+            found = re.search(pattern, text, re.MULTILINE)
             name = base.removesuffix(end) if end.startswith(".") else ""
             return name, " ".join(found[1].split()) if found else ""
     return None

@@ -13,7 +13,7 @@ import re
 _TAG = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)")
 _ZERO_WIDTH = "\u200b"
 _FENCE = re.compile(r"(`{3,}|~{3,})(.*)", re.DOTALL)
-_DIAGRAM = re.compile(r"((?:`{3,}|~{3,})[ \t{.]*)mermaid", re.IGNORECASE)
+_DIAGRAM = re.compile(r"((?:(?<!`)`{3,}+|(?<!~)~{3,}+)[ \t{.]*+)mermaid", re.IGNORECASE)
 _MAY_OPEN = re.compile(r"`{3}|~{3}|`{1,2}\Z|~{1,2}\Z")
 _TAG_START_CHARS = "<!"
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")

@@ -17,7 +17,7 @@ from rag.serve.errors import BadRequest
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL | re.IGNORECASE)
 _TASK = "### Task:"
 _ASKED_KEY = re.compile(r"""["'](title|tags|follow_ups|queries|text|emoji)["']\s*:""")
-_FIRST_SAID = re.compile(r"^\s*USER:\s*(.+)", re.IGNORECASE | re.MULTILINE)
+_FIRST_SAID = re.compile(r"^[ \t]*USER:\s*(.+)", re.IGNORECASE | re.MULTILINE)
 _TITLE_WORDS = 8
 _SPEAKING = ("user", "assistant")
 

@@ -57,14 +57,17 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.analysis import count_terms
     from rag.answer import citations, markdown
     from rag.code import definitions, documentation
+    from rag.code.graph import Survey
+    from rag.code.languages import kind_of, language_of_path, language_of_text
+    from rag.code.symbols import File
     from rag.corpus.address import without_credentials
     from rag.memory import consolidate, extractive_summary
     from rag.retrieval import question
     from rag.serve.deepwiki import prompts as deepwiki_prompts
     from rag.serve.openai import thread_matching
-    from rag.serve.openai.messages import read_messages
+    from rag.serve.openai.messages import done_without_model, read_messages
+    from rag.wiki import entry_points, mermaid, project_summary, sanitize, steering
     from rag.wiki import markdown as wiki_markdown
-    from rag.wiki import mermaid, sanitize, steering
 
     def streamed(words: str) -> None:
         shown = citations.CitationFilter([])
@@ -85,7 +88,23 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         documentation.comment_above(lines, "a.py", len(lines) - 1, "python")
         documentation.signature(lines, 0, len(lines), "a")
 
+    def of_languages(words: str) -> None:
+        for path in ("a", "a.h", "a.m"):
+            language_of_text(language_of_path(path) or "text", path, words)
+
+    def manifests(words: str) -> None:
+        for path in ("setup.py", "setup.cfg", "pom.xml", "a.gemspec", "mix.exs", "a.toml", "a.yaml"):
+            lines = tuple(line + "\n" for line in words.split("\n"))
+            language = language_of_path(path) or "text"
+            file = File(path, words, "", language, kind_of(path, language), lines)
+            survey = Survey("a", {path: file})
+            project_summary.what_it_is(survey)
+            entry_points.keys(file, 100)
+
     return {
+        "of_languages": of_languages,
+        "manifests": manifests,
+        "done_without_model": lambda words: done_without_model(f'{{"title": ""}}{words}'),
         "understand": question.understand,
         "without_places": question.without_places,
         "meaning": lambda words: meaning(words, ["sample", "snip"]),

@@ -55,7 +55,7 @@ test-clients-%: $(CLIENTS)/%/.installed $(VENV)/.installed-test
 	RAG_COMMAND=$(abspath $(BIN))/rag $(CLIENTS)/$*/bin/python -m pytest -c tests/clients/pytest.ini tests/clients/$* $(ARGS)
 
 demo: $(VENV)/.installed
-	@sh data/demo/run.sh $(abspath $(BIN))
+	@sh examples/demo/run.sh $(abspath $(BIN))
 
 # Tests start hundreds of processes; compiled modules are kept between them, whatever the shell says of that.
 test: $(VENV)/.installed-test
@@ -67,15 +67,15 @@ check: $(VENV)/.installed-test $(VENV)/.installed-check
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-test
-	$(BIN)/python -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	$(BIN)/python -m tools.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 # The image installs exactly these. Python is the image's; the extras are all that a server can use.
 LOCK := uv pip compile --quiet --universal --python-version 3.13 --generate-hashes --custom-compile-command "make lock"
 LOCKED_EXTRAS := server mcp redis postgres
 
 lock:
-	$(LOCK) pyproject.toml $(LOCKED_EXTRAS:%=--extra %) --no-emit-package rag-turns -o data/server/requirements.txt
-	echo "hatchling>=1.27" | $(LOCK) - -o data/server/build-requirements.txt
+	$(LOCK) pyproject.toml $(LOCKED_EXTRAS:%=--extra %) --no-emit-package rag-turns -o deploy/requirements.txt
+	echo "hatchling>=1.27" | $(LOCK) - -o deploy/build-requirements.txt
 
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tools.fuzz $(ARGS)

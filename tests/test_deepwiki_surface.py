@@ -25,7 +25,7 @@ from rag import (
     transform_documents_and_save_to_db,
 )
 from rag.adal import adalflow as adal
-from rag.testing.provider_server import ProviderServer
+from tests.servers.provider import ProviderServer
 
 SIGNED = "How are sessions signed?"
 

@@ -118,7 +118,7 @@ def runs(code: str) -> None:
 
 
 def test_the_demo_shown_is_the_demo_that_runs() -> None:
-    script = (ROOT / "data/demo/run.sh").read_text(encoding="utf-8")
+    script = (ROOT / "examples/demo/run.sh").read_text(encoding="utf-8")
     shown = [block for block in blocks("text") if block.startswith("$ rag ask .demo/")]
     questions = re.findall(r'^\$ rag ask .*"(.*)"', shown[0], re.MULTILINE)
     assert len(questions) == 2
@@ -192,7 +192,7 @@ def text_files() -> list[Path]:
         for name in names
         if (name.endswith(kinds) or Path(name).name in ("Makefile", "run"))
         and (path := ROOT / name).is_file()
-        and not name.startswith((".venv", "data/evaluation/"))
+        and not name.startswith((".venv", "tools/questions/"))
     ]
 
 

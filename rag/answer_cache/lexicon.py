@@ -1,6 +1,6 @@
 """How questions about code are worded: the word lists and frames of `rag.answer_cache.question_equivalence`.
 
-General knowledge of English, extended after reading the questions of `data/evaluation/cache_dev.jsonl`, never
+General knowledge of English, extended after reading the questions of `tools/questions/cache_dev.jsonl`, never
 those of `cache_final.jsonl`.
 """
 

@@ -1,7 +1,7 @@
 """Check question files against the repositories they are about.
 
-    python -m rag.evaluation.checks data/evaluation/dev.jsonl \
-        --repositories data/evaluation/dev_repositories.toml --cache ~/.cache/rag/evaluation
+    python -m rag.evaluation.checks tools/questions/dev.jsonl \
+        --repositories tools/questions/dev_repositories.toml --cache ~/.cache/rag/evaluation
 
 A file holds one JSON object a line, of one of three shapes:
 

@@ -8,7 +8,7 @@ Two legs propose turns and score them:
 - meaning: the cosine of an embedder's vectors, for the turns that `TurnVectors` has read.
 
 A turn that ends by asking says less than the one that answers it, a turn of few words less than a longer one.
-The numbers were chosen on LoCoMo's conversations 1 to 5 (`python -m tests.benchmarks --only locomo`).
+The numbers were chosen on LoCoMo's conversations 1 to 5 (`python -m tools.benchmarks --only locomo`).
 
 What is returned has been read from the store anew: a turn that was edited is scored as it is now, one that
 was deleted is not found.

@@ -8,7 +8,7 @@ get a notice instead of gibberish?"). What it names and the best hits do not hol
 the rarer here the more; an everyday word that is missing says little, since code says it in words of its
 own. How much a word names something was counted over the documentation of thousands of packages
 (data/specificity.txt). Seven signals between 0 and 1 are weighed by a logistic model that was fitted on the
-dev questions; `python -m tests.benchmarks --only gate` fits it anew.
+dev questions; `python -m tools.benchmarks --only gate` fits it anew.
 
 What is said around a question (greetings, the form of the answer) is left aside, and what occurs in the
 repository word for word (a pasted error message) is never doubted.

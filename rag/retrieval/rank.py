@@ -6,7 +6,7 @@ Each term is a weight times a signal between 0 and 1; the two factors are below 
 seldom means (tests, documentation, examples) unless it asks for them. What a question points at comes first,
 whatever it is.
 
-What NDCG@10 loses without a signal on the development questions (`python -m tests.benchmarks --only ablation`
+What NDCG@10 loses without a signal on the development questions (`python -m tools.benchmarks --only ablation`
 prints all, with intervals; a * says that the interval leaves out 0):
 
     signal     newcomer  first turn  docstring  follow-up

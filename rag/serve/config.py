@@ -80,7 +80,7 @@ def read_config(path: Path) -> dict[str, Any]:
         which = "names no version" if version is None else f"is of version {version!r}"
         raise SettingsError(
             f"{path} {which}, this rag reads version {VERSION}; write `version = {VERSION}` at its top once "
-            "its keys are those of data/server/server.toml"
+            "its keys are those of deploy/server.toml"
         )
     found = {name: _converted(path, name, value) for name, value in values.items()}
     if "repositories" in found:

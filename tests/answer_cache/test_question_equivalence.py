@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.answer_cache.question_equivalence import meaning
-from tests.benchmarks.answer_cache import PRECISION, by_meaning, read_pairs, read_single_pairs
-from tests.benchmarks.bench import QUESTIONS
+from tools.benchmarks.answer_cache import PRECISION, by_meaning, read_pairs, read_single_pairs
+from tools.benchmarks.bench import QUESTIONS
 
 ONE_MEANING = [
     [

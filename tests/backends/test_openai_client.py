@@ -36,8 +36,8 @@ from rag.errors import (
 )
 from rag.messages import split_messages
 from rag.settings import Settings
-from rag.testing.provider_server import Behaviour, ProviderServer
 from rag.types import Conversation, Prepared, Prompt
+from tests.servers.provider import Behaviour, ProviderServer
 
 KEY = "sk-test-0123456789abcdef"
 ANSWER = "It is in `auth.py`, line 3 [1]."

@@ -21,7 +21,7 @@ from rag.errors import (
     SettingsError,
 )
 from rag.settings import Settings
-from rag.testing.provider_server import Behaviour, ProviderServer
+from tests.servers.provider import Behaviour, ProviderServer
 
 
 def embedder(

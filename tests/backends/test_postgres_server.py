@@ -42,9 +42,9 @@ from rag.errors import (
 )
 from rag.settings import Settings
 from rag.testing.clock import SteppedClock
-from rag.testing.local_postgres import LocalPostgres, missing
 from rag.testing.sample_turns import full_turn, said, told
 from rag.testing.store_moves import filled, over_json
+from tests.servers.postgres import LocalPostgres, missing
 
 SECRET = "pa/ss:w@rd"
 

@@ -16,10 +16,10 @@ from rag.backends.postgres import turns as postgres_turns
 from rag.backends.postgres.schema import MIGRATIONS
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.errors import NotFound
-from rag.testing.local_postgres import LocalPostgres
 from rag.testing.sample_turns import said, told
 from rag.testing.turn_search import TurnSearchContract, counted, everything
 from rag.types import DialogTurn, Message
+from tests.servers.postgres import LocalPostgres
 
 _WORDS = [f"word{n}" for n in range(40)]
 _SOUGHT = list(dict.fromkeys(terms(" ".join([*_WORDS[::7], "yes", "missing"]))))

@@ -16,9 +16,9 @@ from rag.backends.postgres import turns as postgres_turns
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
-from rag.testing.local_postgres import LocalPostgres
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.turn_machine import MemoryStoreMachine
+from tests.servers.postgres import LocalPostgres
 
 
 class TestPostgresTurnStore(MemoryStoreContract, RememberingContract, AnswersContract):

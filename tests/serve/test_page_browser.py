@@ -22,9 +22,9 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from rag.testing.provider_server import ProviderServer
 from rag.types import Source
 from rag.wiki import wiki_contents, wiki_structure
+from tests.servers.provider import ProviderServer
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ARGUMENTS = [

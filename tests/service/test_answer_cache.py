@@ -25,8 +25,8 @@ from rag.service.cached_answers import answers_of
 from rag.service.corrections import correct_turn
 from rag.service.retention import KeptFiles, delete_conversation, delete_turn
 from rag.settings import Settings
-from rag.testing.provider_server import ProviderServer
 from rag.types import Answer, Filters, Prepared, Source, Usage, blob_id
+from tests.servers.provider import ProviderServer
 
 QUESTION = "Where is a session token signed?"
 SAME = "can you show me where we sign session tokens"

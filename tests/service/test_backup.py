@@ -21,8 +21,8 @@ from rag.service import Engine
 from rag.service.backup import back_up, restore_backup
 from rag.settings import Settings
 from rag.testing.sample_turns import full_turn, said
-from rag.testing.valkey_server import ValkeyServer, valkey_is_here
 from rag.types import Message
+from tests.servers.valkey import ValkeyServer, valkey_is_here
 
 Open = Callable[[str], Engine]
 

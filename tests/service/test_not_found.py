@@ -14,7 +14,7 @@ from command import rag
 from rag import RAG, Answer, Dialog, Engine, load_settings
 from rag.errors import ProviderError, SettingsError
 from rag.service import aconverse, converse
-from rag.testing.provider_server import ProviderServer
+from tests.servers.provider import ProviderServer
 
 KAFKA = "Where are Kafka messages consumed?"
 WARNING = "Probably not in this repository. `Kafka` occurs nowhere."

@@ -12,13 +12,13 @@ from command import rag
 
 from rag.service import Engine, locate
 from rag.settings import load_settings
-from rag.testing.provider_server import ProviderServer
 from rag.types import Usage
 from rag.wiki import PageResult, WikiBuilder, WikiOptions, WikiReport
 from rag.wiki.build_state import Prose, ProseCitation
 from rag.wiki.links import CitationWriter, PlainLinks
 from rag.wiki.prose import as_markdown
 from rag.wiki.up_to_date import made_of
+from tests.servers.provider import ProviderServer
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 

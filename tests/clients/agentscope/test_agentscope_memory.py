@@ -14,10 +14,10 @@ from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.module import StateModule
 from agentscope.pipeline import MsgHub
 from agentscope.token import CharTokenCounter
-from examples import run_example
 from rag.backends.memory_turns import MemoryTurnStore
 
 import rag.adapters.agentscope
+from examples import run_example
 from rag.adapters.agentscope import RagMemory
 from rag.errors import BackendMissing
 from rag.service import Engine

@@ -14,10 +14,10 @@ from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.permission import PermissionContext, PermissionMode
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
-from examples import run_example
 from rag.backends.memory_turns import MemoryTurnStore
 
 import rag.adapters.agentscope2
+from examples import run_example
 from rag.adapters.agentscope2 import KeptContext
 from rag.errors import BackendMissing
 from rag.testing.clock import SteppedClock

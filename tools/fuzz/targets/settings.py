@@ -15,7 +15,7 @@ from tools.fuzz import text
 from tools.fuzz.case import Case, case_of
 from tools.fuzz.targets.base import ROOT, Target, open_engine, sample_copy
 
-_SERVER = (ROOT / "data" / "server" / "server.toml").read_text(encoding="utf-8")
+_SERVER = (ROOT / "deploy" / "server.toml").read_text(encoding="utf-8")
 _OWN = 'model = "a"\ncontext_tokens = 4000\ngate = "off"\nbase_url = "http://a"\n[a]\nb = [1]\n'
 _TOML = (
     "[[",

@@ -1,0 +1,1 @@
+"""Figures that anybody can repeat: `make bench`, or `python -m tools.benchmarks --only NAME`."""

@@ -1,0 +1,67 @@
+"""Retrieval quality beside BM25, the AdalFlow pipeline and semble, on our questions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from rag.cli.terminal import out
+from rag.errors import RagError
+from rag.evaluation.questions import Question, read_questions
+from rag.evaluation.report import html_report
+from rag.evaluation.repositories import obtain_all, read_repositories
+from rag.evaluation.runner import run
+from rag.evaluation.summary import as_json, summarise
+from rag.evaluation.systems import OURS, System
+from rag.evaluation.trees import plan
+from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, not_measured, show_quality
+from tools.benchmarks.peer_systems import peer_systems
+
+DEPTH = 50
+
+
+def dev(bench: Bench) -> None:
+    """Quality on the dev questions."""
+    _measure(bench, "dev")
+
+
+def test(bench: Bench) -> None:
+    """Quality on the test questions: for final figures, by hand, never to choose anything by."""
+    _measure(bench, "test")
+
+
+def _measure(bench: Bench, name: str) -> None:
+    questions = read_questions([QUESTIONS / f"{name}.jsonl", QUESTIONS / f"{name}_conversations.jsonl"])
+    folders = repositories_of(QUESTIONS / f"{name}_repositories.toml", questions, bench.cache)
+    systems = [OURS, *_peers(bench)]
+    outcomes = run(
+        systems,
+        plan(questions, folders),
+        k=DEPTH,
+        progress=lambda label, done, total: print(f"{done}/{total} {label}", file=sys.stderr),
+    )
+    summary = summarise(questions, outcomes, k=DEPTH)
+    show_quality(f"Quality on the {name} questions, side by side", summary)
+    bench.results.mkdir(parents=True, exist_ok=True)
+    figures = json.dumps(as_json(summary, questions, outcomes), indent=1)
+    (bench.results / f"{name}.json").write_text(figures, encoding="utf-8")
+    (bench.results / f"{name}.html").write_text(html_report(summary), encoding="utf-8")
+    out(f"report: {bench.results / f'{name}.html'}")
+
+
+def repositories_of(toml: Path, questions: list[Question], cache: Path) -> dict[str, Path]:
+    """The folders of the repositories that the questions are about. Raises NotMeasured."""
+    wanted = {question.repo for question in questions}
+    try:
+        return obtain_all([entry for entry in read_repositories(toml) if entry.name in wanted], cache)
+    except RagError as error:
+        raise NotMeasured(str(error)) from error
+
+
+def _peers(bench: Bench) -> list[System]:
+    try:
+        return peer_systems(bench.peers)
+    except NotMeasured as reason:
+        not_measured(reason)
+        return []

@@ -65,40 +65,62 @@ def default_home() -> Path:
 class Settings:
     """All settings of one run. Secrets are left out of `repr`.
 
-    `model` None means: no model, the extractive answerer. `embedder` is "static" (the default, offline),
-    "minilm", or "openai:MODEL". `memory` is "" for the SQLite file in `home`, "memory:", or
-    a URL such as "sqlite:///PATH" or "redis://HOST". `template` is a file, or the name of one in
-    `home/templates`.
-    `gate` warns where the repository probably does not hold the answer, and answers "not found", without
-    asking a model, where no word of the question occurs in it. `cache` gives answers again while what they
-    rest on is unchanged; None does so where a model writes them. `reword` has the model say, before a first
-    question is searched, in which words code may put it. `set_by` says for each setting that was loaded what
-    set it, and to what.
+    The text below each field is also its row in the documentation (`docs/settings.md`).
     """
 
     home: Path = field(default_factory=default_home)
     model: str | None = None
+    """The language model that answers. Without `model`, `base_url` and `api_key`, answers quote the nearest
+    lines."""
     base_url: str | None = None
+    """The address of the model's server, ending in `/v1`. Default: OpenAI's."""
     api_key: str | None = field(default=None, repr=False)
+    """The key for the model's server."""
     client: str = "openai"
+    """The model client: `openai` for every OpenAI-compatible server, or the name of another AdalFlow
+    client."""
     embedder: str = "static"
+    """What turns text into vectors: `static` (offline), `minilm` (needs the extra `minilm`) or
+    `openai:MODEL`."""
     embedding_base_url: str | None = None
+    """The address of the server for `openai:MODEL`. Default: OpenAI's."""
     embedding_api_key: str | None = field(default=None, repr=False)
+    """The key for that server."""
     embedding_dim: int | None = None
+    """Reduce the vectors to this many dimensions, if the model supports it."""
     memory: str = field(default="", repr=False)
+    """Where turns are stored: `sqlite:///PATH`, `redis://HOST:PORT/DB`, `redis+cluster://HOST:PORT` (both
+    need the extra `redis`), `postgresql://USER:PASSWORD@HOST/DATABASE` (extra `postgres`), or `memory:` to
+    store nothing. Default: `turns.db` in the data folder."""
     template: str | None = None
+    """The prompt template: a file, or a name in `templates/` of the data folder. Default: `answer.j2`."""
     context_tokens: int = 16_000
+    """The limit for prompt and answer together. It is never exceeded."""
     answer_tokens: int = 1_500
+    """The part of `context_tokens` that is reserved for the answer."""
     timeout_s: float = 120.0
+    """Seconds to wait for the model's server. A complete answer may take five times as long."""
     language: str = "en"
+    """The language of answers: `en` follows the language of the question, any other code forces that
+    language."""
     namespace: str = ""
+    """Separates conversations: no command sees those of another namespace."""
     git_token: str | None = field(default=None, repr=False)
+    """A token for private repositories over https."""
     git_timeout_s: float = 600.0
+    """Seconds that a clone may take."""
     max_file_bytes: int = 1_000_000
+    """Larger files are not indexed."""
     gate: bool = True
+    """Begin doubtful answers with a warning, and return "Not found", without asking a model, if no word of
+    the question occurs in the repository."""
     cache: bool | None = None
+    """Repeat an earlier answer while the code it depends on is unchanged. Default: only if a model is
+    configured."""
     reword: bool = False
+    """Let the model suggest words that the code may use, before a first question is searched."""
     set_by: Mapping[str, tuple[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+    """For each setting that was loaded: what set it, and to which value."""
 
     def whence(self, name: str) -> str:
         """What set a setting to the value it has, for a message: ` (RAG_MODEL)`; "" where nothing did."""

@@ -20,71 +20,87 @@ _MAX_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """All settings of one server. `engine` says how repositories are indexed, searched and answered on.
+    """All settings of one server.
 
-    `repositories` is the allow-list: nothing else is ever opened, but https URLs on a host of
-    `allow_urls` ("host" or "host:port"). `keys_file` holds hashed keys; without one, and without `keys`
-    (keys in the clear, from the environment), everyone who can connect is served, which is allowed on
-    loopback only. `origins` are web origins beside the server's own that may call it; `public_hosts` the
-    names it may be called by, beside those of loopback. `rate` is read by `limits`: "60/minute"; "" is
-    no limit.
+    The text below each field is also its row in the documentation (`docs/settings.md`).
     """
 
     engine: Settings = field(default_factory=Settings)
+    """How repositories are indexed, searched and answered on."""
     repositories: tuple[tuple[str, Source], ...] = ()
+    """The repositories that are served, as NAME = path or git URL. Nothing else is ever opened, except URLs
+    on a host in `allow_urls`. Default: the current folder."""
     allow_urls: tuple[str, ...] = ()
+    """Hosts (`host` or `host:port`) whose repositories may be requested by https URL."""
     refs: tuple[str, ...] = ("refs/heads", "refs/tags")
-    """What `NAME@REF` may name: full ref names, folders of refs or globs, and the commits that such a ref
-    reaches. "*" is all that git can name, also the stash and commits that no branch has."""
+    """What `NAME@REF` may name: ref names, folders of refs or globs, and the commits that such a ref reaches.
+    `*` allows everything that git can name, also the stash and commits on no branch."""
     max_refs: int = 100
-    """Refs and URLs that were asked for, of which clones and indexes are kept on disk."""
+    """How many requested refs and URLs keep their clone and index on disk; the least recently used go
+    first."""
     max_refs_bytes: int = 20_000_000_000
-    """What those clones and indexes may take together."""
+    """The limit for the total size of those clones and indexes."""
     host: str = "127.0.0.1"
+    """The address to listen on. Any address other than loopback needs a key."""
     port: int = 8000
+    """The port to listen on."""
     keys_file: Path | None = None
+    """The file with the hashed keys. Default: `keys.toml` in the data folder."""
     keys: tuple[str, ...] = field(default=(), repr=False)
+    """Keys in clear text, from the environment only (`RAG_SERVER_KEYS`). Without any key, everyone who can
+    connect is served, which is allowed on loopback only."""
     public_hosts: tuple[str, ...] = ()
+    """The host names under which clients call the server, in addition to those of loopback."""
     origins: tuple[str, ...] = ()
+    """Other web origins whose pages may call the server."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed; loopback
-    when left out."""
+    """Addresses or networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. Default:
+    loopback."""
     deepwiki: bool = False
+    """Add the routes of deepwiki-open's backend."""
     deepwiki_code: str = field(default="", repr=False)
-    """What deepwiki-open's frontend asks people for before wikis are made or deleted; "" is nothing."""
+    """The code that deepwiki-open's frontend asks for before a wiki is written or deleted, from the
+    environment only (`RAG_DEEPWIKI_CODE`)."""
     metrics: bool = True
+    """Serve `/metrics`."""
 
     max_body_bytes: int = 4_000_000
+    """The largest request body."""
     max_json_values: int = 20_000
-    """Values in the JSON of one request; of an import, in one line."""
+    """The largest number of values in the JSON of a request; for an import, in one line."""
     max_question_chars: int = MAX_QUESTION_CHARS
+    """The longest question."""
     max_messages: int = 2_000
+    """The largest number of messages in a chat completion request."""
     rate: str = ""
+    """The limit of requests for each caller, such as `60/minute`. Default: no limit."""
     attempts: str = "60/minute"
-    """Requests without a known key that one address may send; known keys pass beyond it, short ones only if
-    the address used them before."""
+    """The limit of requests without a known key for each address. Known keys pass beyond it, short ones only
+    if the address used them before."""
     concurrent: int = 256
-    """Questions answered at once, streams included."""
+    """The number of questions answered at the same time, streams included."""
     waiting: int = 256
-    """Questions that may wait for their turn; one more is refused with 429."""
+    """The number of questions that may wait in the queue. The next one is refused with 429."""
     mcp_sessions: int = 1_000
-    """MCP sessions at once; one more ends the one that was used longest ago."""
+    """The number of MCP sessions. One more ends the least recently used."""
     mcp_idle_s: float = 1_800.0
-    """An MCP session that was not used for so long has ended."""
+    """Seconds without a request after which an MCP session ends."""
     threads: int = 4
-    """Threads that search, render and store; more than a few cost more than they bring."""
+    """Threads that search, render and store. More than a few slow the server down."""
     processes: int = min(os.cpu_count() or 1, 4)
-    """Processes that search and render, started when questions come at once; 0 is this one alone."""
+    """Processes that search and render, started when several questions arrive at once; 0 uses the server
+    process only. Default: one for each processor, at most 4."""
     body_timeout_s: float = 30.0
-    """How long the head of a request may take to arrive, and then its body."""
+    """Seconds in which the head of a request must arrive, and then its body."""
     wait_for_index_s: float = 5.0
+    """Seconds that a question waits for a repository that is being indexed."""
     refresh_s: float = 5.0
-    """A folder that could not be indexed is tried again when it is asked, at most this often. One that can be
-    asked is compared with its index at each question; with 0 its index stays as it is, whatever changes."""
+    """The shortest interval between two attempts to index a folder that failed. A folder that can be asked is
+    compared with its index at each question; 0 keeps the index as it is."""
     fetch_s: float = 300.0
-    """A URL is fetched again when it is asked, at most this often."""
+    """The shortest interval between two fetches of a URL. It is fetched only when it is asked."""
     grace_s: float = 10.0
-    """How long streams may go on when the server is told to stop."""
+    """Seconds that streams may continue after the server was asked to stop."""
 
     @property
     def allowed_refs(self) -> tuple[str, ...] | None:

@@ -1,0 +1,78 @@
+"""The generated parts of the documentation hold everything that the code has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from rag.serve.settings import ServerSettings
+from rag.settings import ENVIRONMENT
+from tools.docs import commands, http_api, links
+from tools.docs import fields as settings
+
+
+def test_every_command_has_its_section_with_examples_and_options() -> None:
+    text = commands.command_reference()
+    for name, command in commands.commands():
+        (section,) = re.findall(rf"^##+ `rag {name}`\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE)
+        if not hasattr(command, "commands"):
+            assert f"rag {name} [OPTIONS]" in section
+            assert "```sh" in section
+            options = [option for each in command.params for option in each.opts if option.startswith("-")]
+            assert all(f"`{option}`" in section for option in options if option not in ("-h", "--help"))
+
+
+def test_every_setting_has_its_row_with_variables_and_default() -> None:
+    text = settings.settings_table()
+    for name, variables in ENVIRONMENT.items():
+        assert f"| `{name}` | {', '.join(f'`{each}`' for each in variables)} |" in text
+    assert "| `context_tokens` | `RAG_CONTEXT_TOKENS` | 16_000 |" in text
+    assert "| `gate` | `RAG_GATE` | on |" in text
+
+
+def test_every_setting_of_a_server_has_its_row() -> None:
+    text = settings.server_table()
+    for field in fields(ServerSettings):
+        assert field.name == "engine" or settings.NOT_IN_A_FILE.get(field.name, f"| `{field.name}` |") in text
+    assert "| `port` | 8000 |" in text
+
+
+def test_every_route_and_type_is_described_and_every_link_has_its_type() -> None:
+    api, text = http_api.openapi(), http_api.http_reference()
+    for path, method, _ in http_api.routes(api):
+        assert f"### `{method.upper()} {path}`" in text
+    linked = set(re.findall(r"\(#(type-\w+)\)", text))
+    assert linked <= set(re.findall(r"\{ #(type-\w+) \}", text))
+    assert len(linked) > 20
+
+
+def test_the_tools_are_those_that_a_client_sees() -> None:
+    text = http_api.mcp_reference()
+    for name in ("ask_question", "read_wiki_structure", "search_code", "who_calls"):
+        assert f"### `{name}`" in text
+    assert "| `question` | string |" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "folder", "there"),
+    [
+        ("[a](memory.md#stores)", "docs", "[a](memory.md#stores)"),
+        ("[a](../SECURITY.md)", "docs", "[a](security-policy.md)"),
+        ("[a](docs/memory.md#stores)", "", "[a](memory.md#stores)"),
+        ("[a](examples)", "", "[a](examples.md)"),
+        ("[a](../examples/library.py)", "docs", "[a](examples.md#librarypy)"),
+        ("[it](../compose.yaml)", "docs", "it (`compose.yaml`)"),
+        ("[templates/](../templates)", "docs", "`templates`"),
+        ("[a](https://example.org/x)", "docs", "[a](https://example.org/x)"),
+        ("[a](#here)", "docs", "[a](#here)"),
+        ("```text\n[a](../compose.yaml)\n```", "docs", "```text\n[a](../compose.yaml)\n```"),
+    ],
+)
+def test_links_lead_to_pages_of_the_site_or_name_their_file(text: str, folder: str, there: str) -> None:
+    assert links.on_site(text, folder) == there
+
+
+def test_links_in_code_are_no_links() -> None:
+    assert links.targets("[a](b.md) `[c](d.md)`\n```\n[e](f.md)\n```\n[`g`](h.md)") == ["b.md", "h.md"]

@@ -1,0 +1,171 @@
+"""The HTTP API as Markdown, from the server's OpenAPI description, and the tools of MCP from its server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rag.serve.app import create_app
+from rag.serve.settings import ServerSettings
+from rag.settings import Settings
+from tools.docs.fields import narrow, table
+
+ROOT = Path(__file__).resolve().parents[2]
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def http_reference() -> str:
+    """Every route under its tag, with parameters, body and reply; then the errors and the types."""
+    api = openapi()
+    by_tag: dict[str, list[str]] = {}
+    for path, method, route in routes(api):
+        (tag,) = route.get("tags") or ["other"]
+        by_tag.setdefault(tag, []).append(_route(path, method, route))
+    parts = [f"## {_title(tag)}\n\n" + "\n\n".join(sections) for tag, sections in by_tag.items()]
+    return "\n\n".join([*parts, _errors(api), _types(api)])
+
+
+def openapi() -> dict[str, Any]:
+    """The description that a running server gives at `/openapi.json`."""
+    with tempfile.TemporaryDirectory() as home:
+        settings = ServerSettings(engine=Settings(home=Path(home)), processes=0)
+        found: dict[str, Any] = create_app(settings).openapi()
+    return found
+
+
+def routes(api: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every route as its path, its method and its description."""
+    for path, methods in api["paths"].items():
+        for method in METHODS:
+            if method in methods:
+                yield path, method, methods[method]
+
+
+def _title(tag: str) -> str:
+    return tag if tag[0].isupper() else tag.capitalize()
+
+
+def _route(path: str, method: str, route: dict[str, Any]) -> str:
+    parts = [f"### `{method.upper()} {path}`", route.get("description", "")]
+    rows = [
+        (f"`{one['name']}`", one["in"], _kind(one["schema"]), one.get("description", ""))
+        for one in route.get("parameters", [])
+    ]
+    if rows:
+        parts.append(narrow(("Parameter", "In", "Type", "Meaning"), rows))
+    if body := route.get("requestBody"):
+        parts.append(f"Body: {_content(body['content'])}.")
+    for status, reply in route["responses"].items():
+        if status < "300":
+            parts.append(f"Reply {status}: {_content(reply.get('content') or {}) or 'no body'}.")
+    return "\n\n".join(filter(None, parts))
+
+
+def _content(content: dict[str, Any]) -> str:
+    """What a body holds, for each of its media types."""
+    return " or ".join(
+        f"`{media}`" + (f" {kind}" if (kind := _kind(value.get("schema") or {})) else "")
+        for media, value in content.items()
+    )
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """A type in a few words, with a link to the types below."""
+    if name := schema.get("$ref", "").rpartition("/")[2]:
+        return f"[{name}](#type-{name.lower()})"
+    if options := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(dict.fromkeys(filter(None, map(_kind, options))))
+    if schema.get("enum"):
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("const") is not None:
+        return f"`{schema['const']}`"
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items') or {}) or 'values'}"
+    return str(schema.get("type", ""))
+
+
+def _errors(api: dict[str, Any]) -> str:
+    """The statuses that any route may return."""
+    found = {
+        status: reply["description"]
+        for _, _, route in routes(api)
+        for status, reply in route["responses"].items()
+        if status >= "400"
+    }
+    rows = [(status, found[status]) for status in sorted(found)]
+    body = "The body of each error is [Error](#type-error)."
+    return "\n\n".join(["## Errors", body, table(("Status", "Meaning"), rows)])
+
+
+def _types(api: dict[str, Any]) -> str:
+    parts = ["## Types"]
+    for name, schema in sorted(api["components"]["schemas"].items()):
+        needed = set(schema.get("required", ()))
+        rows = [
+            (
+                f"`{field}`" + ("" if field in needed else " (optional)"),
+                _kind(of),
+                of.get("description", ""),
+            )
+            for field, of in schema.get("properties", {}).items()
+        ]
+        parts += [f"### {name} {{ #type-{name.lower()} }}", schema.get("description", "")]
+        if rows:
+            parts.append(narrow(("Field", "Type", "Meaning"), rows))
+    return "\n\n".join(filter(None, parts))
+
+
+def mcp_reference() -> str:
+    """The tools that `rag mcp` offers, with their arguments."""
+    parts = []
+    for tool in mcp_tools():
+        schema = tool["inputSchema"]
+        needed = set(schema.get("required", ()))
+        rows = [
+            (f"`{name}`" + ("" if name in needed else " (optional)"), _kind(of), of.get("description", ""))
+            for name, of in schema.get("properties", {}).items()
+        ]
+        parts += [f"### `{tool['name']}`", " ".join(tool["description"].split())]
+        if rows:
+            parts.append(narrow(("Argument", "Type", "Meaning"), rows))
+    return "\n\n".join(parts)
+
+
+def mcp_tools() -> list[dict[str, Any]]:
+    """The tools as a client of `rag mcp` sees them."""
+    about = {"name": "docs", "version": "1"}
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
+    asked: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    ]
+    command = [sys.executable, "-m", "rag", "mcp", "--repo", str(ROOT / "data/sample_repo")]
+    with (
+        tempfile.TemporaryDirectory() as home,
+        subprocess.Popen(
+            command,
+            env={"RAG_HOME": home, "PATH": "/usr/bin:/bin"},
+            cwd=home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as server,
+    ):
+        assert server.stdin is not None
+        assert server.stdout is not None
+        for message in asked:
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        server.stdin.flush()
+        for line in server.stdout:
+            reply = json.loads(line)
+            if reply.get("id") == 2:
+                server.stdin.close()
+                tools: list[dict[str, Any]] = reply["result"]["tools"]
+                return tools
+    raise RuntimeError("`rag mcp` ended before it listed its tools; its errors are above")

@@ -22,6 +22,7 @@ from rag.resources import shipped
 os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(shipped("data/encodings")))
 
 if TYPE_CHECKING:
+    __version__: str
     from rag.component.database_manager import (
         DatabaseManager,
         read_all_documents,
@@ -102,6 +103,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("rag-turns")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'rag' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

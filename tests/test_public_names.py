@@ -1,3 +1,4 @@
+import importlib.metadata
 import subprocess
 import sys
 from importlib import import_module
@@ -22,6 +23,10 @@ def test_nothing_else_is_promised():
     assert sorted(rag.__all__) == sorted(rag._HOME_OF)
     with pytest.raises(AttributeError, match="no attribute 'Rag'"):
         rag.Rag  # noqa: B018 - the access is the test
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert rag.__version__ == importlib.metadata.version("rag-turns")
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.module import StateModule
 from agentscope.pipeline import MsgHub
 from agentscope.token import CharTokenCounter
-from rag.backends.memory_turns import MemoryTurnStore
+from docstring_examples import run_example
 
 import rag.adapters.agentscope
-from examples import run_example
 from rag.adapters.agentscope import RagMemory
+from rag.backends.memory.turns import MemoryTurnStore
 from rag.errors import BackendMissing
 from rag.service import Engine
 from rag.settings import Settings

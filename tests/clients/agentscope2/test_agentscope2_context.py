@@ -14,11 +14,11 @@ from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.permission import PermissionContext, PermissionMode
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
-from rag.backends.memory_turns import MemoryTurnStore
+from docstring_examples import run_example
 
 import rag.adapters.agentscope2
-from examples import run_example
 from rag.adapters.agentscope2 import KeptContext
+from rag.backends.memory.turns import MemoryTurnStore
 from rag.errors import BackendMissing
 from rag.testing.clock import SteppedClock
 

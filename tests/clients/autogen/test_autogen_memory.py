@@ -15,10 +15,10 @@ from autogen_core.memory import ListMemory, Memory, MemoryContent, MemoryMimeTyp
 from autogen_core.model_context import BufferedChatCompletionContext, UnboundedChatCompletionContext
 from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
+from docstring_examples import run_example
 from PIL import Image as PilImage
 
 import rag.adapters.autogen
-from examples import run_example
 from rag.adapters.autogen import RagMemory, RepositoryMemory
 
 SAMPLE = Path(__file__).resolve().parents[3] / "data" / "sample_repo"

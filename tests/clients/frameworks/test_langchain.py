@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import QUESTION, check_chunks
+from docstring_examples import run_example
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import (
@@ -18,7 +19,6 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
 import rag.adapters.langchain
-from examples import run_example
 from rag.adapters.langchain import RagChatMessageHistory, RepositoryRetriever
 from rag.service import Engine
 from rag.settings import Settings

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from conftest import QUESTION, check_chunks
+from docstring_examples import run_example
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms.mock import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode
 
 import rag.adapters.llamaindex
-from examples import run_example
 from rag.adapters.llamaindex import RepositoryRetriever
 
 

@@ -12,10 +12,10 @@ from agents.items import ModelResponse
 from agents.memory import Session, SessionSettings
 from agents.models.interface import Model
 from agents.usage import Usage
+from docstring_examples import run_example
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 import rag.adapters.openai_agents
-from examples import run_example
 from rag.adapters.openai_agents import RagSession
 
 ITEMS = [

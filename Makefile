@@ -5,13 +5,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-clients check bench fuzz lock clean
+.PHONY: help demo test test-clients check docs bench fuzz lock clean
 
 help:
 	@echo "make demo    set up, index a real repository, ask it: no key, no server"
 	@echo "make test    set up and run every test"
 	@echo "make test-clients   try it with other people's programs and frameworks (test-clients-NAME for one)"
 	@echo "make check   lint and types"
+	@echo "make docs    build the documentation as a site into .site/"
 	@echo "make bench   measure (ONLY=name for one); all on one page in .bench/report.html"
 	@echo "make lock    write down the packages of the container image, with their hashes (needs uv)"
 	@echo "make fuzz    try 100,000 hostile inputs in at most an hour; goes on where the last run stopped"
@@ -66,6 +67,13 @@ check: $(VENV)/.installed-test $(VENV)/.installed-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(PIP) install --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -P -m mkdocs build --strict --quiet
+
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m tools.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
@@ -81,4 +89,4 @@ fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tools.fuzz $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) .demo .bench .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) .demo .bench .fuzz .site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,10 +1,11 @@
-"""What README.md says is so: commands parse, Python runs, links lead somewhere."""
+"""What the documents say is true: commands parse, Python runs, sessions repeat, links lead somewhere."""
 
 import json
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache
@@ -15,23 +16,36 @@ import pytest
 import typer.main
 from live_server import Served
 
+import rag
+import rag.wiki
 from rag.cli import app
 from rag.prompt.templates import _ANSWER_VARIABLES
-from rag.settings import ENVIRONMENT, Settings
+from rag.serve.settings import ServerSettings
+from rag.settings import Settings
+from tools.docs.fields import described
+from tools.docs.links import PAGES, targets
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE_FILES = sorted((ROOT / "docs").glob("*.md"))
+FILES = [*(ROOT / name for name in PAGES if name.endswith(".md")), *PAGE_FILES, ROOT / "examples/README.md"]
+TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in FILES}
+README = TEXTS["README.md"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = set(PYPROJECT["project"]["optional-dependencies"]) - {"test", "check"}
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
 OPERATORS = {"<", ">", "|", "&&", "||", ";", "2>"}
 
 
-def blocks(language: str) -> list[str]:
-    return [block[3] for block in BLOCK.finditer(README) if block[2] == language]
+def blocks(language: str, name: str = "") -> list[str]:
+    """The blocks of a language, of one document or of all; a block that several have comes once."""
+    texts = [TEXTS[name]] if name else TEXTS.values()
+    found = [block[3] for text in texts for block in BLOCK.finditer(text) if block[2] == language]
+    return list(dict.fromkeys(found))
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
     """The `rag …` commands of a shell text, as words up to a pipe, a redirection or a comment."""
-    for line in re.findall(r"^(?:\$ )?(rag .*)$", text, re.MULTILINE):
+    for line in re.findall(r"^(?:\$ |uvx --from \. )?(rag .*)$", text, re.MULTILINE):
         words = shlex.split(line, comments=True)
         end = next((n for n, word in enumerate(words) if word in OPERATORS), len(words))
         yield words[1:end]
@@ -52,6 +66,10 @@ def commands() -> dict[str, Any]:
 
 def parse(words: list[str]) -> None:
     """Parse a command line without running it; raises when there is no such command or option."""
+    if words[0].startswith("-"):
+        root: Any = typer.main.get_command(app)
+        assert words[0] in [option for each in root.params for option in each.opts]
+        return
     name = " ".join(words[:2]) if " ".join(words[:2]) in commands() else words[0]
     command = commands()[name]
     arguments = words[len(name.split()) :]
@@ -59,7 +77,9 @@ def parse(words: list[str]) -> None:
         pass
 
 
-README_COMMANDS = [words for text in (*blocks("sh"), *blocks("text")) for words in command_lines(text)]
+COMMANDS = {
+    " ".join(words): words for text in (*blocks("sh"), *blocks("text")) for words in command_lines(text)
+}
 EXAMPLES = [
     (name, line.strip())
     for name, command in commands().items()
@@ -68,9 +88,9 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("words", README_COMMANDS, ids=" ".join)
-def test_every_command_in_the_readme_parses(words: list[str]) -> None:
-    parse(words)
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_in_the_documents_parses(line: str) -> None:
+    parse(COMMANDS[line])
 
 
 def test_a_command_that_does_not_exist_would_be_seen() -> None:
@@ -87,11 +107,11 @@ def test_every_command_has_an_example_in_its_help(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "line"), EXAMPLES, ids=[line for _, line in EXAMPLES])
-def test_every_example_parses_and_is_in_the_readme(name: str, line: str) -> None:
+def test_every_example_parses_and_is_in_a_document(name: str, line: str) -> None:
     (words,) = command_lines(line)
     assert " ".join(words).startswith(name)
     parse(words)
-    assert line in README
+    assert " ".join(words) in COMMANDS
 
 
 SERVER = "http://127.0.0.1:8000"
@@ -100,25 +120,54 @@ CLIENT = [code for code in blocks("python") if SERVER in code]
 
 
 @pytest.mark.parametrize("code", CLIENT, ids=lambda code: code.split("\n", 1)[0])
-def test_a_client_s_python_in_the_readme_runs(code: str, serve: Callable[..., Served]) -> None:
+def test_a_client_s_python_in_the_documents_runs(code: str, serve: Callable[..., Served]) -> None:
     runs(code.replace(SERVER, serve().ready().url))
 
 
 @pytest.mark.parametrize("code", PYTHON, ids=lambda code: code.split("\n", 1)[0])
-def test_python_in_the_readme_runs(code: str) -> None:
+def test_python_in_the_documents_runs(code: str) -> None:
     runs(code)
 
 
 def runs(code: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"snip/(sessions|auth)\.py", done.stdout)
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md"])
+def test_a_recorded_session_is_what_the_commands_print(name: str) -> None:
+    sessions = [block for block in blocks("text", name) if block.startswith("$ rag")]
+    recorded = "".join(block for block in sessions if ".demo" not in block)
+    _, *parts = re.split(r"^\$ (rag .*)$", recorded, flags=re.MULTILINE)
+    assert len(parts) == 4
+    for command, shown in zip(parts[::2], parts[1::2], strict=True):
+        (words,) = command_lines(command)
+        program = [sys.executable, "-m", "rag", *words]
+        done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert shows(shown.strip("\n").splitlines(), done.stdout.splitlines()), done.stdout
+
+
+def shows(shown: list[str], printed: list[str]) -> bool:
+    """Whether lines are shown as printed. "…" alone omits lines, at the end of a line its rest."""
+    pattern = ""
+    for line in shown:
+        left_out = line == "…"
+        beginning = line.removesuffix("…")
+        rest = "[^\n]*" if line != beginning else ""
+        pattern += "(?:[^\n]*\n)*?" if left_out else f"{re.escape(beginning)}{rest}\n"
+    return re.fullmatch(pattern + r"\s*", "\n".join(printed) + "\n") is not None
+
+
+def test_a_session_that_shows_something_else_would_be_seen() -> None:
+    assert shows(["a", "…", "c…"], ["a", "b", "", "cd"])
+    assert not shows(["a", "c"], ["a", "b", "c"])
+    assert not shows(["a"], ["a", "b"])
 
 
 def test_the_demo_shown_is_the_demo_that_runs() -> None:
-    script = (ROOT / "examples/demo/run.sh").read_text(encoding="utf-8")
+    (script,) = [path.read_text(encoding="utf-8") for path in ROOT.glob("*/demo/run.sh")]
     shown = [block for block in blocks("text") if block.startswith("$ rag ask .demo/")]
     questions = re.findall(r'^\$ rag ask .*"(.*)"', shown[0], re.MULTILINE)
     assert len(questions) == 2
@@ -144,35 +193,83 @@ def test_batch_answers_as_the_readme_shows(sample_repo: Path) -> None:
     assert answers == shown
 
 
-def test_links_lead_somewhere() -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", README)
-    assert targets
-    missing = [t for t in targets if "://" not in t and not (ROOT / t).exists()]
-    assert not missing
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_somewhere(name: str) -> None:
+    for target in targets(TEXTS[name]):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        place = (ROOT / name).parent / path if path else ROOT / name
+        assert place.exists(), target
+        if anchor and place.suffix == ".md" and "<!-- generated" not in place.read_text(encoding="utf-8"):
+            assert anchor in anchors(place.read_text(encoding="utf-8")), target
 
 
-def test_every_setting_is_in_the_readme_with_its_environment_and_default() -> None:
-    rows = {
-        match[1]: match[2]
-        for match in re.finditer(r"^\| `(\w+)` \| (`RAG_.*)\|[^|]*\|$", README, re.MULTILINE)
-    }
-    assert set(rows) == {field.name for field in fields(Settings)} - {"home", "set_by"}
-    defaults = Settings(home=ROOT)
-    for name, row in rows.items():
-        variables, _, default = row.partition("|")
-        assert re.findall(r"`(\w+)`", variables) == list(ENVIRONMENT[name])
-        value = getattr(defaults, name)
-        if isinstance(value, bool):
-            assert default.strip() == ("on" if value else "off")
-        elif isinstance(value, int | float):
-            assert default.strip() == f"{value:g}" or default.strip() == str(value)
-        elif name in ("client", "embedder", "language"):
-            assert default.strip() == f"`{value}`"
+def anchors(text: str) -> set[str]:
+    """The anchors of a document's headings, as forges and MkDocs make them."""
+    titles = re.findall(r"^#+ (.*)$", BLOCK.sub("", text), re.MULTILINE)
+    words = [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title).lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", each).strip().replace(" ", "-") for each in words}
 
 
-def test_every_template_variable_is_in_the_readme() -> None:
-    table = README[README.index("### Your own prompt") : README.index("## How it works")]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == _ANSWER_VARIABLES
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_path_that_a_document_names_exists(name: str) -> None:
+    """Paths of this repository, as `rag/corpus` or `tests/test_layers.py`."""
+    text = BLOCK.sub(lambda block: "" if block[2] == "text" else block[0], TEXTS[name])
+    named = re.findall(r"(?<![\w./~-])((?:rag|tests|tools|templates|data|docs|examples)/[\w./-]*\w)", text)
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_make_targets_extras_and_compose_files_exist(name: str) -> None:
+    text = TEXTS[name]
+    made = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"(?:`|^    |^)make ([\w-]+)", text, re.MULTILINE)) <= set(made)
+    named = re.findall(r"(?:\.|rag-turns)\[([\w,-]+)\]", text)
+    assert {extra for each in named for extra in each.split(",")} <= EXTRAS
+    assert all((ROOT / file).is_file() for file in re.findall(r"docker compose -f (\S+)", text))
+
+
+def test_every_benchmark_that_a_document_names_exists() -> None:
+    named = {name for text in TEXTS.values() for name in re.findall(r"make bench ONLY=(\w+)", text)}
+    command = [sys.executable, "-m", "tools.benchmarks", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert named
+    assert [name for name in named if not re.search(rf"^  {name} ", done.stdout, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_data_in_the_documents_can_be_read(name: str) -> None:
+    for block in blocks("toml", name):
+        tomllib.loads(block)
+    for block in blocks("json", name):
+        json.loads(block)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.encode()) <= 9_000
+    assert len(README.splitlines()) <= 150
+
+
+@pytest.mark.parametrize("kind", [Settings, ServerSettings])
+def test_every_setting_is_described(kind: type[Any]) -> None:
+    texts = described(kind)
+    assert set(texts) == {field.name for field in fields(kind)}
+    assert [name for name, text in texts.items() if not text and name != "home"] == []
+
+
+def test_every_template_variable_is_in_the_page_of_prompts() -> None:
+    assert set(re.findall(r"^\| `(\w+)` \|", TEXTS["docs/prompts.md"], re.MULTILINE)) == _ANSWER_VARIABLES
+
+
+def test_every_public_name_is_on_the_page_of_the_python_api() -> None:
+    named = re.findall(r"^::: (\S+)$", TEXTS["docs/python-api.md"], re.MULTILINE)
+    public = [f"rag.{name}" for name in rag.__all__] + [f"rag.wiki.{name}" for name in rag.wiki.__all__]
+    assert sorted(named) == sorted(public)
+
+
+def test_every_extra_is_on_the_page_of_installation() -> None:
+    assert [name for name in EXTRAS if f"`{name}`" not in TEXTS["docs/installation.md"]] == []
 
 
 def text_files() -> list[Path]:
@@ -197,7 +294,7 @@ def text_files() -> list[Path]:
 
 
 def test_nowhere_is_a_stranger_s_package_installed_by_name() -> None:
-    install = r"(?:pip|uv|pipx)[\w -]*(?:install|add|download)\s+(?:-\S+\s+)*"
+    install = r"(?:pip|uv|pipx)[\w -]*(?:(?<!un)install|add|download)\s+(?:-\S+\s+)*"
     bare = re.compile(install + r"[\"'`]?(?:rag|repo-rag|rag-turns)(?![\w-]|(?:\[[\w,-]+\])? @)")
     assert bare.search("pip install " + "rag")
     assert bare.search("uv pip install -U '" + "repo-rag[x]'")

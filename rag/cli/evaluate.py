@@ -151,7 +151,7 @@ def _material(
     if not questions:
         raise SettingsError(
             "name the questions with --questions FILE, or take them from the repository with --mine; "
-            "README.md shows what a question looks like"
+            "docs/evaluation.md shows what a question looks like"
         )
     asked = read_questions(questions, kinds)
     yield asked, _folders(folder, repositories, cache, {question.repo for question in asked})

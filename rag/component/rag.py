@@ -23,6 +23,7 @@ from rag.component.memory import Memory
 from rag.errors import ConversationMismatch, NotFound
 from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
 from rag.service.engine import FailedGenerator
+from rag.service.history import History
 from rag.settings import Settings, load_settings
 from rag.types import Answer, Conversation, Hit, Source
 
@@ -253,7 +254,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         if not self.repositories:
             raise NotFound("no repository is prepared; call prepare_retriever(PATH_OR_URL) first")
         engine = self.engine if language is None else self.engine.with_settings(language=language)
-        return Dialog(engine, self.repositories, conversation, begin=self._begin)
+        return Dialog(engine, self.repositories, history=History(engine, conversation, begin=self._begin))
 
     def _pieces(
         self, query: str, language: str | None, keep_broken: bool = False

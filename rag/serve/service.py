@@ -25,7 +25,7 @@ from rag.serve.workers.prepare_pool import Preparing
 from rag.serve.workers.write_batch import Storing
 from rag.service import Dialog, Engine, aconverse
 from rag.service.engine import FailedGenerator
-from rag.service.replay import AsBefore, Replay, compared
+from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
 from rag.types import Answer, Conversation, DialogTurn
 
@@ -267,7 +267,7 @@ class Service:
         if not shelves:
             raise BadRequest("the turn's conversation is about no repository that could be asked again")
         opened = [await self.library.opened(shelf) for shelf in shelves]
-        before = AsBefore(engine, opened, conversation, turn)
+        before = Dialog(engine, opened, history=TurnsBefore(engine, conversation, turn))
         answer = await self.answered(before, turn.question, cache=False)
         sources = [shelf.source for shelf in shelves]
         async with self.limiter.seat():

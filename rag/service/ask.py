@@ -1,15 +1,19 @@
-"""The whole loop over a generator, as a program and as an event loop runs it."""
+"""Answer a question: search, ask the model, store the turn.
+
+The loop is one generator of steps (`_asking`). It yields each step that takes time; `converse` executes it in
+the calling thread, `aconverse` in an event loop and its threads.
+"""
 
 from __future__ import annotations
 
 import re
 import time
 from asyncio import to_thread
-from collections.abc import AsyncGenerator as AsyncPieces
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, TypeVar
 
 from rag.answer.citations import CitationFilter, resolve
 from rag.answer.fallback import quotes_instead
@@ -22,12 +26,57 @@ from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
 from rag.types import Answer, Prepared
 
-Put = Callable[[str], str | None]
-"""Makes of a question what is said to a model; None where nothing is."""
 Prepare = Callable[[Dialog, str, str | None], Awaitable[Prepared]]
-"""How a question is prepared where not in a thread: takes the dialog, the question, and it on its own."""
+"""Prepares a question elsewhere than in a thread: takes the dialog, the question, and it standing alone."""
 Remember = Callable[[Dialog, Callable[[], Answer]], Awaitable[Answer]]
-"""How a turn is stored where not in a thread: takes the dialog, and what stores it and gives its answer."""
+"""Stores a turn elsewhere than in a thread: takes the dialog, and the function that stores it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Show:
+    """A piece of text, or the Answer, for the caller."""
+
+    piece: str | Answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Work that takes time; its result is sent back."""
+
+    do: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepare:
+    """The preparation of the question; the `Prepared` is sent back."""
+
+    standalone: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Complete:
+    """A short request to the model; its text is sent back."""
+
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The model's answer, piece by piece into `writing`."""
+
+    writing: _Writing
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """The storing of a turn; its Answer is sent back."""
+
+    do: Callable[[], Answer]
+
+
+_Step = _Show | _Work | _Prepare | _Complete | _Stream | _Store
+_T = TypeVar("_T")
+_Steps = Generator[_Step, Any, _T]
 
 
 def converse(
@@ -51,50 +100,26 @@ def converse(
         ProviderError: the model failed; `quotes` is the answer without it, which is not stored.
         ConfigError: the prompt cannot be made.
     """
-    try:
-        lookup, given, prepared = _looked_into(dialog, question, generator, cache)
-    except StoreCorrupt as damage:  # a store is mapped: that comes to light when it is searched
-        dialog.rebuild(damage)
-        lookup, given, prepared = _looked_into(dialog, question, generator, cache)
-    if given or _is_missing(prepared):
-        prepared, answer = given or (prepared, dialog.not_found(prepared))
-        yield answer.text
-        yield dialog.remember(prepared, answer)
-        return
-    writing = _Writing(dialog, prepared, generator)
-    try:
-        if warned := writing.warning:
-            yield warned
-        with _closed_in_the_end(generator.stream(writing.prepared)) as pieces:
-            for piece in pieces:
-                if shown := writing.take(piece):
-                    yield shown
-        if shown := writing.rest():
-            yield shown
-    except BaseException as error:
-        if keep_broken:
-            writing.remember_broken()
-        writing.failed(error)
-        raise
-    answer = writing.remember()
-    if lookup:
-        lookup.keep(prepared, answer)
-    yield answer
-
-
-def _looked_into(
-    dialog: Dialog, question: str, generator: TextGenerator, cache: bool | None
-) -> tuple[LookUp | None, CacheHit | None, Prepared]:
-    """What comes before the answer: a look at the answers given before, and the question made ready."""
-    standalone = _rewritten(question, _said(dialog, dialog.condensing, question, generator))
-    lookup = look_up(dialog, question, standalone, generator, wanted=cache)
-    given = lookup.unchanged() if lookup else None
-    if not given and not standalone:
-        standalone = _with_words(question, _said(dialog, dialog.rewording, question, generator))
-    prepared = given.prepared if given else dialog.prepare(question, standalone=standalone)
-    if lookup and not given:
-        given = lookup.still(prepared)
-    return lookup, given, prepared
+    steps = _Run(_asking(dialog, question, generator, keep_broken, cache))
+    while (step := steps.next()) is not None:
+        try:
+            match step:
+                case _Show(piece):
+                    yield piece
+                case _Stream(writing):
+                    with _closing(generator.stream(writing.prepared)) as pieces:
+                        for piece in pieces:
+                            if shown := writing.take(piece):
+                                yield shown
+                case _Complete(prompt):
+                    assert isinstance(generator, CompletingGenerator)
+                    steps.result = generator.complete(prompt)
+                case _Prepare(standalone):
+                    steps.result = dialog.prepare(question, standalone=standalone)
+                case _Work(do) | _Store(do):
+                    steps.result = do()
+        except BaseException as error:  # noqa: BLE001 - the steps raise it again
+            steps.error = error
 
 
 async def aconverse(
@@ -106,51 +131,121 @@ async def aconverse(
     cache: bool | None = False,
     prepare: Prepare | None = None,
     remember: Remember | None = None,
-) -> AsyncPieces[str | Answer, None]:
+) -> AsyncGenerator[str | Answer, None]:
     """The same as `converse`, for an event loop: what takes time without it is done in threads."""
-    prepare, remember = prepare or _prepare_in_a_thread, remember or _remember_in_a_thread
-    standalone = _rewritten(question, await _asaid(dialog, dialog.condensing, question, generator))
-    lookup = None
-    if is_wanted(dialog.engine.settings) if cache is None else cache:
-        lookup = await to_thread(look_up, dialog, question, standalone, generator, wanted=True)
-    given = await to_thread(lookup.unchanged) if lookup else None
-    if not given and not standalone:
-        standalone = _with_words(question, await _asaid(dialog, dialog.rewording, question, generator))
-    prepared = given.prepared if given else await prepare(dialog, question, standalone)
-    if lookup and not given:
-        given = await to_thread(lookup.still, prepared)
+    steps = _Run(_asking(dialog, question, generator, keep_broken, cache))
+    while (step := steps.next()) is not None:
+        try:
+            match step:
+                case _Show(piece):
+                    yield piece
+                case _Stream(writing):
+                    async with _aclosing(_astream(generator, writing.prepared)) as pieces:
+                        async for piece in pieces:
+                            if shown := writing.take(piece):
+                                yield shown
+                case _Complete(prompt):
+                    assert isinstance(generator, CompletingGenerator)
+                    if is_async(generator):
+                        steps.result = await generator.acomplete(prompt)
+                    else:
+                        steps.result = await to_thread(generator.complete, prompt)
+                case _Prepare(standalone) if prepare is not None:
+                    steps.result = await prepare(dialog, question, standalone)
+                case _Prepare(standalone):
+                    steps.result = await to_thread(dialog.prepare, question, standalone=standalone)
+                case _Store(do):
+                    steps.result = await (written(do) if remember is None else remember(dialog, do))
+                case _Work(do):
+                    steps.result = await to_thread(do)
+        except BaseException as error:  # noqa: BLE001 - the steps raise it again
+            steps.error = error
+
+
+class _Run:
+    """Steps under way: takes the result of each, or its error, to the next."""
+
+    def __init__(self, steps: _Steps[None]) -> None:
+        self._steps = steps
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def next(self) -> _Step | None:
+        """Return the next step, None at the end. Raises what the steps do not handle."""
+        result, error, self.result, self.error = self.result, self.error, None, None
+        try:
+            return self._steps.send(result) if error is None else self._steps.throw(error)
+        except StopIteration:
+            return None
+
+
+def _asking(
+    dialog: Dialog, question: str, generator: TextGenerator, keep_broken: bool, cache: bool | None
+) -> _Steps[None]:
+    """The loop: look for a cached answer, search and prepare, stream the model's answer, store the turn."""
+    try:
+        lookup, given, prepared = yield from _looking(dialog, question, generator, cache)
+    except StoreCorrupt as damage:  # a store is mapped: that comes to light when it is searched
+        yield _Work(partial(dialog.rebuild, damage))
+        lookup, given, prepared = yield from _looking(dialog, question, generator, cache)
     if given or _is_missing(prepared):
         prepared, answer = given or (prepared, dialog.not_found(prepared))
-        yield answer.text
-        yield await remember(dialog, partial(dialog.remember, prepared, answer))
+        yield _Show(answer.text)
+        yield _Show((yield _Store(partial(dialog.remember, prepared, answer))))
         return
     writing = _Writing(dialog, prepared, generator)
     try:
         if warned := writing.warning:
-            yield warned
-        async with _aclosed_in_the_end(_astream(generator, prepared)) as pieces:
-            async for piece in pieces:
-                if shown := writing.take(piece):
-                    yield shown
+            yield _Show(warned)
+        yield _Stream(writing)
         if shown := writing.rest():
-            yield shown
+            yield _Show(shown)
     except BaseException as error:
         if keep_broken:
             writing.remember_broken()
         writing.failed(error)
         raise
-    answer = await remember(dialog, writing.remember)
+    answer = yield _Store(writing.remember)
     if lookup:
-        await to_thread(lookup.keep, prepared, answer)
-    yield answer
+        yield _Work(partial(lookup.keep, prepared, answer))
+    yield _Show(answer)
 
 
-async def _prepare_in_a_thread(dialog: Dialog, question: str, standalone: str | None) -> Prepared:
-    return await to_thread(dialog.prepare, question, standalone=standalone)
+def _looking(
+    dialog: Dialog, question: str, generator: TextGenerator, cache: bool | None
+) -> _Steps[tuple[LookUp | None, CacheHit | None, Prepared]]:
+    """What comes before the answer: cached answers, and the question prepared."""
+    standalone = _rewritten(
+        question, (yield from _completion(dialog, dialog.condensing, question, generator))
+    )
+    lookup: LookUp | None = None
+    if is_wanted(dialog.engine.settings) if cache is None else cache:
+        lookup = yield _Work(partial(look_up, dialog, question, standalone, generator, wanted=True))
+    given: CacheHit | None = (yield _Work(lookup.unchanged)) if lookup else None
+    if not given and not standalone:
+        words = yield from _completion(dialog, dialog.rewording, question, generator)
+        standalone = _with_words(question, words)
+    prepared: Prepared = given.prepared if given else (yield _Prepare(standalone))
+    if lookup and not given:
+        given = yield _Work(partial(lookup.still, prepared))
+    return lookup, given, prepared
 
 
-async def _remember_in_a_thread(dialog: Dialog, store: Callable[[], Answer]) -> Answer:
-    return await written(store)
+def _completion(
+    dialog: Dialog, prompt_of: Callable[[str], str | None], question: str, generator: TextGenerator
+) -> _Steps[str]:
+    """What the model replies to a prompt made of the question; "" where there is none, or it fails."""
+    if not isinstance(generator, CompletingGenerator):
+        return ""
+    prompt: str | None = yield _Work(partial(prompt_of, question))
+    if not prompt:
+        return ""
+    try:
+        reply: str = yield _Complete(prompt)
+    except ProviderError as error:
+        dialog.not_rewritten(error)
+        return ""
+    return reply
 
 
 def _is_missing(prepared: Prepared) -> bool:
@@ -174,7 +269,7 @@ async def _in_a_thread(generator: TextGenerator, prepared: Prepared) -> AsyncIte
 
 
 @contextmanager
-def _closed_in_the_end(pieces: Iterator[str]) -> Iterator[Iterator[str]]:
+def _closing(pieces: Iterator[str]) -> Iterator[Iterator[str]]:
     """The pieces; whoever still writes them is told to stop when the block is left, not some time later."""
     try:
         yield pieces
@@ -184,34 +279,12 @@ def _closed_in_the_end(pieces: Iterator[str]) -> Iterator[Iterator[str]]:
 
 
 @asynccontextmanager
-async def _aclosed_in_the_end(pieces: AsyncIterator[str]) -> AsyncIterator[AsyncIterator[str]]:
+async def _aclosing(pieces: AsyncIterator[str]) -> AsyncIterator[AsyncIterator[str]]:
     try:
         yield pieces
     finally:
         if aclose := getattr(pieces, "aclose", None):
             await aclose()
-
-
-def _said(dialog: Dialog, put: Put, question: str, generator: TextGenerator) -> str:
-    """What the model says to a question put to it in this way; "" where it is not asked, or fails."""
-    if not isinstance(generator, CompletingGenerator) or not (prompt := put(question)):
-        return ""
-    try:
-        return generator.complete(prompt)
-    except ProviderError as error:
-        dialog.not_rewritten(error)
-        return ""
-
-
-async def _asaid(dialog: Dialog, put: Put, question: str, generator: TextGenerator) -> str:
-    """The same as `_said`."""
-    if not is_async(generator) or not (prompt := await to_thread(put, question)):
-        return ""
-    try:
-        return await generator.acomplete(prompt)
-    except ProviderError as error:
-        dialog.not_rewritten(error)
-        return ""
 
 
 _ASKS = re.compile("[?？؟]\\s*$")

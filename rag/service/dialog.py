@@ -1,19 +1,20 @@
-"""A conversation about repositories: preparing for a question, remembering its answer."""
+"""A conversation about repositories: prepare the prompt of a question, store its answer."""
 
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 from rag.answer.not_found import not_found, warning
 from rag.corpus.acquire import committed
 from rag.errors import ConfigError, ProviderError, StoreCorrupt
 from rag.memory.freshness import State, check_turns
 from rag.memory.recent_turns import turn_tokens, window
-from rag.ports import Grouping, takes_bags
+from rag.ports import takes_bags
 from rag.prompt.background import Known
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template, render_condense, render_reword
@@ -25,8 +26,9 @@ from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import RetrievalResult, search
 from rag.service.engine import Engine, Repository
+from rag.service.history import History
 from rag.service.recall import known_of, language_for, recall_older
-from rag.service.retention import KeptFiles, forget, keep_cited, keep_prompt
+from rag.service.retention import KeptFiles
 from rag.service.snapshots import FolderState
 from rag.types import (
     Answer,
@@ -35,23 +37,38 @@ from rag.types import (
     Confidence,
     Conversation,
     DialogTurn,
+    Hit,
     Prepared,
-    Prompt,
-    Source,
     UserQuery,
     not_indexed,
     now_utc,
     with_turn,
 )
 
-Begin = Callable[[Sequence[Source]], Conversation]
-
 _HISTORY_SHARE = 0.25
 _CALLED_SO = 0.1
 """From here on (see `titled`) a definition is called by the question's words."""
 _ROOM_SHARE = 0.2
 """What of the room older and latest turns take together: less than a prompt gives turns before sources."""
-REMEMBERED_TURNS = 50
+_SHOWN = 12
+_CACHED_SEARCHES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HitSelection:
+    """Which hits are shown, where these are not just the best for the question.
+
+    Attributes:
+        choose: returns the hits to show, at most as many as the number given, from those found.
+        about: searched instead of the question and its turns; "" for the question.
+        depth: how many times more hits are searched than shown.
+        is_judged: whether it is judged that the repository holds an answer.
+    """
+
+    choose: Callable[[Sequence[Hit], int], Sequence[Hit]]
+    about: str = ""
+    depth: int = 1
+    is_judged: bool = True
 
 
 class Dialog:
@@ -60,9 +77,11 @@ class Dialog:
     Args:
         engine: what is open.
         repositories: what is asked.
-        conversation: go on with this one; None begins one, which is stored with its first turn.
-        name: what the new one is called.
-        begin: makes the new one; by default the engine's turn store does.
+        conversation: the one to continue; None begins one, which is stored with its first turn.
+        name: the name of the new one.
+        history: the turns before the question, and where the new one is stored; by default the end of
+            `conversation`.
+        selection: which hits are shown; by default the best.
     """
 
     def __init__(
@@ -72,21 +91,24 @@ class Dialog:
         conversation: Conversation | None = None,
         *,
         name: str = "",
-        begin: Begin | None = None,
+        history: History | None = None,
+        selection: HitSelection | None = None,
     ) -> None:
         self.engine, self.repositories = engine, tuple(repositories)
-        self.conversation = conversation
-        self.name = name
-        self._begin = begin
+        self.history = history or History(engine, conversation, name=name)
+        self.selection = selection
+        self._searches: OrderedDict[tuple[Any, ...], RetrievalResult] = OrderedDict()
 
-    def _begin_stored(self, sources: Sequence[Source]) -> Conversation:
-        return self.engine.begin_conversation(self.name, sources)
+    @property
+    def conversation(self) -> Conversation | None:
+        """The stored conversation; None before its first turn."""
+        return self.history.conversation
 
     @property
     def is_plain(self) -> bool:
-        """Whether engine, repositories and conversation are all there is to it, so that another process can
-        prepare a question as this one would. Only a dialog that says so is one beside this class itself."""
-        return type(self) is Dialog
+        """Whether engine, repositories and conversation determine all, so that another process can prepare a
+        question as this one would."""
+        return self.history.is_stored and self.selection is None
 
     def rebuild(self, damage: StoreCorrupt) -> None:
         """Index the repository again whose store turned out to be damaged. Raises as `Engine.rebuilt`."""
@@ -94,11 +116,7 @@ class Dialog:
 
     def turns(self) -> list[DialogTurn]:
         """The turns so far, oldest first."""
-        if self.conversation is None:
-            return []
-        return self.engine.turns.turns(
-            self.conversation.id, namespace=self.engine.settings.namespace, last=REMEMBERED_TURNS
-        )
+        return self.history.turns()
 
     def past(self) -> list[DialogTurn]:
         """The turns so far, each with what became of its sources in the repositories as they are now."""
@@ -123,11 +141,23 @@ class Dialog:
     def search(
         self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None
     ) -> RetrievalResult:
-        """Retrieval alone, in the light of the turns."""
-        past = [_exchange(turn) for turn in _to_go_on_with(self.past() if turns is None else turns)]
-        return search([r.searcher for r in self.repositories], question, past=past, k=k)
+        """Search in the light of the turns, by default those of the history."""
+        return self._search(question, self.past() if turns is None else turns, k)
 
-    def prepare(self, question: str, *, standalone: str | None = None, k: int = 12) -> Prepared:
+    def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
+        """Search once for the same question, turns and stores; the last few results are cached."""
+        past = [_exchange(turn) for turn in _to_go_on_with(turns)]
+        stores = tuple(repository.store.header["id"] for repository in self.repositories)
+        key = (question, tuple((each.question, each.places) for each in past), k, stores)
+        found = self._searches.get(key)
+        if found is None:
+            found = search([r.searcher for r in self.repositories], question, past=past, k=k)
+            self._searches[key] = found
+            if len(self._searches) > _CACHED_SEARCHES:
+                self._searches.popitem(last=False)
+        return found
+
+    def prepare(self, question: str, *, standalone: str | None = None, k: int = _SHOWN) -> Prepared:
         """Steps 1 to 3: the turns that matter, the hits, the prompt with exactly the sources that fitted.
 
         `standalone` is the question as a model put it: on its own, or with more words where there are no
@@ -192,36 +222,44 @@ class Dialog:
     def _found(
         self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
     ) -> tuple[RetrievalResult, Confidence | None]:
-        """What is found, and how sure it is that an answer is among it; None where that is not judged.
+        """What is found and selected, and how sure it is that an answer is in it; None where not judged."""
+        selection = self.selection
+        if selection is None:
+            return self._judged(question, standalone, turns, k)
+        confidence: Confidence | None = None
+        if selection.about:
+            found = self._search(selection.about, (), k * selection.depth)
+        else:
+            found, confidence = self._judged(question, standalone, turns, k * selection.depth)
+        found = replace(found, hits=tuple(selection.choose(found.hits, k)))
+        return found, confidence if selection.is_judged else None
+
+    def _judged(
+        self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
+    ) -> tuple[RetrievalResult, Confidence | None]:
+        """What is found, and how sure it is that an answer is in it; None where that is not judged.
 
         A model's words have to stand alone to be used. They are searched in the light of the turns all the
         same: a small model often repeats the question, or says only half of what it leans on.
         """
         searchers = [repository.searcher for repository in self.repositories]
         if not self.engine.settings.gate:
-            return self.search(standalone or question, k=k, turns=turns), None
+            return self._search(standalone or question, turns, k), None
         if standalone and not _to_go_on_with(turns) and not self.is_foreign(question):
-            return self._found_with_more_words(question, standalone, k)
+            # A model has words for everything, so what it adds does not prove that an answer exists.
+            typed = self._search(question, (), k)
+            confidence = judge(searchers, typed)
+            return (self._search(standalone, (), k) if confidence.found else typed), confidence
         if standalone:
-            alone = search(searchers, standalone, k=k)
+            alone = self._search(standalone, (), k)
             confidence = judge(searchers, alone)
             if confidence.is_sure:
-                return self.search(standalone, k=k, turns=turns), confidence
-        found = self.search(question, k=k, turns=turns)
+                return self._search(standalone, turns, k), confidence
+        found = self._search(question, turns, k)
         judged = judge(searchers, found)
         if standalone and not judged.is_sure:
             return alone, confidence
         return found, judged
-
-    def _found_with_more_words(self, question: str, words: str, k: int) -> tuple[RetrievalResult, Confidence]:
-        """What is found with a model's words; whether it is an answer, the question's own words say.
-
-        A model has words for everything, so what it adds proves nothing.
-        """
-        searchers = [repository.searcher for repository in self.repositories]
-        typed = search(searchers, question, k=k)
-        confidence = judge(searchers, typed)
-        return (search(searchers, words, k=k) if confidence.found else typed), confidence
 
     def condensing(self, question: str) -> str | None:
         """The prompt that asks a model for the standalone question; None where it stands alone.
@@ -252,7 +290,7 @@ class Dialog:
         """
         if not self.engine.settings.reword or not question.strip() or _to_go_on_with(self.turns()):
             return None
-        found, confidence = self._found(question, None, (), 10)
+        found, confidence = self._found(question, None, (), _SHOWN)
         if titled(found) >= _CALLED_SO or (confidence and not confidence.found):
             return None
         repositories = [repository.source.name for repository in self.repositories]
@@ -270,9 +308,6 @@ class Dialog:
 
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
         """Step 5: store the turn, once, atomically; the conversation is begun with its first turn."""
-        sources = [repository.source for repository in self.repositories]
-        if self.conversation is None and self._begin is not None:
-            self.conversation = self._begin(sources)
         answered = now_utc()
         turn = DialogTurn(
             user_query=UserQuery(answer.question),
@@ -288,11 +323,7 @@ class Dialog:
             complete=answer.complete,
             metadata={"cached": answer.cached} if answer.cached else None,
         )
-        store = self.engine.turns
-        with store.together() if isinstance(store, Grouping) else nullcontext():
-            conversation = self.conversation or self._begin_stored(sources)
-            stored = self._stored(turn, conversation, prepared.prompt)
-        self.conversation = conversation
+        stored = self.history.store(turn, prepared.prompt, self.repositories)
         return self.with_coverage(with_turn(answer, stored))
 
     def with_coverage(self, answer: Answer) -> Answer:
@@ -300,23 +331,6 @@ class Dialog:
         coverage = tuple(repository.coverage for repository in self.repositories)
         notes = (one.note for one in coverage)
         return replace(answer, coverage=coverage, notes=(*answer.notes, *(note for note in notes if note)))
-
-    def _stored(self, turn: DialogTurn, conversation: Conversation, prompt: Prompt) -> DialogTurn:
-        """The turn as it was stored; what it cites is kept, so that it can be compared later."""
-        store = self.engine.turns
-        trimmed = self._about_to_be_trimmed(conversation)
-        stored = store.append(turn, conversation=conversation.id, namespace=turn.namespace)
-        keep_prompt(self.engine, stored, prompt, ttl_s=conversation.ttl_s)
-        keep_cited(self.engine, self.repositories, stored.citations, conversation)
-        forget(store, trimmed, turn.namespace)
-        return stored
-
-    def _about_to_be_trimmed(self, conversation: Conversation) -> list[DialogTurn]:
-        """The oldest turn of a conversation that is full: the store takes it back for the next."""
-        if (most := conversation.keep_last) is None:
-            return []
-        turns = self.engine.turns.turns(conversation.id, namespace=conversation.namespace, last=most)
-        return turns[:1] if len(turns) == most else []
 
     def _at_commit(self, citations: Sequence[Citation]) -> tuple[Citation, ...]:
         """Citations that say whether their bytes are those of the commit."""

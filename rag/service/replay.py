@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rag.service.ask import converse
-from rag.service.dialog import REMEMBERED_TURNS, Dialog
+from rag.service.dialog import Dialog
 from rag.service.engine import Engine, Repository
 from rag.service.freshness import checked
+from rag.service.history import REMEMBERED_TURNS, History
 from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Prompt, Source
 
 
@@ -35,7 +36,8 @@ def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Rep
     """
     conversation = engine.conversation_of(turn)
     sources = [replace(source, ref=as_of) if as_of else source for source in conversation.sources]
-    dialog = AsBefore(engine, [engine.repository(source) for source in sources], conversation, turn)
+    opened = [engine.repository(source) for source in sources]
+    dialog = Dialog(engine, opened, history=TurnsBefore(engine, conversation, turn))
     *_, answer = converse(dialog, turn.question, engine.generator())
     if not isinstance(answer, Answer):
         raise TypeError("a conversation ends with its answer")
@@ -52,26 +54,29 @@ def compared(
     return Replay(old, replace(answer, turn_id="", turn_order=None), lost, gained)
 
 
-class AsBefore(Dialog):
-    """A conversation as it was before one of its turns; its answers are not stored."""
+class TurnsBefore(History):
+    """A conversation as it was before one of its turns; no turn is stored."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        repositories: Sequence[Repository],
-        conversation: Conversation,
-        turn: DialogTurn,
-    ) -> None:
-        super().__init__(engine, repositories, conversation)
-        self._of, self._before = conversation, turn.order or 0
+    def __init__(self, engine: Engine, conversation: Conversation, turn: DialogTurn) -> None:
+        super().__init__(engine, conversation)
+        self._conversation, self._before = conversation, turn.order or 0
+
+    @property
+    def is_stored(self) -> bool:
+        """The stored conversation has later turns."""
+        return False
 
     def turns(self) -> list[DialogTurn]:
         """The turns before, oldest first."""
         return self.engine.turns.turns(
-            self._of.id, namespace=self._of.namespace, last=REMEMBERED_TURNS, before=self._before
+            self._conversation.id,
+            namespace=self._conversation.namespace,
+            last=REMEMBERED_TURNS,
+            before=self._before,
         )
 
-    def _stored(self, turn: DialogTurn, conversation: Conversation, prompt: Prompt) -> DialogTurn:
+    def store(self, turn: DialogTurn, prompt: Prompt, repositories: Sequence[Repository]) -> DialogTurn:
+        """Return the turn, which is not stored."""
         return turn
 
 

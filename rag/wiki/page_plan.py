@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rag.code.graph import Survey
 from rag.errors import WikiStructureInvalid
 from rag.service.ask import converse
-from rag.service.dialog import Dialog
-from rag.types import Answer, DialogTurn, Hit, Prepared, Usage
+from rag.service.dialog import Dialog, HitSelection
+from rag.types import Answer, Usage
 from rag.wiki.build_state import WikiState
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.outline import parse_structure_xml
@@ -20,27 +20,11 @@ from rag.wiki.prose import template_path
 from rag.wiki.structure import files_about, new_id, sections_of, with_relations
 
 if TYPE_CHECKING:
-    from rag.retrieval.search import RetrievalResult
     from rag.service import Engine, Repository
 
 _PLAN_TOKENS = 4_000
 _MAX_FILES_LISTED = 1_500
 _MAX_FILES_A_PAGE = 30
-
-
-class _PlanDialog(Dialog):
-    """The plan is asked for with the repository's documents as sources."""
-
-    documents: Sequence[Hit] = ()
-
-    def search(
-        self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None
-    ) -> RetrievalResult:
-        found = super().search("overview", k=k, turns=())
-        return replace(found, hits=tuple(self.documents))
-
-    def prepare(self, question: str, *, standalone: str | None = None, k: int = 12) -> Prepared:
-        return replace(super().prepare(question, standalone=standalone, k=k), confidence=None)
 
 
 def plan_pages(
@@ -87,10 +71,11 @@ def _asked(
         template=str(template_path(settings.home, "wiki_structure")),
         answer_tokens=min(max(_PLAN_TOKENS, settings.answer_tokens), settings.context_tokens // 2),
     )
-    dialog = _PlanDialog(planner, [repository], name="")
     store, paths = repository.store, set(readmes(structure.survey)[:1])
     first = [c for c in range(len(store)) if store.file_path(int(store.file[c])) in paths][:6]
-    dialog.documents = [store.hit(chunk, 1.0, {}) for chunk in first]
+    documents = [store.hit(chunk, 1.0, {}) for chunk in first]
+    selection = HitSelection(lambda _hits, _k: documents, about="overview", is_judged=False)
+    dialog = Dialog(planner, [repository], selection=selection)
     with closing(converse(dialog, _question(structure, max_pages), planner.generator())) as pieces:
         for piece in pieces:
             if isinstance(piece, Answer):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +22,8 @@ from rag.errors import (
 )
 from rag.resources import shipped
 from rag.service.ask import converse
-from rag.service.dialog import Dialog
-from rag.types import Answer, DialogTurn, Hit, Prepared
+from rag.service.dialog import Dialog, HitSelection
+from rag.types import Answer, Hit
 from rag.wiki.build_state import Prose, ProseCitation, sha256
 from rag.wiki.links import CitationWriter
 from rag.wiki.markdown import block, code
@@ -32,7 +31,6 @@ from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.unsupported_claims import whole_sentences
 
 if TYPE_CHECKING:
-    from rag.retrieval.search import RetrievalResult
     from rag.service import Engine, Repository
 
 _SHOWN = 40
@@ -50,46 +48,24 @@ def template_path(home: Path, name: str) -> Path:
     return own if own.is_file() else shipped("templates") / f"{name}.j2"
 
 
-class PageDialog(Dialog):
-    """A conversation in which a page is asked for: its sources are the page's own files, then what is found.
+def page_selection(own: Sequence[Hit], about: str, left_out: Callable[[str], bool]) -> HitSelection:
+    """Select the page's own chunks and those found for what it is about, in turn; each chunk once.
 
     Args:
-        engine: its template is the one for pages.
-        repository: what the wiki is about.
-        name: what the conversation is called.
-        about: what is searched for.
-        own: the page's own chunks, the most telling first.
+        own: the page's own chunks, the most important first.
+        about: what is searched.
         left_out: whether a file is none of the repository's own, such as a wiki written into it.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        repository: Repository,
-        *,
-        name: str,
-        about: str,
-        own: Sequence[Hit],
-        left_out: Callable[[str], bool],
-    ) -> None:
-        super().__init__(engine, [repository], name=name)
-        self.about, self.own, self.left_out = about, own, left_out
-
-    def search(
-        self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None
-    ) -> RetrievalResult:
-        """The page's own chunks and those found for what it is about, in turn; each chunk once."""
-        found = super().search(self.about, k=k, turns=())
-        others = [hit for hit in found.hits if not self.left_out(hit.path)]
+    def choose(hits: Sequence[Hit], k: int) -> Sequence[Hit]:
+        others = [hit for hit in hits if not left_out(hit.path)]
         merged: dict[tuple[str, int], Hit] = {}
-        for number in range(max(len(self.own), len(others))):
-            for hit in (*self.own[2 * number : 2 * number + 2], *others[number : number + 1]):
+        for number in range(max(len(own), len(others))):
+            for hit in (*own[2 * number : 2 * number + 2], *others[number : number + 1]):
                 merged.setdefault((hit.path, hit.start), hit)
-        return replace(found, hits=tuple(merged.values())[:_SHOWN])
+        return list(merged.values())[:_SHOWN]
 
-    def prepare(self, question: str, *, standalone: str | None = None, k: int = 12) -> Prepared:
-        """As every dialog does; that the page is wanted is no question that could have no answer."""
-        return replace(super().prepare(question, standalone=standalone, k=k), confidence=None)
+    return HitSelection(choose, about=about, is_judged=False)
 
 
 class ProseWriter:
@@ -142,16 +118,16 @@ class ProseWriter:
         answer = self._asked(self.dialog(page), self.question(page), stopped)
         return self.taken(page, answer)
 
-    def dialog(self, page: WikiPage) -> PageDialog:
+    def dialog(self, page: WikiPage) -> Dialog:
         """The conversation in which a page is asked for."""
         files = self.structure.survey.files
-        return PageDialog(
+        return Dialog(
             self.engine,
-            self.repository,
+            [self.repository],
             name=f"wiki {self.structure.title}: {page.title} ({self.fingerprint(page)[:12]})",
-            about=f"{page.title}. {page.description}",
-            own=self._own(page),
-            left_out=lambda path: path not in files,
+            selection=page_selection(
+                self._own(page), f"{page.title}. {page.description}", lambda path: path not in files
+            ),
         )
 
     def taken(self, page: WikiPage, answer: Answer) -> Prose:

@@ -13,14 +13,14 @@ from live_server import Served
 
 from rag.answer.extract import ExtractiveGenerator
 from rag.errors import ConfigError
-from rag.serve.openai.thread_matching import PrefixDialog, Prefixes
+from rag.serve.openai.thread_matching import ClientHistory, Prefixes
 from rag.serve.workers import prepare_pool as preparing_module
 from rag.serve.workers.prepare_pool import Engines, Job, Preparing
 from rag.serve.workers.subprocesses import Child
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
 from rag.types import Answer, Prepared, Source
-from rag.wiki.prose import PageDialog
+from rag.wiki.prose import page_selection
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
 QUESTIONS = ("How are sessions signed?", "How is a password checked?", "Where are clicks counted?")
@@ -174,8 +174,9 @@ def test_what_only_the_dialog_knows_is_in_the_prompt_wherever_it_is_prepared(
 ) -> None:
     repository, prefixes = engine.repository(Source(str(root))), Prefixes()
 
-    def prefix(*history: tuple[str, str]) -> PrefixDialog:
-        return PrefixDialog(engine, [repository], names=["snip"], history=history, prefixes=prefixes)
+    def prefix(*history: tuple[str, str]) -> Dialog:
+        heard = ClientHistory(engine, [repository.source], names=["snip"], history=history, prefixes=prefixes)
+        return Dialog(engine, [repository], history=heard)
 
     def asked(question: str, *history: tuple[str, str]) -> tuple[str, str]:
         *_, answer = converse(prefix(*history), question, ExtractiveGenerator())
@@ -186,9 +187,8 @@ def test_what_only_the_dialog_knows_is_in_the_prompt_wherever_it_is_prepared(
     asked(QUESTIONS[2], first)
     gone_back = prefix(first)  # the client has not heard of the second question
     begun_elsewhere = prefix(("What is a harbour?", "Where ships lie."))
-    one_file_first = PageDialog(
-        engine, repository, name="", about=QUESTIONS[2], own=[], left_out=lambda path: "store" in path
-    )
+    selection = page_selection([], QUESTIONS[2], lambda path: "store" in path)
+    one_file_first = Dialog(engine, [repository], selection=selection)
 
     async def work(preparing: Preparing) -> None:
         await started(preparing, dialog(engine, root))

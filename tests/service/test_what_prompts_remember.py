@@ -71,7 +71,7 @@ def long_past(dialog: Dialog, turns: int = 60) -> Conversation:
     begun = engine.begin_conversation("", [repository.source for repository in dialog.repositories])
     noise = [said(f"What of the bread number {n}?", "It is baked. " * 20) for n in range(turns)]
     engine.turns.extend([cited(dialog), *noise], conversation=begun.id)
-    dialog.conversation = engine.turns.conversation(begun.id)
+    dialog.history.conversation = engine.turns.conversation(begun.id)
     return dialog.conversation
 
 

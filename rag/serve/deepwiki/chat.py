@@ -6,11 +6,9 @@ import hashlib
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 
 from rag.errors import NotFound, ProviderError
 from rag.ports import CompletingGenerator, is_async
-from rag.retrieval.search import RetrievalResult
 from rag.serve.access.keys import Caller
 from rag.serve.api.models import searched_words
 from rag.serve.deepwiki.filters import FileRules, rules_of
@@ -20,11 +18,12 @@ from rag.serve.deepwiki.schema import LANGUAGES, DeepWikiRequest
 from rag.serve.deepwiki.wiki import Wikis
 from rag.serve.errors import BadRequest, Forbidden, ModelFailed
 from rag.serve.links import citation_url
-from rag.serve.openai.thread_matching import PrefixDialog, Prefixes
+from rag.serve.openai.thread_matching import ClientHistory, Prefixes
 from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
-from rag.service import Engine, Repository
-from rag.types import Answer, Confidence, DialogTurn, Hit
+from rag.service import Dialog, Engine, Repository
+from rag.service.dialog import HitSelection
+from rag.types import Answer, Hit
 from rag.wiki.markdown import code, link, plain
 from rag.wiki.sanitize import Inert, inert
 
@@ -83,7 +82,7 @@ class DeepWikiChat:
     # ------------------------------------------------------------ questions
 
     async def _answered(
-        self, dialog: PrefixDialog, wanted: Wanted, shelf: ServedRepository, base: str
+        self, dialog: Dialog, wanted: Wanted, shelf: ServedRepository, base: str
     ) -> AsyncGenerator[str, None]:
         has_model = dialog.engine.settings.has_model
         made = Inert()
@@ -122,19 +121,18 @@ class DeepWikiChat:
         rules: FileRules,
         file_path: str | None,
         browser: str,
-    ) -> PrefixDialog:
+    ) -> Dialog:
         own = await to_thread(_chunks_of, repository, file_path) if file_path else []
-        return await to_thread(
-            _AskDialog,
+        history = await to_thread(
+            ClientHistory,
             engine,
-            shelf,
-            repository,
-            wanted,
+            [repository.source],
+            names=[shelf.name],
+            history=wanted.history,
             prefixes=self._prefixes,
             named=_conversation(browser, shelf),
-            rules=rules,
-            own=own,
         )
+        return Dialog(engine, [repository], history=history, selection=_selection(rules, own))
 
     def _engine(self, caller: Caller, language: str | None) -> Engine:
         """The caller's engine, answering in the language that is asked for."""
@@ -163,47 +161,16 @@ class DeepWikiChat:
             return await to_thread(generator.complete, prompt)
 
 
-class _AskDialog(PrefixDialog):
-    """A conversation in which some files are left out, and the chunks of one may come first."""
+def _selection(rules: FileRules, own: Sequence[Hit]) -> HitSelection | None:
+    """Leave out some files, and show the chunks of one file first."""
+    if not rules and not own:
+        return None
 
-    def __init__(
-        self,
-        engine: Engine,
-        shelf: ServedRepository,
-        repository: Repository,
-        wanted: Wanted,
-        *,
-        prefixes: Prefixes,
-        named: str,
-        rules: FileRules,
-        own: Sequence[Hit],
-    ) -> None:
-        super().__init__(
-            engine,
-            [repository],
-            names=[shelf.name],
-            history=wanted.history,
-            prefixes=prefixes,
-            named=named,
-        )
-        self._rules, self._own = rules, own
+    def choose(hits: Sequence[Hit], k: int) -> Sequence[Hit]:
+        merged = {(hit.path, hit.start): hit for hit in (*own, *hits) if rules.keeps(hit.path)}
+        return list(merged.values())[:k]
 
-    @property
-    def is_plain(self) -> bool:
-        """As every conversation by prefix, where no file is left out and none comes first."""
-        return super().is_plain and not self._rules and not self._own
-
-    def _found(
-        self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
-    ) -> tuple[RetrievalResult, Confidence | None]:
-        if not self._rules and not self._own:
-            return super()._found(question, standalone, turns, k)
-        found, confidence = super()._found(question, standalone, turns, 4 * k)
-        merged = {
-            (hit.path, hit.start): hit for hit in (*self._own, *found.hits) if self._rules.keeps(hit.path)
-        }
-        hits = tuple(merged.values())[:k]
-        return replace(found, hits=hits), None if self._own else confidence
+    return HitSelection(choose, depth=4, is_judged=not own)
 
 
 def _conversation(browser: str, shelf: ServedRepository) -> str:

@@ -30,10 +30,11 @@ from rag.serve.api.models import coverage_body
 from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepository, shape_of
 from rag.serve.links import citation_url
 from rag.serve.openai.messages import done_without_model, read_messages
-from rag.serve.openai.thread_matching import PrefixDialog, Prefixes
+from rag.serve.openai.thread_matching import ClientHistory, Prefixes
 from rag.serve.registry import ServedRepository
 from rag.serve.service import MOST_REPOSITORIES, Service
 from rag.serve.sse import EventStream, event, until_gone
+from rag.service import Dialog
 from rag.types import Answer, Citation, Usage
 
 _MODEL = "rag:"
@@ -144,19 +145,21 @@ class ChatCompletions:
         named: str | None,
         *,
         resends: bool,
-    ) -> PrefixDialog:
+    ) -> Dialog:
         """The conversation that goes on."""
         opened = [await self.service.library.opened(shelf) for shelf in shelves]
-        return await to_thread(
-            PrefixDialog,
-            self.service.engine_for(caller),
-            opened,
+        engine = self.service.engine_for(caller)
+        client_history = await to_thread(
+            ClientHistory,
+            engine,
+            [repository.source for repository in opened],
             names=[shelf.name for shelf in shelves],
             history=history,
             prefixes=self.prefixes,
             named=named,
             resends=resends,
         )
+        return Dialog(engine, opened, history=client_history)
 
     async def task(self, text: str) -> tuple[str, Usage, str]:
         """A task of the client's own: done by the model alone, without repository or memory."""
@@ -199,7 +202,7 @@ class ChatCompletions:
 
     async def _pieces(
         self,
-        dialog: PrefixDialog,
+        dialog: Dialog,
         question: str,
         shelves: Sequence[ServedRepository],
         head: dict[str, Any],
@@ -230,7 +233,7 @@ class ChatCompletions:
 
     async def stream(
         self,
-        dialog: PrefixDialog,
+        dialog: Dialog,
         question: str,
         shelves: Sequence[ServedRepository],
         head: dict[str, Any],

@@ -27,9 +27,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from rag.errors import NotFound
-from rag.service import Dialog, Engine, Repository
-from rag.service.dialog import REMEMBERED_TURNS
-from rag.types import Answer, AssistantResponse, Conversation, DialogTurn, Prepared, UserQuery, with_turn
+from rag.service import Engine, Repository
+from rag.service.history import REMEMBERED_TURNS, History
+from rag.types import AssistantResponse, Conversation, DialogTurn, Prompt, Source, UserQuery
 
 _SHELF = "openai-prefix"
 _KEPT_S = 90 * 86_400.0
@@ -87,12 +87,13 @@ def chain(scope: str, history: Sequence[Pair]) -> list[str]:
     return keys
 
 
-class PrefixDialog(Dialog):
-    """A conversation found by what the client has heard; begun, forked or gone on with when it is answered.
+class ClientHistory(History):
+    """A conversation found by what the client has heard; begun, forked or continued when it is answered.
 
     Args:
         engine: the caller's.
-        repositories: what is asked, called `names` here.
+        sources: what is asked.
+        names: what the server calls it.
         history: the exchanges before the question.
         prefixes: those that are known.
         named: the conversation a header names.
@@ -102,7 +103,7 @@ class PrefixDialog(Dialog):
     def __init__(
         self,
         engine: Engine,
-        repositories: Sequence[Repository],
+        sources: Sequence[Source],
         *,
         names: Sequence[str],
         history: Sequence[Pair],
@@ -110,7 +111,7 @@ class PrefixDialog(Dialog):
         named: str | None = None,
         resends: bool = False,
     ) -> None:
-        super().__init__(engine, repositories)
+        super().__init__(engine)
         self._prefixes, self._named = prefixes, named or ""
         self._history = list(history)
         self._scope = json.dumps([self._named, sorted(names)])
@@ -121,7 +122,7 @@ class PrefixDialog(Dialog):
         self._carried = [_carried(pair) for pair in self._history]
         known = self._find_prefix()
         if self._named:
-            self._find_named(resends, known)
+            self._find_named(sources, resends, known)
 
     @property
     def _namespace(self) -> str:
@@ -151,14 +152,13 @@ class PrefixDialog(Dialog):
             return length
         return 0
 
-    def _find_named(self, resends: bool, known: int) -> None:
+    def _find_named(self, sources: Sequence[Source], resends: bool, known: int) -> None:
         """Find the conversation of the name; with a history, as far as both say the same.
 
         A prefix that is `known` and at least as long is a fork of it, which goes on.
         """
-        asked = [repository.source for repository in self.repositories]
         try:
-            conversation = self.engine.find_conversation(self._named, asked)
+            conversation = self.engine.find_conversation(self._named, sources)
         except NotFound:
             self.name = self._named
             return
@@ -179,11 +179,11 @@ class PrefixDialog(Dialog):
         self._at = stored[shared - 1].order if shared else -1
         self._from = stored[shared - 1].id if shared else ""
 
-    # ------------------------------------------------------------ what Dialog asks
+    # ------------------------------------------------------------ the history of a dialog
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it goes on at the end of a conversation, with nothing that only the client knows."""
+    def is_stored(self) -> bool:
+        """Whether it continues at the end of a conversation, with nothing that only the client knows."""
         return self._at is None and not self._carried
 
     def turns(self) -> list[DialogTurn]:
@@ -200,22 +200,23 @@ class PrefixDialog(Dialog):
             before=None if self._at is None else self._at + 1,
         )
 
-    def remember(self, prepared: Prepared, answer: Answer) -> Answer:
+    def store(self, turn: DialogTurn, prompt: Prompt, repositories: Sequence[Repository]) -> DialogTurn:
         """Store the turn where it belongs; one that is there already, word for word, is returned."""
-        ends = chain(self._scope, [*self._history, (answer.question, answer.text)])[-1]
+        ends = chain(self._scope, [*self._history, (turn.question, turn.answer)])[-1]
         with self._prefixes.writing(self._namespace, self.conversation):
             if (again := self._same_turn(ends)) is not None:
-                return self.with_coverage(with_turn(answer, again))
-            self._take_place()
-            stored = super().remember(prepared, answer)
-            place = TurnPosition(stored.conversation_id, stored.turn_order or 0, stored.turn_id)
+                return again
+            self._fork_if_needed([repository.source for repository in repositories])
+            stored = super().store(turn, prompt, repositories)
+            assert self.conversation is not None
+            place = TurnPosition(self.conversation.id, stored.order or 0, stored.id)
             self._prefixes.put(self.engine, ends, place)
         return stored
 
-    def _take_place(self) -> None:
-        """Begin or fork the conversation where that is needed, and write down what is carried over."""
+    def _fork_if_needed(self, sources: Sequence[Source]) -> None:
+        """Begin or fork the conversation where that is needed, and store what is carried over."""
         if self.conversation is None and self._carried:
-            self.conversation = self._begin_stored([r.source for r in self.repositories])
+            self.conversation = self.begin(sources)
         elif self.conversation is not None and self._at is not None:
             newest = self.engine.turns.turns(self.conversation.id, namespace=self._namespace, last=1)
             if [turn.order for turn in newest] != [self._at]:

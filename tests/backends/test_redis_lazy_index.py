@@ -186,7 +186,7 @@ def test_a_search_does_not_wait_for_what_is_said_meanwhile(
 
 _SEARCHER = """
 import sys
-from rag.backends import redis_turns
+from rag.backends.redis import turns as redis_turns
 from rag.backends.redis.turns import RedisTurnStore
 from rag.testing.sample_turns import said
 redis_turns.READ_AT_ONCE = 3

@@ -481,7 +481,7 @@ def run_python(code: str, *arguments: str, **options: Any) -> subprocess.Complet
 APPEND = """
 import sys
 from pathlib import Path
-from rag.backends import sqlite_postings
+from rag.backends.sqlite import postings as sqlite_postings
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.testing.turn_store import full_turn
 sqlite_postings.GATHERED = 60  # every third append merges

@@ -189,8 +189,8 @@ async def test_what_is_written_is_there_after_closing(tmp_path):
 
 async def test_the_example_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    shared = Path(__file__).parents[1] / "clients" / "examples.py"
-    spec = importlib.util.spec_from_file_location("examples", shared)
+    shared = Path(__file__).parents[1] / "clients" / "docstring_examples.py"
+    spec = importlib.util.spec_from_file_location("docstring_examples", shared)
     examples = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(examples)
     scope = await examples.run_example(rag.adapters.backend)

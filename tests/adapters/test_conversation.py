@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rag.backends.memory_turns import MemoryTurnStore
+from rag.backends.memory.turns import MemoryTurnStore
 
 from rag.adapters.conversation import StoredConversation
 from rag.testing.clock import SteppedClock

@@ -23,6 +23,7 @@ from psycopg import errors
 
 from rag import backends
 from rag.backends.memory.turns import MemoryTurnStore
+from rag.backends.postgres import server as postgres_server
 from rag.backends.postgres import turns as postgres_turns
 from rag.backends.postgres.errors import translated
 from rag.backends.postgres.schema import MIGRATIONS
@@ -482,11 +483,12 @@ def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.Mo
             server.close()
 
     assert version() == (len(MIGRATIONS),)
-    module = "rag.backends.postgres.server.MIGRATIONS"
-    monkeypatch.setattr(module, (*MIGRATIONS, "CREATE TABLE more (x integer)", "nonsense"))
+    monkeypatch.setattr(
+        postgres_server, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE more (x integer)", "nonsense")
+    )
     with pytest.raises(StoreError, match="nonsense"):
         version()
-    monkeypatch.setattr(module, (*MIGRATIONS, "CREATE TABLE more (x integer)"))
+    monkeypatch.setattr(postgres_server, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE more (x integer)"))
     assert version() == (len(MIGRATIONS) + 1,)
 
 

@@ -518,7 +518,7 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
     code = """
     import sys
     from pathlib import Path
-    from rag.backends import sqlite_postings
+    from rag.backends.sqlite import postings as sqlite_postings
     from rag.backends.sqlite.turns import SqliteTurnStore
     from rag.errors import ConversationMismatch
     from rag.testing.turn_store import said

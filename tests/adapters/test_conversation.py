@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from rag.backends.memory.turns import MemoryTurnStore
 
 from rag.adapters.conversation import StoredConversation
+from rag.backends.memory.turns import MemoryTurnStore
 from rag.testing.clock import SteppedClock
 from rag.types import Message
 

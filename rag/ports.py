@@ -503,7 +503,7 @@ class TurnStore(Protocol):
 
         For each term the newest `limit` of its holders (highest order first, then by id) are found;
         `found` is in the order of (conversation, order), where `conversation` is where it was said. Text is
-        what `rag.records.searchable` gives, of the present version; length is the sum of `term_counts`.
+        what `rag.searchable.searchable` gives, of the present version; length is the sum of `term_counts`.
 
         Args:
             terms: distinct, any number.

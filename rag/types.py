@@ -126,27 +126,117 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """A stretch of a file that means something on its own. A file's chunks, in order, are the file.
+class Span:
+    """Lines of a file: of which repository, of which bytes, at which commit, and what they define.
 
-    `symbol` is the name defined here ("" for none), `scope` what encloses it ("Outer.Inner", or "");
-    a long definition is cut into several chunks of the same symbol.
+    `repo` is the source's name, "" where it is not known. `symbol` is the bare name that is defined in the
+    lines ("" for none), `scope` what encloses them ("Outer.Inner", or ""). Either may hold dots of its own,
+    as titles of sections do, so the two are never joined and split again.
     """
 
+    repo: str
     path: str
     start: int
     end: int
-    text: str
+    blob: str = ""
+    commit: str | None = None
     symbol: str = ""
     scope: str = ""
-    unit: Unit = "block"
-    kind: Kind = "code"
-    language: str = "text"
+
+    @property
+    def place(self) -> str:
+        """`path:start-end`, always with both ends."""
+        return f"{self.path}:{self.start}-{self.end}"
+
+    @property
+    def label(self) -> str:
+        """Scope and symbol joined by a dot, for people; the scope alone where nothing is defined."""
+        return f"{self.scope}.{self.symbol}" if self.scope and self.symbol else self.scope or self.symbol
 
     @property
     def qualified_name(self) -> str:
-        """Scope and symbol joined by a dot, "" when the chunk defines nothing."""
-        return ".".join(part for part in (self.scope, self.symbol) if part) if self.symbol else ""
+        """Scope and symbol joined by a dot, for people; "" where nothing is defined."""
+        return self.label if self.symbol else ""
+
+
+class Located:
+    """What has a `span`, with the parts of the span as its own read-only attributes.
+
+    A copy with other lines is `replace(hit, span=replace(hit.span, start=1))`.
+    """
+
+    __slots__ = ()
+    span: Span
+
+    @property
+    def repo(self) -> str:
+        """The name of the source."""
+        return self.span.repo
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the repository's root."""
+        return self.span.path
+
+    @property
+    def start(self) -> int:
+        """The first line."""
+        return self.span.start
+
+    @property
+    def end(self) -> int:
+        """The last line, which belongs to it."""
+        return self.span.end
+
+    @property
+    def blob(self) -> str:
+        """Git's id of the file's bytes."""
+        return self.span.blob
+
+    @property
+    def commit(self) -> str | None:
+        """The commit that the file was read at, None where there is no history."""
+        return self.span.commit
+
+    @property
+    def symbol(self) -> str:
+        """The bare name that is defined in the lines, "" for none."""
+        return self.span.symbol
+
+    @property
+    def scope(self) -> str:
+        """What encloses the lines, "" for nothing."""
+        return self.span.scope
+
+    @property
+    def place(self) -> str:
+        """`path:start-end`, always with both ends."""
+        return self.span.place
+
+    @property
+    def label(self) -> str:
+        """Scope and symbol joined by a dot; the scope alone where nothing is defined."""
+        return self.span.label
+
+    @property
+    def qualified_name(self) -> str:
+        """Scope and symbol joined by a dot, "" where nothing is defined."""
+        return self.span.qualified_name
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk(Located):
+    """A stretch of a file that means something on its own. A file's chunks, in order, are the file.
+
+    A long definition is cut into several chunks of the same symbol. Its span names no repository and no
+    commit: the same file gives the same chunks everywhere.
+    """
+
+    span: Span
+    text: str
+    unit: Unit = "block"
+    kind: Kind = "code"
+    language: str = "text"
 
 
 SUBMODULE = "submodule"
@@ -243,39 +333,37 @@ class Coverage:
         )
         return f"{self.repository}: {files} not in the index yet: {names}"
 
+    @property
+    def summary(self) -> str:
+        """What was searched, and what was not, on one line."""
+        parts = [f"commit {self.commit[:10]}" if self.commit else "no commit"]
+        parts += ["with uncommitted changes"] if self.dirty else []
+        skipped = sorted(self.skipped.items(), key=lambda pair: (-pair[1], pair[0]))
+        parts += ["not indexed: " + ", ".join(f"{n} {why}" for why, n in skipped)] if skipped else []
+        parts += [self.note] if self.note else []
+        return "; ".join(parts)
+
 
 # ---------------------------------------------------------------- retrieval
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """A chunk that was found. `legs` says what each signal gave it; `repo` is the source's name.
+class Hit(Located):
+    """A chunk that was found. `legs` says what each signal gave it.
 
-    It ends with its last line that is not blank; `blank_end` is what follows in the same chunk.
+    Its span ends with its last line that is not blank; `blank_end` is what follows in the same chunk.
     """
 
-    repo: str
-    path: str
-    start: int
-    end: int
+    span: Span
     text: str
     score: float
-    symbol: str = ""
-    scope: str = ""
     unit: Unit = "block"
     kind: Kind = "code"
     language: str = "text"
-    blob: str = ""
-    commit: str | None = None
     dirty: bool = False
     location: str = ""
     legs: Mapping[str, float] = field(default_factory=dict)
     blank_end: str = ""
-
-    @property
-    def place(self) -> str:
-        """`path:start-end`, always with both ends."""
-        return f"{self.path}:{self.start}-{self.end}"
 
 
 SURE = 0.5
@@ -328,30 +416,19 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Citation:
-    """A source that was shown to the model: which lines, of which bytes, at which commit.
+class Citation(Located):
+    """A source that was shown to the model: its number there, and its lines.
 
-    `used` tells whether the answer refers to it. `span_hash` is the SHA-256 of the lines as shown.
+    `used` is whether the answer refers to it. `span_hash` is the SHA-256 of the lines as shown.
     """
 
     n: int
-    repo: str
-    path: str
-    start: int
-    end: int
-    commit: str | None = None
-    blob: str = ""
-    symbol: str = ""
+    span: Span
     span_hash: str = ""
     dirty: bool = False
     score: float = 0.0
     used: bool = True
     location: str = ""
-
-    @property
-    def place(self) -> str:
-        """`path:start-end`, always with both ends."""
-        return f"{self.path}:{self.start}-{self.end}"
 
     def __str__(self) -> str:
         return f"[{self.n}] {self.place}"
@@ -409,7 +486,7 @@ def _source_rows(citations: Iterable[Citation]) -> list[tuple[str, ...]]:
         (
             f"[{c.n}]",
             c.place,
-            c.symbol,
+            c.qualified_name,
             f"at {c.commit[:10]}{' + changes' if c.dirty else ''}" if c.commit else "",
         )
         for c in citations
@@ -493,7 +570,8 @@ class DialogTurn:
         now = list(self.citations)
         for n, check in enumerate(self.checks):
             if check.state == "moved":
-                now[n] = replace(now[n], path=check.path, start=check.start, end=check.end)
+                span = replace(now[n].span, path=check.path, start=check.start, end=check.end)
+                now[n] = replace(now[n], span=span)
         return replace(self, citations=tuple(now))
 
     def _repr_html_(self) -> str:

@@ -7,7 +7,7 @@ import pytest
 from rag.answer_cache.cache import TTL_S, AnswerCache, CacheStats
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
-from rag.types import Citation
+from rag.types import Citation, Span
 
 QUESTION, SAME, OTHER = "Where is the token set?", " where is the  TOKEN set", "Where is the token deleted?"
 
@@ -22,7 +22,8 @@ class AnswersContract:
     def test_an_answer_comes_back_whole_for_a_question_that_means_the_same(
         self, cache: AnswerCache, clock: SteppedClock
     ) -> None:
-        cited = (Citation(1, "api", "a\udcff.py", 3, 9, "c0ffee", "b10b", "sign", location="/r", score=0.5),)
+        span = Span("api", "a\udcff.py", 3, 9, "b10b", "c0ffee", "sign", "Keys 0.1")
+        cited = (Citation(1, span, location="/r", score=0.5),)
         kept = cache.put(
             QUESTION,
             "in `sign` [1] 北京 \udcff",

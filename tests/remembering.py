@@ -97,7 +97,8 @@ class RememberingContract:
         kept.keep({blob: letter.encode() for letter, blob in blobs.items()})
 
         def told(conversation: Conversation, letters: str) -> None:
-            cited = tuple(replace(full_turn().citations[0], blob=blobs[letter]) for letter in letters)
+            one = full_turn().citations[0]
+            cited = tuple(replace(one, span=replace(one.span, blob=blobs[letter])) for letter in letters)
             store.append(said("?", citations=cited), conversation=conversation.id)
             kept.expect(conversation, {blobs[letter] for letter in letters})
 

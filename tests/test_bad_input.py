@@ -357,7 +357,7 @@ def test_killed_while_saving_turns_every_saved_turn_is_whole(sample_repo):
         process.kill()
     turns = rag("turns", "show", "--conversation", "long", "--json").json
     assert len(turns) >= said + 1 == 5
-    assert [turn["order"] for turn in turns] == list(range(len(turns)))
+    assert [turn["number"] for turn in turns] == list(range(1, len(turns) + 1))
     assert all(turn["answer"] and turn["citations"] and turn["complete"] for turn in turns)
     assert rag("ask", EXPIRE, "--conversation", "long", "--json").json["number"] == len(turns) + 1
 

@@ -24,6 +24,7 @@ import pytest
 from command import command, rag, rag_process
 from conftest import git
 
+from rag.schema import OLD_OUTPUT
 from tests.servers.provider import ProviderServer
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -157,15 +158,18 @@ def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
     assert set(answer) == {
         *("question", "standalone_question", "answer", "found", "citations", "sources", "invented", "notes"),
         *("model", "usage", "conversation", "turn", "number", "repositories", "seconds", "confidence"),
-        *("cached", "warning", "missing_words", "coverage"),
+        *("cached", "warning", "missing_words", "coverage", "hits", "complete", "cut", "prompt_hash"),
+        *("rationale", "order"),
     }
     assert answer["found"] is True
     assert answer["model"] == "extractive"
     assert answer["number"] == 1
     citation = answer["citations"][0]
-    assert citation["place"] == f"{citation['path']}:{citation['start']}-{citation['end']}"
+    assert citation["place"] == f"{citation['path']}:{citation['start_line']}-{citation['end_line']}"
     assert citation["commit"] == git(sample_repo, "rev-parse", "HEAD")
-    assert {"n", "repo", "blob", "symbol", "span_hash", "dirty", "score", "used"} <= set(citation)
+    assert {"n", "repository", "blob", "symbol", "scope", "span_hash", "dirty", "score", "used"} <= set(
+        citation
+    )
     assert answer["usage"]["total_tokens"] == 0
 
 
@@ -272,14 +276,15 @@ def test_hits_as_json_say_where_and_why(sample_repo):
     assert set(found) == {"question", "taken", "confidence", "coverage", "results", "seconds"}
     assert len(found["results"]) == 3
     assert set(found["results"][0]) == {
-        *("repo", "path", "start", "end", "place", "symbol", "scope", "unit", "kind", "language", "score"),
-        *("legs", "commit", "blob", "text"),
+        *("repository", "path", "start_line", "end_line", "symbol", "scope", "unit", "kind", "language"),
+        *("score", "legs", "commit", "blob", "text", "blank_end", "dirty", "location"),
+        *OLD_OUTPUT["cli"].keys() - {"order", "forked_at"},
     }
     scores = [hit["score"] for hit in found["results"]]
     assert scores == sorted(scores, reverse=True)
     for hit in found["results"]:
         lines = (sample_repo / hit["path"]).read_text().splitlines(keepends=True)
-        assert "".join(lines[hit["start"] - 1 : hit["end"]]) == hit["text"]
+        assert "".join(lines[hit["start_line"] - 1 : hit["end_line"]]) == hit["text"]
     plain = rag("search", sample_repo, SIGNED, "-k", 3).out
     assert [hit["place"] in plain for hit in found["results"]] == [True] * 3
 
@@ -324,7 +329,8 @@ def test_a_batch_is_ready_first_and_answers_every_line_in_its_place(sample_repo)
         False,
     ]
     assert len(replies[0]["results"]) == 2
-    assert set(replies[0]["results"][0]) == {"path", "start", "end", "symbol", "score"}
+    names = {"path", "start_line", "end_line", "symbol", "scope", "score"}
+    assert set(replies[0]["results"][0]) - OLD_OUTPUT["cli"].keys() == names
     assert replies[2]["results"][0]["path"] == "snip/sessions.py"
     assert replies[-1]["results"] == []
     assert done.code == 2
@@ -574,7 +580,7 @@ def test_an_export_is_every_turn_on_a_line_of_its_own(conversation, tmp_path):
 def test_a_conversation_branches_and_goes_back(conversation):
     of = ("--conversation", "login")
     forked = rag("turns", "fork", "1", *of, "--name", "again", "--json").json
-    assert (forked["name"], forked["forked_at"], forked["turn_count"]) == ("again", 0, 1)
+    assert (forked["name"], forked["forked_after"], forked["turn_count"]) == ("again", 1, 1)
     assert rag("turns", "fork", "7", *of).code == 2
     assert rag("turns", "rewind", "1", *of, stdin="n\n").code == 2
     assert rag("turns", "rewind", "1", *of, "--yes").out == "took back 1 turn of login\n"

@@ -11,8 +11,8 @@ from tools import house
 ROOT = Path(__file__).resolve().parent.parent / "rag"
 ROOMS = {"code", "corpus", "database", "retrieval", "memory", "prompt", "answer", "answer_cache"}
 GROUND = set(
-    "types errors analysis resources records quoting parsing messages markup lines processes".split()
-) | {"isolated", "isolation"}
+    "types errors analysis resources schema searchable quoting parsing messages markup lines".split()
+) | {"isolated", "isolation", "processes"}
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters"}
 

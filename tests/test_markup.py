@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.markup import framed
-from rag.types import Answer, AssistantResponse, Citation, DialogTurn, UserQuery
+from rag.types import Answer, AssistantResponse, Citation, DialogTurn, Span, UserQuery
 
 OURS = {"div", "pre", "code", "b", "em", "table", "tr", "td"}
 
@@ -51,7 +51,9 @@ def test_code_is_shown_as_it_stands() -> None:
 
 
 def test_answers_and_turns_show_question_text_and_sources() -> None:
-    citation = Citation(1, "snip", "snip/a.py", 3, 9, commit="0123456789abcdef", symbol="sign", dirty=True)
+    citation = Citation(
+        1, Span("snip", "snip/a.py", 3, 9, commit="0123456789abcdef", symbol="sign"), dirty=True
+    )
     answer = Answer(
         "It is `signed` [1].", question="How?", citations=(citation,), notes=("cut at the limit",)
     )

@@ -10,7 +10,7 @@ from autogen_core import Image
 from autogen_core.memory import MemoryContent, MemoryMimeType
 
 from rag.adapters.conversation import StoredConversation
-from rag.records import message_from_record, message_record
+from rag.schema import message_from_record, message_record
 from rag.types import Message
 
 _MIMES = {mime.value: mime for mime in MemoryMimeType}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag.retrieval.search import Searcher, search_in_turn
+from rag.schema import to_json, with_old_names
 from rag.service import Engine, Repository, locate
 from rag.service.background_budget import Allowance
 from rag.settings import Settings, load_settings
@@ -20,6 +21,8 @@ _SHARE, _BURST_S = 0.05, 2.0
 """Comparing folders takes at most this share of the time, after the first seconds of it."""
 _CARRIED = 5
 """How many of the questions before it a question is understood in the light of."""
+
+_NOT_METADATA = frozenset({"text", "blank_end", "legs"})
 
 
 class RepositorySearch:
@@ -94,22 +97,10 @@ class RepositorySearch:
 
 
 def chunk_metadata(hit: Hit) -> dict[str, Any]:
-    """Where a chunk stands and how good it is, as JSON values. `source` is `path:start-end`."""
-    return {
-        "source": hit.place,
-        "repo": hit.repo,
-        "location": hit.location,
-        "path": hit.path,
-        "start": hit.start,
-        "end": hit.end,
-        "symbol": ".".join(part for part in (hit.scope, hit.symbol) if part) if hit.symbol else "",
-        "kind": hit.kind,
-        "language": hit.language,
-        "commit": hit.commit,
-        "blob": hit.blob,
-        "dirty": hit.dirty,
-        "score": float(hit.score),
-    }
+    """The JSON form of a hit without its text, and `source`: `path:start-end`."""
+    written = {name: value for name, value in to_json(hit).items() if name not in _NOT_METADATA}
+    found: dict[str, Any] = with_old_names({"source": hit.place, **written}, "cli")
+    return found
 
 
 def chunk_id(hit: Hit) -> str:

@@ -143,14 +143,8 @@ def _stands_in(text: str, name: str) -> bool:
 def _citation(source: NumberedSource, n: int, *, used: bool) -> Citation:
     hit = source.hit
     return Citation(
-        n=n,
-        repo=hit.repo,
-        path=hit.path,
-        start=hit.start,
-        end=hit.end,
-        commit=hit.commit,
-        blob=hit.blob,
-        symbol=".".join(part for part in (hit.scope, hit.symbol) if part) if hit.symbol else "",
+        n,
+        hit.span,
         span_hash=hashlib.sha256(hit.text.encode("utf-8", "surrogatepass")).hexdigest(),
         dirty=hit.dirty,
         score=hit.score,

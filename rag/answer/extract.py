@@ -177,7 +177,7 @@ def _path(hit: Hit, *, several: bool) -> str:
 
 
 def _what(hit: Hit) -> str:
-    name = ".".join(part for part in (hit.scope, hit.symbol) if part)
+    name = hit.label
     if not hit.symbol or hit.unit == "block":
         return f"In `{one_line(name)}`, " if name else ""
     return f"{hit.unit.capitalize()} `{one_line(name)}`, "

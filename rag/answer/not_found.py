@@ -96,6 +96,6 @@ def _nearest(hits: Sequence[Hit]) -> str:
 
 
 def _place(hit: Hit, *, several: bool) -> str:
-    name = ".".join(part for part in (hit.scope, hit.symbol) if part)
+    name = hit.label
     place = f"`{one_line(f'{hit.repo}:{hit.place}' if several else hit.place)}`"
     return f"{place}, {'in' if hit.unit == 'block' else hit.unit} `{one_line(name)}`" if name else place

@@ -19,13 +19,14 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
 from rag.answer_cache.question_equivalence import meaning
 from rag.ports import Clock, RecordStore
+from rag.schema import from_json, to_json
 from rag.types import Citation, now_utc
 
 SHELF = "answer"
@@ -77,6 +78,9 @@ class CacheStats:
     def hit_rate(self) -> float:
         """The share of look-ups that found an answer that holds; 0 before the first."""
         return self.hits / self.lookups if self.lookups else 0.0
+
+
+_FIELDS = {field.name for field in fields(CachedAnswer)}
 
 
 class AnswerCache:
@@ -139,7 +143,7 @@ class AnswerCache:
         entry = CachedAnswer(
             key, question, answer, created, scope or {}, citations, model, turn, index, metadata or {}
         )
-        record = {**asdict(entry), "created": created.isoformat()}
+        record = to_json(entry)
         del record["key"]
         value = zlib.compress(json.dumps(record, allow_nan=False).encode())
         put = partial(self._store.put_records, namespace=self._namespace, ttl_s=self._ttl_s)
@@ -204,8 +208,8 @@ def _entry(key: str, value: bytes) -> CachedAnswer | None:
     """The entry of a record; None for one of another version of rag, or that is damaged: it is made anew."""
     try:
         record = json.loads(zlib.decompress(value))
-        record["created"] = datetime.fromisoformat(record["created"])
-        record["citations"] = tuple(Citation(**citation) for citation in record["citations"])
-        return CachedAnswer(key=key, **record)
+        if not set(record) <= _FIELDS:
+            return None
+        return from_json(CachedAnswer, {**record, "key": key})
     except (zlib.error, ValueError, LookupError, TypeError):
         return None

@@ -17,14 +17,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from rag.records import (
-    Record,
-    message_from_record,
-    message_record,
-    term_counts,
-    turn_from_record,
-    turn_record,
-)
+from rag.schema import Record, message_from_record, message_record, turn_from_record, turn_record
+from rag.searchable import term_counts
 from rag.types import Conversation, DialogTurn, Message
 
 Kind = Literal["turn", "message"]

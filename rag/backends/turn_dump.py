@@ -10,7 +10,7 @@ from typing import Any
 
 from rag.backends.stored_turns import ConversationRecord, Item, StoredRecord, TurnSpan
 from rag.backends.turn_errors import bad_line, check_bounds
-from rag.records import conversation_from_record, conversation_record, message_from_record, turn_from_record
+from rag.schema import conversation_from_record, conversation_record, message_from_record, turn_from_record
 from rag.types import Conversation
 
 Line = dict[str, Any]
@@ -22,7 +22,7 @@ _TEXTS = {
     "conversation": ("id", "name", "namespace"),
     "turn": ("id", "conversation", "standalone_question", "model", "prompt_hash"),
     "message": ("id", "conversation", "role", "name", "mime"),
-    "citation": ("repo", "path", "blob", "symbol", "span_hash", "location"),
+    "citation": ("repository", "repo", "path", "blob", "symbol", "scope", "span_hash", "location"),
     "record": ("shelf", "key"),
     "source": ("location",),
 }

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +31,7 @@ from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, SourceNotFound
 from rag.quoting import visible
 from rag.resources import is_folder
+from rag.schema import to_json
 from rag.types import Answer, Conversation, Filters, Source
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def _print_sources(answer: Answer, *, several: bool) -> None:
         out()
     for citation in answer.citations:
         place = visible(f"{citation.repo}:{citation.place}" if several else citation.place)
-        out(f"[{citation.n}] {place}{'  ' + citation.symbol if citation.symbol else ''}")
+        out(f"[{citation.n}] {place}{'  ' + citation.qualified_name if citation.symbol else ''}")
 
 
 def _print_figures(engine: Engine, answer: Answer) -> None:
@@ -284,31 +285,5 @@ def _print_figures(engine: Engine, answer: Answer) -> None:
 
 
 def answer_json(answer: Answer, dialog: Dialog) -> dict[str, Any]:
-    """The answer as JSON values."""
-    return {
-        "question": answer.question,
-        "standalone_question": answer.standalone_question,
-        "answer": answer.text,
-        "found": answer.found,
-        "warning": answer.warning,
-        "missing_words": list(answer.missing_words),
-        "confidence": None if answer.confidence is None else asdict(answer.confidence),
-        "citations": [citation_json(c) for c in answer.citations],
-        "sources": [citation_json(c) for c in answer.sources],
-        "invented": answer.invented,
-        "notes": list(answer.notes),
-        "model": answer.model,
-        "cached": answer.cached or None,
-        "usage": {**asdict(answer.usage), "total_tokens": answer.usage.total_tokens},
-        "conversation": answer.conversation_id,
-        "turn": answer.turn_id,
-        "number": None if answer.turn_order is None else answer.turn_order + 1,
-        "repositories": [str(r.source) for r in dialog.repositories],
-        "seconds": dict(answer.seconds),
-        "coverage": [asdict(one) for one in answer.coverage],
-    }
-
-
-def citation_json(citation: Any) -> dict[str, Any]:
-    """A citation as JSON values, with its place in words."""
-    return {**asdict(citation), "place": citation.place}
+    """The answer as JSON, and which repositories were asked."""
+    return to_json(answer) | {"repositories": [str(r.source) for r in dialog.repositories]}

@@ -21,6 +21,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError
 from rag.quoting import visible
+from rag.schema import to_json
 from rag.types import Source
 
 if TYPE_CHECKING:
@@ -49,13 +50,12 @@ def list_facts(repo: Repository = None, json: options.Json = False, memory: opti
 
     rag facts list --repo .
     """
-    from rag.memory.facts import fact_record
     from rag.service.facts import facts_of
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         facts = facts_of(engine).list(_location(repo))
         if json:
-            out_json([fact_record(fact) for fact in facts])
+            out_json([to_json(fact) for fact in facts])
             return
         for fact in facts:
             _print(fact)
@@ -86,14 +86,13 @@ def add(
 
     rag facts add "Releases are cut on Fridays" --repo .
     """
-    from rag.memory.facts import fact_record
     from rag.service.facts import add_fact
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         stated = chosen(engine, turn, conversation)[0] if turn is not None else None
         fact = add_fact(engine, text, turn=stated, source=_source(repo))
         if json:
-            out_json(fact_record(fact))
+            out_json(to_json(fact))
         else:
             _print(fact)
 
@@ -108,13 +107,12 @@ def forget(
 
     rag facts forget 3f2c
     """
-    from rag.memory.facts import fact_record
     from rag.service.facts import forget_fact
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         gone = forget_fact(engine, fact)
         if json:
-            out_json(fact_record(gone))
+            out_json(to_json(gone))
         else:
             out(f"forgot: {gone.text}")
 
@@ -132,7 +130,6 @@ def check(
 
     rag facts check --repo . --as-of v2.0
     """
-    from rag.memory.facts import fact_record
     from rag.service.facts import check_facts, facts_of
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
@@ -142,7 +139,7 @@ def check(
             raise typer.Exit(NOTHING_FOUND)
         found = check_facts(engine, facts, _sources(engine, facts), as_of=as_of)
         if json:
-            out_json([fact_record(fact) for fact in found])
+            out_json([to_json(fact) for fact in found])
             return
         for fact in found:
             _print(fact)

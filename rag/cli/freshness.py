@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +23,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError
 from rag.quoting import visible
+from rag.schema import checked_citations, checked_turn, to_json
 from rag.types import Citation, DialogTurn, Freshness, Source, worst
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def check(
             raise typer.Exit(NOTHING_FOUND)
         found = checked(engine, turns, of.sources, as_of=as_of, refresh=True)
         if json:
-            out_json([check_json(turn) for turn in found])
+            out_json([checked_turn(turn) for turn in found])
             return
         for turn in found:
             print_check(turn)
@@ -94,7 +94,7 @@ def about(
         source, inside = _asked_about(engine, path, repo)
         found = turns_about(engine, source, inside, line=line, as_of=as_of)
         if json:
-            out_json([check_json(turn, pairs) for turn, pairs in found])
+            out_json([checked_turn(turn, pairs) for turn, pairs in found])
         for turn, pairs in found if not json else ():
             name = _name(engine, turn)
             print_check(turn, pairs, name=f"{name} " if name else "")
@@ -131,12 +131,12 @@ def replay(
         if json:
             out_json(
                 {
-                    **check_json(turn),
+                    **checked_turn(turn),
                     "new_answer": answer.text,
                     "model": answer.model,
                     "differs": bool(difference),
-                    "lost": [_pair_json(*pair) for pair in result.lost],
-                    "gained": [asdict(citation) for citation in result.gained],
+                    "lost": checked_citations(result.lost),
+                    "gained": [to_json(citation) for citation in result.gained],
                 }
             )
             return
@@ -146,7 +146,7 @@ def replay(
         for citation, found in result.lost:
             out(f"- {place_in(turn, citation)}  {visible(str(found))}")
         for citation in result.gained:
-            out(f"+ {place_in(turn, citation)}  {citation.symbol}".rstrip())
+            out(f"+ {place_in(turn, citation)}  {citation.qualified_name}".rstrip())
         if not result.lost and not result.gained:
             out("  it rests on the same places")
 
@@ -162,20 +162,6 @@ def marked_stale(engine: Engine, turns: list[DialogTurn]) -> list[DialogTurn]:
     return checked(engine, turns, list(sources))
 
 
-def check_json(
-    turn: DialogTurn, pairs: tuple[tuple[Citation, Freshness], ...] | None = None
-) -> dict[str, Any]:
-    """A turn and what became of the citations it rests on."""
-    return {
-        "turn": turn.id,
-        "number": number(turn),
-        "conversation": turn.conversation_id,
-        "question": turn.question,
-        "freshness": None if turn.freshness is None else turn.freshness.state,
-        "citations": [_pair_json(*pair) for pair in (turn.checked if pairs is None else pairs)],
-    }
-
-
 def print_check(
     turn: DialogTurn, pairs: tuple[tuple[Citation, Freshness], ...] | None = None, *, name: str = ""
 ) -> None:
@@ -185,10 +171,6 @@ def print_check(
     out(f"{name}{number(turn)}. {turn.question}  [{state}]")
     for citation, found in shown:
         out(f"   [{citation.n}] {place_in(turn, citation)}  {visible(str(found))}")
-
-
-def _pair_json(citation: Citation, found: Freshness) -> dict[str, Any]:
-    return {**asdict(citation), "freshness": asdict(found)}
 
 
 def _difference(old: str, new: str) -> list[str]:

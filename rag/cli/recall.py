@@ -22,6 +22,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import NotFound
 from rag.quoting import one_line
+from rag.schema import to_json
 from rag.types import DialogTurn, Message
 
 if TYPE_CHECKING:
@@ -86,7 +87,6 @@ def consolidate(
 
     rag turns consolidate login --keep-recent 10
     """
-    from rag.memory.facts import fact_record
     from rag.service.facts import consolidate_conversation
 
     settings = settings_from(model=model, base_url=base_url, client=client, memory=memory)
@@ -94,7 +94,7 @@ def consolidate(
         of = named(engine, conversation)
         done = consolidate_conversation(engine, of, keep_recent=keep_recent)
         if json:
-            facts = [fact_record(fact) for fact in done.facts]
+            facts = [to_json(fact) for fact in done.facts]
             out_json({"conversation": of.id, "summary": done.summary, "turns": done.turns, "facts": facts})
             return
         out(done.summary)
@@ -102,10 +102,7 @@ def consolidate(
 
 
 def _json(one: Recalled, item: DialogTurn | Message) -> dict[str, Any]:
-    from rag.records import message_record, turn_record
-
-    record = turn_record(item) if isinstance(item, DialogTurn) else message_record(item)
-    return {"score": one.score, "kind": one.kind, **record}
+    return {"score": one.score, "kind": one.kind, **to_json(item)}
 
 
 def _print(engine: Engine, one: Recalled, item: DialogTurn | Message, sought: set[str]) -> None:
@@ -117,7 +114,7 @@ def _print(engine: Engine, one: Recalled, item: DialogTurn | Message, sought: se
         out(f"{of} {number(item)}. {one_line(item.question)}")
         out(f"   {_excerpt(item.answer, sought)}")
     else:
-        from rag.records import searchable
+        from rag.searchable import searchable
 
         out(f"{of} ({item.role}) {_excerpt(searchable(item), sought)}")
 

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,12 +29,14 @@ from rag.cli.terminal import (
 from rag.errors import ConfigError, SourceError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import visible
+from rag.schema import to_json, with_old_names
 from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, Filters, Hit
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
 
 _PREVIEW_LINES = 3
+_BATCH_FIELDS = {"path", "start_line", "end_line", "symbol", "scope", "score"}
 _PREVIEW_CHARS = 156  # where there is no terminal to say how much fits
 
 
@@ -103,10 +104,10 @@ def search(
                 {
                     "question": question,
                     "taken": dict(found.taken),
-                    "confidence": asdict(judge(searchers, found)),
-                    "results": [hit_json(h) for h in found.hits],
+                    "confidence": to_json(judge(searchers, found)),
+                    "results": [to_json(hit) for hit in found.hits],
                     "seconds": times,
-                    "coverage": [asdict(repository.coverage) for repository in repositories],
+                    "coverage": [to_json(repository.coverage) for repository in repositories],
                 }
             )
         else:
@@ -117,32 +118,11 @@ def search(
         raise typer.Exit(NOTHING_FOUND)
 
 
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit as JSON values."""
-    return {
-        "repo": hit.repo,
-        "path": hit.path,
-        "start": hit.start,
-        "end": hit.end,
-        "place": hit.place,
-        "symbol": hit.symbol,
-        "scope": hit.scope,
-        "unit": hit.unit,
-        "kind": hit.kind,
-        "language": hit.language,
-        "score": round(hit.score, 6),
-        "legs": dict(hit.legs),
-        "commit": hit.commit,
-        "blob": hit.blob,
-        "text": hit.text,
-    }
-
-
 def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PREVIEW_CHARS
     for number, hit in enumerate(hits, 1):
         place = visible(f"{hit.repo}:{hit.place}" if several else hit.place)
-        name = ".".join(part for part in (hit.scope, hit.symbol) if part)
+        name = hit.label
         out(f"{number:2}. {place}  {name}  {hit.score:.3f}".replace("    ", "  "))
         lines = [line for line in hit.text.splitlines() if line.strip()]
         for line in lines[:_PREVIEW_LINES]:
@@ -188,12 +168,13 @@ def _batch_reply(opened: Callable[[], list[Repository]], line: bytes) -> dict[st
     except (SourceError, StoreError) as error:
         return {"id": request.get("id"), "error": str(error)}
     found = search_in_turn(searchers, query, history, k=k)
+    names = _BATCH_FIELDS | ({"repository"} if len(searchers) > 1 else set())
     results = [
-        {"path": h.path, "start": h.start, "end": h.end, "symbol": h.symbol, "score": round(h.score, 6)}
-        | ({"repo": h.repo} if len(searchers) > 1 else {})
-        for h in found.hits
+        {name: value for name, value in to_json(hit).items() if name in names}
+        | {"score": round(hit.score, 6)}
+        for hit in found.hits
     ]
-    return {"id": request.get("id"), "results": results}
+    return {"id": request.get("id"), "results": with_old_names(results, "cli")}
 
 
 def _checked_request(request: Any) -> tuple[str, list[str], int]:

@@ -39,7 +39,7 @@ from rag.cli.turns_edit import edit, fork, mark, rename, rewind, undo, unmark
 from rag.cli.turns_move import backup, copy, export, import_, restore
 from rag.errors import ConfigError
 from rag.quoting import visible
-from rag.records import conversation_record, turn_record
+from rag.schema import to_json
 from rag.types import Conversation, DialogTurn
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def list_conversations(json: options.Json = False, memory: options.Memory = None
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         kept = engine.turns.conversations(namespace=engine.settings.namespace)
         if json:
-            out_json([conversation_record(conversation) for conversation in kept])
+            out_json([to_json(conversation) for conversation in kept])
             return
         rows = []
         for conversation in kept:
@@ -125,7 +125,7 @@ def show(
             _show_prompts(engine, turns, json=json)
             return
         if json:
-            out_json([turn_record(turn) for turn in turns])
+            out_json([to_json(turn) for turn in turns])
             return
         for turn in marked_stale(engine, turns):
             _print_turn(turn)
@@ -235,7 +235,7 @@ def _print_turn(turn: DialogTurn) -> None:
             commit = f"at {citation.commit[:10]}{changed}" if citation.commit else ""
             now = "" if found is None or found.state == "fresh" else f"now {found}"
             place = f"[{citation.n}] {place_in(turn, citation)}"
-            parts = (place, citation.symbol, commit, visible(now))
+            parts = (place, citation.qualified_name, commit, visible(now))
             out("  ".join(part for part in parts if part))
     out()
 

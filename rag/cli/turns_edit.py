@@ -12,7 +12,7 @@ from rag.cli import options
 from rag.cli.selectors import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
 from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, settings_from
 from rag.errors import ConfigError, NotFound
-from rag.records import conversation_record, turn_record
+from rag.schema import to_json
 from rag.types import Conversation, DialogTurn
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def fork(
         at = None if which is None else chosen(engine, which, conversation)[0].order
         made = engine.turns.fork(of.id, at=at, name=name, namespace=engine.settings.namespace)
         if json:
-            out_json(conversation_record(made))
+            out_json(to_json(made))
         else:
             out(f"{title(made)} goes on from {title(of)} after {counted(made.turn_count, 'turn')}")
 
@@ -115,7 +115,7 @@ def edit(
         namespace = engine.settings.namespace
         edited = correct_turn(engine.turns, turn.id, namespace=namespace, question=question, answer=text)
         if json:
-            out_json(turn_record(edited))
+            out_json(to_json(edited))
         else:
             out(f"turn {number(edited)} is at version {edited.version}")
 
@@ -162,7 +162,7 @@ def rename(
         of = to_change(engine, conversation)
         renamed = engine.turns.rename(of.id, name, namespace=engine.settings.namespace)
         if json:
-            out_json(conversation_record(renamed))
+            out_json(to_json(renamed))
         else:
             out(f"{title(of)} is now {title(renamed)}")
 

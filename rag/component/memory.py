@@ -18,7 +18,7 @@ from rag.errors import NotFound
 from rag.memory.messages import MessageMemory, Mode
 from rag.memory.state import check_state, missing
 from rag.ports import Marks, MemoryStore
-from rag.records import turn_from_record, turn_record
+from rag.schema import turn_from_record, turn_record
 from rag.service import retention
 from rag.types import AssistantResponse, Conversation, DialogTurn, Message, Source, UserQuery
 

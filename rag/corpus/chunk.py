@@ -20,7 +20,7 @@ from rag.corpus.cut import cut
 from rag.corpus.merge import merge
 from rag.corpus.partition import partition
 from rag.lines import whole_lines_of
-from rag.types import Chunk, SourceFile
+from rag.types import Chunk, SourceFile, Span
 
 DEFAULT_MAX_CHARS = 1600
 
@@ -55,13 +55,10 @@ def _chunks(file: SourceFile, max_chars: int, definitions: Sequence[Definition])
     for piece in merge(partition(lines, offsets, definitions, file.language), lines, offsets, max_chars):
         label = piece.label
         for start, end in cut(lines, offsets, piece, max_chars):
+            first, last = bisect_right(offsets, start), bisect_right(offsets, end - 1)
             yield Chunk(
-                path=file.path,
-                start=bisect_right(offsets, start),
-                end=bisect_right(offsets, end - 1),
-                text=file.text[start:end],
-                symbol=label.symbol,
-                scope=label.scope,
+                Span("", file.path, first, last, file.blob, symbol=label.symbol, scope=label.scope),
+                file.text[start:end],
                 unit=label.unit,
                 kind=file.kind,
                 language=file.language,

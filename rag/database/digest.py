@@ -19,7 +19,7 @@ from rag.code.parsing import SourceText, outlines
 from rag.corpus.chunk import chunk
 from rag.corpus.read import read
 from rag.database.codes import KINDS, UNITS
-from rag.types import PARSER_GAVE_UP, Chunk, FileEntry, Skipped, SourceFile
+from rag.types import PARSER_GAVE_UP, FileEntry, Skipped, SourceFile, Span
 
 _COMPRESSION = 6
 
@@ -91,7 +91,7 @@ def digest_texts(
             rows.append((*place, UNITS.index(piece.unit), KINDS.index(piece.kind)))
             position += size
             result.names.append((piece.symbol, piece.scope))
-            heads.append(head_text(piece))
+            heads.append(head_text(piece.span))
             bodies.append(piece.text)
         result.texts.append(zlib.compress(file.text.encode("utf-8", "surrogatepass"), _COMPRESSION))
         result.files.append(SourceFile(file.path, "", file.blob, file.language, file.kind))
@@ -100,7 +100,7 @@ def digest_texts(
     return result
 
 
-def head_text(piece: Chunk) -> str:
-    """The names a chunk goes by, for search but not for display: its path and its qualified name."""
+def head_text(piece: Span) -> str:
+    """The names that lines go by, for search but not for display: their path and what they define."""
     stem, _, _ = piece.path.rpartition(".")
     return f"{stem or piece.path} {piece.scope} {piece.symbol}"

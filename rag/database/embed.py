@@ -13,7 +13,7 @@ from rag.database.digest import Digest, head_text
 from rag.database.store import Store
 from rag.errors import DimensionMismatch
 from rag.ports import Embedder, Vectors, takes_bags
-from rag.types import Chunk
+from rag.types import Span
 
 _BAG_BATCH = 4096
 _TEXT_BATCH = 256
@@ -81,7 +81,7 @@ def passages(digests: Sequence[Digest]) -> list[str]:
         files = [zlib.decompress(text) for text in part.texts]
         for row, (symbol, scope) in zip(part.chunks.tolist(), part.names, strict=True):
             file, _, _, start, end, _, _ = row
-            names = head_text(Chunk(part.files[file].path, 0, 0, "", symbol, scope))
+            names = head_text(Span("", part.files[file].path, 0, 0, symbol=symbol, scope=scope))
             texts.append(f"{names}\n{files[file][start:end].decode('utf-8', 'replace')}")
     return texts
 

@@ -24,7 +24,7 @@ from rag.database.segment import Segment, lists_of, open_segment
 from rag.errors import StoreCorrupt, StoreOutdated
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import Postings, Rows, Vectors
-from rag.types import Checkout, Hit, Skipped
+from rag.types import Checkout, Hit, Skipped, Span
 
 Array = npt.NDArray[Any]
 
@@ -357,20 +357,23 @@ class Store:
         symbol, scope = segment.name(row)
         start, end = self.lines(chunk)
         shown, blank_end = without_blank_end(text.decode("utf-8", "replace"))
-        return Hit(
+        span = Span(
             repo=str(header["name"]),
             path=segment.path(file),
             start=start,
             end=end - len(whole_lines_of(blank_end)),
-            text=shown,
-            score=score,
+            blob=columns["file_blob"][file].tobytes().hex(),
+            commit=self.commit,
             symbol=symbol,
             scope=scope,
+        )
+        return Hit(
+            span,
+            shown,
+            score,
             unit=UNITS[int(columns["chunk_unit"][row])],
             kind=KINDS[int(columns["chunk_kind"][row])],
             language=str(header["languages"][int(columns["file_language"][file])]),
-            blob=columns["file_blob"][file].tobytes().hex(),
-            commit=self.commit,
             dirty=self.dirty,
             location=str(header["location"]),
             legs=legs,

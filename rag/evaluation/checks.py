@@ -9,11 +9,11 @@ A file holds one JSON object a line, of one of three shapes:
     {"id", "repo", "language", "turns": [{"question", "answers": [place, …]}, …]}      a conversation
     {"id", "repo", "question"}                                                         nothing answers it
 
-A place is {"path", "start", "end", "symbol"}: lines count from 1, both ends belong, and the symbol's own name
-stands among the first lines of the place. A mined docstring question also carries `"strip": true` and
-`"doc": {"path", "start", "end"}`, the lines to empty in a copy before it is indexed (emptied, not
-deleted: the places keep their numbers); the question's words must stand there, and the doc must be of a file
-that answers.
+A place is {"path", "start_line", "end_line", "symbol"}, with `start` and `end` before 0.2: lines count from
+1, both ends belong, and the symbol's own name stands among the first lines of the place. A mined docstring
+question also carries `"strip": true` and `"doc": {"path", "start_line", "end_line"}`, the lines to empty in
+a copy before it is indexed (emptied, not deleted: the places keep their numbers); the question's words must
+stand there, and the doc must be of a file that answers.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from typing import Any
 from rag.errors import RagError, SettingsError
 from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.lines import lines_of
+from rag.schema import with_new_names
 
 Record = Mapping[str, Any]
 KINDS = ("newcomer", "first", "docstring", "commit")
@@ -112,13 +113,13 @@ class _Checker:
     def _answers(self, answers: Sequence[Record], folder: Path) -> Iterator[str]:
         if not 1 <= len(answers) <= MAX_ANSWERS:
             yield f"{len(answers)} answers, expected 1 to {MAX_ANSWERS}"
-        for answer in answers:
+        for answer in map(with_new_names, answers):
             problem, lines = self._place(answer, folder)
             name = _last_name(str(answer.get("symbol", "")))
             if problem:
                 yield problem
             elif not name or not _mentions(lines[:HEAD_LINES], name):
-                place = f"{answer['path']}:{answer['start']}-{answer['end']}"
+                place = f"{answer['path']}:{answer['start_line']}-{answer['end_line']}"
                 yield f"{place} does not define {answer.get('symbol')!r}"
 
     def _doc(self, record: Record, folder: Path) -> Iterator[str]:
@@ -133,7 +134,8 @@ class _Checker:
 
     def _place(self, place: Record, folder: Path) -> tuple[str | None, list[str]]:
         """Return what is wrong with a place, and its lines."""
-        path, start, end = str(place.get("path", "")), place.get("start"), place.get("end")
+        place = with_new_names(place)
+        path, start, end = str(place.get("path", "")), place.get("start_line"), place.get("end_line")
         pure = PurePosixPath(path)
         if not path or pure.is_absolute() or ".." in pure.parts or not (folder / pure).is_file():
             return f"no file {path!r}", []

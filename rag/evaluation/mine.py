@@ -158,9 +158,9 @@ def _documented(index: ChunkIndex) -> Iterator[dict[str, Any]]:
         question = first_sentence(lines)
         if question:
             first, last = hit.start + lines[0][0], hit.start + lines[-1][0]
-            answer = {"path": hit.path, "start": hit.start, "end": hit.end, "symbol": hit.symbol}
+            answer = {"path": hit.path, "start_line": hit.start, "end_line": hit.end, "symbol": hit.symbol}
             record = _record(f"{hit.place}:{hit.symbol}", "docstring", hit.path, question, [answer])
-            record |= {"strip": True, "doc": {"path": hit.path, "start": first, "end": last}}
+            record |= {"strip": True, "doc": {"path": hit.path, "start_line": first, "end_line": last}}
             found.setdefault(question.lower(), []).append(record)
     yield from (records[0] for records in found.values() if len(records) == 1)
 

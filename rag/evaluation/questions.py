@@ -1,7 +1,8 @@
 """Questions with the places that answer them, read from files of JSON lines.
 
-The least a record holds is `{"question": "…", "answers": [{"path": "src/a.py"}]}`; `start` and `end` make the
-lines count as well. `rag/evaluation/checks.py` describes whole records, conversations among them.
+The least a record holds is `{"question": "…", "answers": [{"path": "src/a.py"}]}`; `start_line` and
+`end_line` (`start` and `end` before 0.2) make the lines count as well. `rag/evaluation/checks.py` describes
+whole records, conversations among them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from rag.errors import SettingsError
 from rag.evaluation.checks import read_records
 from rag.evaluation.metrics import LineSpan
+from rag.schema import with_new_names
 
 FIRST, FOLLOW_UP, PLAIN = "first", "follow-up", "question"
 
@@ -74,7 +76,7 @@ def _questions_of(path: Path) -> Iterator[Question]:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SettingsError(
                 f"{path}, record {number} is no question ({type(error).__name__}: {error}); it needs "
-                '"question" and "answers" [{"path", "start", "end"}], or "turns" of such'
+                '"question" and "answers" [{"path", "start_line", "end_line"}], or "turns" of such'
             ) from error
 
 
@@ -110,15 +112,16 @@ def _question(
         kind=kind,
         text=str(turn["question"]),
         files=frozenset(files),
-        spans=tuple(_span(answer) for answer in answers if "start" in answer),
+        spans=tuple(_span(answer) for answer in map(with_new_names, answers) if "start_line" in answer),
         history=history,
         conversation=conversation,
-        doc=_span(record["doc"]) if record.get("strip") else None,
+        doc=_span(with_new_names(record["doc"])) if record.get("strip") else None,
     )
 
 
 def _span(place: Mapping[str, Any]) -> LineSpan:
-    span = LineSpan(str(place["path"]), int(place["start"]), int(place.get("end", place["start"])))
+    first = int(place["start_line"])
+    span = LineSpan(str(place["path"]), first, int(place.get("end_line", first)))
     if not 1 <= span.start <= span.end:
         raise ValueError(f"lines {span.start}-{span.end}")
     return span

@@ -5,8 +5,9 @@ A system is a command. It indexes the folder that stands for `{path}` in it, say
     {"ready": true, "chunks": 1234, "history": false}
 
 and then answers each line `{"id", "query", "history": [earlier questions], "k"}` with one line `{"id",
-"results": [{"path", "start", "end", "symbol", "score"}, …]}`, best first, paths relative to the folder. A
-system that says `"history": false` is never given any. What it prints to stderr is shown when it fails.
+"results": [{"path", "start_line", "end_line", "symbol", "score"}, …]}` (`start` and `end` before 0.2), best
+first, paths relative to the folder. A system that says `"history": false` is never given any. What it prints
+to stderr is shown when it fails.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from rag.processes import (
     start,
     users_environment,
 )
+from rag.schema import with_new_names
 
 READY_TIMEOUT_S = 1800.0
 REPLY_TIMEOUT_S = 120.0
@@ -226,9 +228,10 @@ class Running:
 
     def _span(self, result: Any) -> LineSpan:
         try:
-            path, start, end = str(result["path"]), int(result["start"]), int(result["end"])
+            result = with_new_names(result)
+            path, start, end = str(result["path"]), int(result["start_line"]), int(result["end_line"])
         except (KeyError, TypeError, ValueError) as error:
-            raise self._broke(f"gave a result without path, start and end: {result!r}") from error
+            raise self._broke(f"gave a result without path, start_line and end_line: {result!r}") from error
         if Path(path).is_absolute():
             path = os.path.relpath(os.path.realpath(path), self._root)
         return LineSpan(path.replace(os.sep, "/").removeprefix("./"), start, end)

@@ -63,7 +63,7 @@ def _quotes(turn: DialogTurn) -> str:
     """What an answer without a model comes to: the definitions it quotes first. "" for other answers."""
     if turn.model != _QUOTING:
         return ""
-    used = [citation.symbol for citation in turn.citations if citation.used]
+    used = [citation.qualified_name for citation in turn.citations if citation.used]
     named = list(dict.fromkeys(filter(None, used)))[:3]
     return "quoted " + ", ".join(f"`{name}`" for name in named) if named else ""
 

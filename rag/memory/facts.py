@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from rag.errors import NotFound
 from rag.memory.freshness import Against, check_turns
 from rag.ports import RecordStore
-from rag.records import turn_from_record, turn_record
+from rag.schema import from_json, to_json
 from rag.types import Citation, DialogTurn, Freshness, UserQuery, now_utc
 
 SHELF = "facts"
@@ -80,7 +79,8 @@ class Facts:
             else:
                 continue
             known[fact.location][_said(text)] = kept[same.id] = same
-        records = {_key(fact): json.dumps(fact_record(fact)).encode() for fact in kept.values()}
+        stored = [replace(fact, freshness=None) for fact in kept.values()]
+        records = {_key(fact): json.dumps(to_json(fact)).encode() for fact in stored}
         if records:
             self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
         return [kept[one] for one in added]
@@ -93,7 +93,7 @@ class Facts:
         """The facts of a repository, of all for None, oldest first."""
         before = "" if location is None else _of(location)
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=before)
-        facts = [fact_from_record(json.loads(value)) for _, value in kept]
+        facts = [from_json(Fact, json.loads(value)) for _, value in kept]
         return sorted(facts, key=lambda fact: (fact.created, fact.id))
 
     def fact(self, beginning: str) -> Fact:
@@ -116,33 +116,6 @@ def fresh_facts(facts: Sequence[Fact], against: Against) -> list[Fact]:
     """The facts with what became of the lines they rest on; those that cite none as they are."""
     turns = check_turns([fact.as_turn() for fact in facts], against)
     return [replace(fact, freshness=turn.freshness) for fact, turn in zip(facts, turns, strict=True)]
-
-
-def fact_record(fact: Fact) -> dict[str, Any]:
-    """The fact as JSON values, and what became of it where that was looked up."""
-    record: dict[str, Any] = {
-        "id": fact.id,
-        "text": fact.text,
-        "location": fact.location,
-        "turn": fact.turn,
-        "created": fact.created.isoformat(),
-        "citations": turn_record(fact.as_turn())["citations"],
-    }
-    if fact.freshness is not None:
-        record["freshness"] = {"state": fact.freshness.state, "reason": fact.freshness.reason}
-    return record
-
-
-def fact_from_record(record: Mapping[str, Any]) -> Fact:
-    """The fact that `fact_record` was given."""
-    return Fact(
-        id=record["id"],
-        text=record["text"],
-        location=record["location"],
-        turn=record["turn"],
-        created=datetime.fromisoformat(record["created"]),
-        citations=turn_from_record({"id": record["id"], "citations": record["citations"]}).citations,
-    )
 
 
 def cited_blobs(store: RecordStore, namespace: str) -> set[str]:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from rag.errors import NotFound, RagError
 from rag.memory.state import Stateful, missing
 from rag.ports import Marks, MemoryStore
-from rag.records import message_record
+from rag.schema import message_record
 from rag.types import Conversation, Message, Source
 
 SUMMARIES = "summaries"

@@ -25,7 +25,7 @@ from rag.memory.context_scoring import AROUND, Place, Windows, Words
 from rag.memory.recent_turns import turn_tokens, window
 from rag.memory.turn_vectors import TurnVectors
 from rag.ports import Embedder, Holder, TokenCounter, TurnStore, Vectors
-from rag.records import searchable, term_counts
+from rag.searchable import searchable, term_counts
 from rag.types import DialogTurn
 
 ASKING = 0.8

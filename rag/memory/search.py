@@ -15,7 +15,7 @@ from typing import Literal
 from rag.analysis import terms
 from rag.errors import NotFound
 from rag.ports import Holder, Matches, TurnStore
-from rag.records import searchable, term_counts
+from rag.searchable import searchable, term_counts
 from rag.types import DialogTurn, Message
 
 Kind = Literal["turn", "message"]

@@ -8,7 +8,7 @@ from threading import Lock
 import numpy as np
 
 from rag.ports import Embedder, TurnStore, Vectors
-from rag.records import searchable
+from rag.searchable import searchable
 
 NEWEST = 500
 """So many are held; what is older is found by its words."""

@@ -327,7 +327,8 @@ def _head(hit: Hit, count: int) -> Hit:
     if count >= len(lines):
         return hit
     text, _ = without_blank_end("".join(lines[:count]))
-    return replace(hit, text=text, end=hit.start + len(whole_lines_of(text)) - 1, blank_end="")
+    span = replace(hit.span, end=hit.start + len(whole_lines_of(text)) - 1)
+    return replace(hit, span=span, text=text, blank_end="")
 
 
 def _first_line_with_text(hit: Hit) -> int:

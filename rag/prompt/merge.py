@@ -52,8 +52,7 @@ def _joined(better: Hit, worse: Hit) -> Hit | None:
     text, blank_end = without_blank_end("".join(upper_lines + rest))
     return replace(
         better,
-        start=upper.start,
-        end=upper.start + len(whole_lines_of(text)) - 1,
+        span=replace(better.span, start=upper.start, end=upper.start + len(whole_lines_of(text)) - 1),
         text=text,
         score=max(better.score, worse.score),
         blank_end=blank_end,

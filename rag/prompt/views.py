@@ -35,7 +35,7 @@ def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
     hit = source.hit
     text = plain(hit.text).rstrip("\r\n")
     path = _word(f"{hit.repo}:{hit.path}" if name_repository else hit.path)
-    name = ".".join(part for part in (hit.scope, hit.symbol) if part)
+    name = hit.label
     unit = "part" if hit.unit == "block" else hit.unit
     return SourceView(
         n=source.n,
@@ -95,9 +95,15 @@ def _turn_view(turn: DialogTurn, label: Label) -> DialogTurn:
 
 
 def _citation_view(citation: Citation) -> Citation:
-    return replace(
-        citation, path=_word(citation.path), symbol=_word(citation.symbol), repo=_word(citation.repo)
+    span = citation.span
+    shown = replace(
+        span,
+        repo=_word(span.repo),
+        path=_word(span.path),
+        symbol=_word(span.symbol),
+        scope=_word(span.scope),
     )
+    return replace(citation, span=shown)
 
 
 def _word(text: str) -> str:

@@ -40,7 +40,7 @@ from starlette.routing import Match
 
 from rag.errors import RagError
 from rag.serve.api import pagination
-from rag.serve.api.models import Error
+from rag.serve.api.responses import Error
 from rag.serve.errors import headers_of, shape, shape_of, status_of
 from rag.serve.middleware import Gate
 from rag.serve.service import Service

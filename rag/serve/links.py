@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from rag.types import Checkout, Citation
+from rag.types import Checkout, Citation, Hit
 from rag.wiki.forges import forge_of
 from rag.wiki.markdown import url_path
 
 
-def citation_url(citation: Citation, checkout: Checkout | None, name: str, base: str) -> str:
+def citation_url(citation: Citation | Hit, checkout: Checkout | None, name: str, base: str) -> str:
     """The address of the cited lines.
 
     Args:
-        citation: what is cited.
+        citation: what is cited, or was found.
         checkout: of the repository it is of; None when that is not known.
         name: what the repository is called here.
         base: the server's own address.

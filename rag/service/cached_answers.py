@@ -216,7 +216,10 @@ class LookUp:
     def _again(self, entry: CachedAnswer, texts: Mapping[tuple[str, str], str]) -> CacheHit:
         """The answer as it is given now: at the present commits, and at no cost."""
         opened = {repository.source.location: repository for repository in self._dialog.repositories}
-        sources = tuple(replace(c, commit=opened[c.location].checkout.commit) for c in entry.citations)
+        sources = tuple(
+            replace(c, span=replace(c.span, commit=opened[c.location].checkout.commit))
+            for c in entry.citations
+        )
         hits = tuple(
             _hit(c, texts[c.location, c.path], opened[c.location].store.file_language(c.path))
             for c in sources
@@ -324,19 +327,11 @@ def _texts_of(
 
 def _hit(citation: Citation, text: str, language: str) -> Hit:
     lines = whole_lines_of(text)[citation.start - 1 : citation.end]
-    scope, _, symbol = citation.symbol.rpartition(".")
     return Hit(
-        repo=citation.repo,
-        path=citation.path,
-        start=citation.start,
-        end=citation.end,
-        text="".join(lines),
-        score=citation.score,
-        symbol=symbol,
-        scope=scope,
+        citation.span,
+        "".join(lines),
+        citation.score,
         language=language,
-        blob=citation.blob,
-        commit=citation.commit,
         dirty=citation.dirty,
         location=citation.location,
     )

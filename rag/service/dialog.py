@@ -39,6 +39,7 @@ from rag.types import (
     DialogTurn,
     Hit,
     Prepared,
+    Span,
     UserQuery,
     not_indexed,
     now_utc,
@@ -360,10 +361,9 @@ def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.at_present()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
     best_first = sorted(used, key=lambda citation: -citation.score)
-    return Exchange(turn.question, tuple(_place(c) for c in best_first))
+    return Exchange(turn.question, tuple(_place(c.span) for c in best_first))
 
 
-def _place(citation: Citation) -> AnswerPlace:
-    """A citation names what it shows in full: `Outer.Inner.name`."""
-    scope, _, symbol = citation.symbol.rpartition(".")
-    return AnswerPlace(citation.path, symbol, scope)
+def _place(span: Span) -> AnswerPlace:
+    """Only what is defined in the lines is a subject of its own: else they are known by their path."""
+    return AnswerPlace(span.path, span.symbol, span.scope if span.symbol else "")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from rag.ports import TurnStore
-from rag.types import AssistantResponse, Citation, DialogTurn, Message, Usage, UserQuery
+from rag.types import AssistantResponse, Citation, DialogTurn, Message, Span, Usage, UserQuery
 
 
 def said(question: str, answer: str = "yes", **more: Any) -> DialogTurn:
@@ -18,14 +18,8 @@ def said(question: str, answer: str = "yes", **more: Any) -> DialogTurn:
 def full_turn() -> DialogTurn:
     """A turn that uses every field, with values that are easily lost."""
     cited = Citation(
-        n=2,
-        repo="shelf",
-        path="src/naïve\udcff.py",
-        start=3,
-        end=9,
-        commit="c" * 40,
-        blob="b" * 40,
-        symbol="Shelf.put",
+        2,
+        Span("shelf", "src/naïve\udcff.py", 3, 9, "b" * 40, "c" * 40, symbol="put", scope="Shelf 0.1"),
         span_hash="a" * 64,
         dirty=True,
         score=0.1,
@@ -40,7 +34,7 @@ def full_turn() -> DialogTurn:
         assistant_response=AssistantResponse("", {"steps": []}),
         parent_id="an earlier turn",
         standalone_question="where is 北京? 😀",
-        citations=(cited, replace(cited, n=1, commit=None, dirty=False, used=True)),
+        citations=(cited, replace(cited, n=1, span=replace(cited.span, commit=None), dirty=False, used=True)),
         model="smollm2",
         prompt_hash="d" * 64,
         usage=Usage(prompt_tokens=12, answer_tokens=3, estimated=False, cost_usd=0.00123),

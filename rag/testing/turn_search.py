@@ -11,9 +11,9 @@ import pytest
 from rag.analysis import terms
 from rag.errors import NotFound
 from rag.ports import Holder, Matches, TurnStore
-from rag.records import term_counts
+from rag.searchable import term_counts
 from rag.testing.sample_turns import full_turn, said, told
-from rag.types import Citation, DialogTurn, Message
+from rag.types import Citation, DialogTurn, Message, Span
 
 _WORDS = """token session getUserName user_name expire cookie 北京大学 上海 hash tree HTTPServer config parser
     naïve x86 a1b2c3 the where""".split()
@@ -137,7 +137,7 @@ class TurnSearchContract:
 
         def cite(turn_id: str, *places: tuple[str, str, str]) -> DialogTurn:
             cited = tuple(
-                Citation(n=n, repo="r", path=path, start=1, end=2, blob=blob, location=location, used=n == 1)
+                Citation(n, Span("r", path, 1, 2, blob), location=location, used=n == 1)
                 for n, (location, path, blob) in enumerate(places)
             )
             return store.append(said("?", id=turn_id, citations=cited), conversation=here.id)

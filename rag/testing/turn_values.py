@@ -14,6 +14,7 @@ from rag.types import (
     Filters,
     Message,
     Source,
+    Span,
     Usage,
     UserQuery,
 )
@@ -40,12 +41,19 @@ scores = st.floats(allow_nan=False, allow_infinity=False)
 marks = st.sampled_from(["x", "y", "北", ""])
 mark_sets = st.lists(marks, max_size=3, unique=True).map(lambda given: tuple(sorted(given)))
 paths = st.sampled_from(["a.py", "b.py", "\udcff"])
+spans = st.builds(
+    Span,
+    **dict.fromkeys(("repo", "symbol", "scope"), texts),
+    **dict.fromkeys(("path", "blob"), paths),
+    **dict.fromkeys(("start", "end"), counts),
+    commit=st.none() | texts,
+)
 citations = st.builds(
     Citation,
-    **dict.fromkeys(("repo", "symbol", "span_hash"), texts),
-    **dict.fromkeys(("path", "blob", "location"), paths),
-    **dict.fromkeys(("n", "start", "end"), counts),
-    commit=st.none() | texts,
+    n=counts,
+    span=spans,
+    span_hash=texts,
+    location=paths,
     dirty=st.booleans(),
     score=scores,
     used=st.booleans(),

@@ -33,7 +33,7 @@ def test_chunks_are_found_and_say_where_they_stand(sample_repo: Path) -> None:
     assert len(hits) == 3
     about = chunk_metadata(hits[0])
     lines = (sample_repo / about["path"]).read_text().splitlines(keepends=True)
-    assert "".join(lines[about["start"] - 1 : about["end"]]) == hits[0].text
+    assert "".join(lines[about["start_line"] - 1 : about["end_line"]]) == hits[0].text
     assert about["commit"]
     assert len({chunk_id(hit) for hit in hits}) == 3
     assert len(search.search("Where is a token checked?", k=1)) == 1

@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 
 from rag.answer.citations import CitationFilter, Resolved, resolve
 from rag.answer.references import reference_spans
-from rag.types import Citation, Hit, NumberedSource
+from rag.types import Citation, Hit, NumberedSource, Span
 
 
 def source(n: int, path: str = "", start: int = 1, end: int = 9) -> NumberedSource:
     text = f"text of {n}\n"
-    hit = Hit(
-        "shop", path or f"f{n}.py", start, end, text, 1 / n, symbol="sign", scope="Session", blob=f"b{n}",
-        commit="c0ffee", dirty=n == 2, location="/src/shop",
-    )  # fmt: skip
-    return NumberedSource(n, hit)
+    span = Span("shop", path or f"f{n}.py", start, end, f"b{n}", "c0ffee", "sign", "Session")
+    return NumberedSource(n, Hit(span, text, 1 / n, dirty=n == 2, location="/src/shop"))
 
 
 THREE = [source(1), source(2), source(3)]
@@ -74,10 +71,14 @@ def test_references_are_resolved(text: str, clean: str, used: list[int], invente
 def test_a_citation_says_which_bytes_were_shown() -> None:
     (citation,) = resolve("It is [2].", THREE).used
     assert citation == Citation(
-        n=1, repo="shop", path="f2.py", start=1, end=9, commit="c0ffee", blob="b2", symbol="Session.sign",
-        span_hash=hashlib.sha256(b"text of 2\n").hexdigest(), dirty=True, score=0.5, used=True,
+        1,
+        Span("shop", "f2.py", 1, 9, "b2", "c0ffee", "sign", "Session"),
+        span_hash=hashlib.sha256(b"text of 2\n").hexdigest(),
+        dirty=True,
+        score=0.5,
+        used=True,
         location="/src/shop",
-    )  # fmt: skip
+    )
 
 
 def test_without_sources_every_number_is_invented() -> None:
@@ -98,7 +99,8 @@ def test_an_answer_that_numbers_nothing_refers_to_what_it_names(
     text: str, used: list[int], by_name: bool
 ) -> None:
     first, *others = [source(1), source(2, "lib/key.py"), source(3, "lib/key.py", 20, 29)]
-    others = [replace(other, hit=replace(other.hit, symbol="")) for other in others]
+    unnamed = [replace(other.hit, span=replace(other.hit.span, symbol="")) for other in others]
+    others = [replace(other, hit=hit) for other, hit in zip(others, unnamed, strict=True)]
     resolved = resolve(text, [first, *others])
     assert ([round(1 / c.score) for c in resolved.used], resolved.by_name) == (used, by_name)
     assert resolved.text == text.replace("[3]", "[1]")

@@ -10,22 +10,25 @@ from hypothesis import strategies as st
 
 from rag.answer.citations import resolve
 from rag.answer.extract import ExtractiveGenerator, extract
-from rag.types import Conversation, Hit, NumberedSource, Prepared, Prompt, Usage
+from rag.types import Conversation, Hit, NumberedSource, Prepared, Prompt, Span, Usage
 
 SIGN = Hit(
-    repo="shop",
-    path="shop/sessions.py",
-    start=40,
-    end=70,
-    text="@cached\ndef sign(token: str) -> str:\n"
+    Span("shop", "shop/sessions.py", 40, 70, symbol="sign"),
+    "@cached\ndef sign(token: str) -> str:\n"
     '    """Sign a token for a session.\n\n    The key is rotated.\n    """\n'
     + "".join(f"    step_{n}()\n" for n in range(20))
     + "    if expired(token):\n        raise Expired\n    digest = hmac(key, token)\n    return digest\n\n",
-    score=0.9,
-    symbol="sign",
+    0.9,
     unit="function",
     language="python",
 )
+
+
+def like(hit: Hit, **changes: Any) -> Hit:
+    """The hit with other values, of its own or of its span."""
+    names = changes.keys() & {"repo", "path", "start", "end", "symbol", "scope"}
+    of_span = {name: changes.pop(name) for name in names}
+    return replace(hit, span=replace(hit.span, **of_span), **changes)
 
 
 def prepared(question: str, *hits: Hit, shown: bool = True) -> Prepared:
@@ -73,7 +76,7 @@ def test_the_definition_its_documentation_and_the_matching_lines_are_quoted() ->
     assert "— matches *session*, *token*, *expire*" in text
 
 
-PAGE = replace(
+PAGE = like(
     SIGN,
     path="README.md",
     kind="doc",
@@ -112,7 +115,7 @@ def test_sources_that_the_template_does_not_show_are_not_called_missing() -> Non
 
 
 def test_three_sources_are_quoted_each_under_its_number_and_repository() -> None:
-    others = [replace(SIGN, repo="desk", path=f"f{n}.py") for n in range(4)]
+    others = [like(SIGN, repo="desk", path=f"f{n}.py") for n in range(4)]
     text = answer("token", SIGN, *others)
     assert [n for n, _, _ in quotes(text)] == [1, 2, 3]
     assert "`shop:shop/sessions.py:" in text
@@ -120,7 +123,7 @@ def test_three_sources_are_quoted_each_under_its_number_and_repository() -> None
 
 
 def test_the_next_five_sources_are_named_with_one_line_each() -> None:
-    others = [replace(SIGN, path=f"f{n}.py", start=10 * n, end=10 * n + 30) for n in range(9)]
+    others = [like(SIGN, path=f"f{n}.py", start=10 * n, end=10 * n + 30) for n in range(9)]
     generator = ExtractiveGenerator()
     text = "".join(generator.stream(prepared("token", *others)))
     further = re.findall(r"^- `(f\d\.py):(\d+)` \[(\d)\] `(.*)`$", text, re.MULTILINE)
@@ -132,13 +135,13 @@ def test_the_next_five_sources_are_named_with_one_line_each() -> None:
 
 
 def test_a_later_part_of_a_definition_is_named_by_the_line_that_tells_most() -> None:
-    part = replace(SIGN, text="    x = 1\n    if expired(token):\n        raise Expired\n", end=42)
-    text = answer("When is a token expired?", *[replace(SIGN, path=f"f{n}.py") for n in range(3)], part)
+    part = like(SIGN, text="    x = 1\n    if expired(token):\n        raise Expired\n", end=42)
+    text = answer("When is a token expired?", *[like(SIGN, path=f"f{n}.py") for n in range(3)], part)
     assert "- `shop/sessions.py:41` [4] `if expired(token):`" in text
 
 
 def test_where_it_is_asked_who_calls_something_the_calling_lines_come_first() -> None:
-    caller = replace(
+    caller = like(
         SIGN,
         path="shop/http.py",
         symbol="respond",
@@ -154,7 +157,7 @@ def test_where_it_is_asked_who_calls_something_the_calling_lines_come_first() ->
 
 
 def test_a_path_or_a_quote_cannot_pose_as_text_or_reference() -> None:
-    hit = replace(SIGN, path="app/[9]/`a`\n# x.py", symbol="[8]\n`", text="````\n[7]\n```\n", end=42)
+    hit = like(SIGN, path="app/[9]/`a`\n# x.py", symbol="[8]\n`", text="````\n[7]\n```\n", end=42)
     text = answer("x", hit)
     resolved = resolve(text, prepared("x", hit).prompt.sources)
     assert (resolved.text, resolved.invented) == (text, 0)
@@ -184,10 +187,9 @@ line = st.lists(
 def test_what_is_quoted_stands_in_the_file_at_the_lines_named(
     files: list[list[str]], question: str, symbol: str, end: str
 ) -> None:
-    hits = [
-        Hit("r", "a.py", 7, 6 + len(lines), end.join(lines) + end, 1.0, symbol=symbol, language="python")
-        for lines in files
-    ]
+    spans = [Span("r", "a.py", 7, 6 + len(lines), symbol=symbol) for lines in files]
+    texts = [end.join(lines) + end for lines in files]
+    hits = [Hit(span, text, 1.0, language="python") for span, text in zip(spans, texts, strict=True)]
     found = quotes(answer(question, *hits))
     assert [n for n, _, _ in found] == list(range(1, len(files) + 1))
     for (_, ranges, body), lines in zip(found, files, strict=True):
@@ -209,4 +211,4 @@ def test_what_is_quoted_stands_in_the_file_at_the_lines_named(
     ],
 )
 def test_the_header_says_what_is_quoted(change: dict[str, Any], head: str) -> None:
-    assert head in answer("token", replace(SIGN, **change))
+    assert head in answer("token", like(SIGN, **change))

@@ -9,9 +9,9 @@ from rag.answer.cost import cost, load_prices
 from rag.answer.finish import finish
 from rag.backends.tiktoken_counter import TiktokenCounter
 from rag.errors import SettingsError
-from rag.types import Conversation, Hit, NumberedSource, Prepared, Prompt, Usage
+from rag.types import Conversation, Hit, NumberedSource, Prepared, Prompt, Span, Usage
 
-HIT = Hit("shop", "a.py", 1, 2, "x\ny\n", 0.5)
+HIT = Hit(Span("shop", "a.py", 1, 2), "x\ny\n", 0.5)
 
 
 def prepared(*hits: Hit) -> Prepared:

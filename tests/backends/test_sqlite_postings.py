@@ -18,7 +18,7 @@ from rag.backends.sqlite.file import SqliteFile
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.ports import MemoryStore
-from rag.records import term_counts
+from rag.searchable import term_counts
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.sample_turns import full_message, full_turn, said

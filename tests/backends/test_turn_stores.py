@@ -42,7 +42,7 @@ from rag.errors import (
     StoreUnwritable,
 )
 from rag.ports import MemoryStore
-from rag.records import turn_record
+from rag.schema import OLD_NAMES, turn_record
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.sample_turns import full_turn, said
@@ -341,7 +341,9 @@ def test_migrations_run_once_each_in_order(path: Path) -> None:
 def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
     path.parent.mkdir(parents=True)
     file = sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=MIGRATIONS[:1])
-    turns = [replace(full_turn(), marks=(), id=f"t{n}", order=2 * n, conversation_id="c") for n in range(3)]
+    cited = [replace(one, span=replace(one.span, scope="Shelf")) for one in full_turn().citations]
+    turn = replace(full_turn(), marks=(), citations=tuple(cited))
+    turns = [replace(turn, id=f"t{n}", order=2 * n, conversation_id="c") for n in range(3)]
     with file.write() as db:
         db.execute("INSERT INTO conversation VALUES ('c', '', 'demo', ?, ?, 1, 9)", _DATES)
         db.execute("INSERT INTO conversation VALUES ('d', 'ada', '', ?, ?, 2, 0)", _DATES)
@@ -366,9 +368,13 @@ _DATES = ["2026-01-01T00:00:00.000000+00:00"] * 2
 
 def _insert_version_1(db: sqlite3.Connection, key: int, turn: DialogTurn) -> None:
     record = turn_record(turn)
-    cited, row = record.pop("citations"), {**record, "key": key, "number": record.pop("order")}
-    for name in ("order", "marks", "version"):
+    cited, usage = record.pop("citations"), record.pop("usage")
+    row = {**record, **usage, "key": key, "number": record.pop("order")}
+    for name in ("order", "marks", "version", "total_tokens"):
         row.pop(name, None)
+    for one in cited:
+        one |= {old: one.pop(name) for name, old in OLD_NAMES.items()}
+        one["symbol"] = f"{one.pop('scope')}.{one['symbol']}"
     rows = [
         ("turn", row),
         *(("citation", {"turn": key, "position": n, **one}) for n, one in enumerate(cited)),

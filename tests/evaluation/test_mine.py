@@ -13,7 +13,7 @@ from rag.evaluation.checks import problems_of
 from rag.evaluation.mine import doc_lines, first_sentence, mine_commits, question_of
 from rag.service import Engine
 from rag.settings import Settings
-from rag.types import Hit
+from rag.types import Hit, Span
 
 Commit = Callable[..., str]
 
@@ -101,7 +101,7 @@ DOCUMENTED = [
 def test_documentation_is_found_where_it_stands(
     language: str, text: str, offsets: list[int], sentence: str
 ) -> None:
-    lines = doc_lines(Hit("r", "f", 1, 9, text, 1.0, symbol="f", unit="function", language=language))
+    lines = doc_lines(Hit(Span("r", "f", 1, 9, symbol="f"), text, 1.0, unit="function", language=language))
     assert [offset for offset, _ in lines] == offsets
     assert first_sentence(lines) == sentence
 

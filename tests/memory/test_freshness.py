@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag.memory.freshness import check, check_turns
-from rag.types import Citation, DialogTurn, Freshness, blob_id, worst
+from rag.types import Citation, DialogTurn, Freshness, Span, blob_id, worst
 
 HERE = "/repository"
 
@@ -42,9 +42,8 @@ class Texts:
 
 
 def cited(path: str, content: bytes, start: int, end: int, **more: object) -> Citation:
-    return Citation(
-        1, "repository", path, start, end, commit="c0", blob=blob_id(content), location=HERE, **more
-    )
+    span = Span("repository", path, start, end, blob_id(content), "c0")
+    return Citation(1, span, location=HERE, **more)
 
 
 def became(

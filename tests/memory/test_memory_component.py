@@ -17,7 +17,7 @@ from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.component.memory import CustomConversation, Memory
 from rag.errors import NotFound, StoreUnwritable
 from rag.ports import TurnStore
-from rag.types import AssistantResponse, Citation, DialogTurn, Source, UserQuery
+from rag.types import AssistantResponse, Citation, DialogTurn, Source, Span, UserQuery
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -193,7 +193,7 @@ def test_the_list_of_turns_reads_like_a_list(store: TurnStore) -> None:
 
 def test_more_is_kept_of_a_turn_than_its_words() -> None:
     memory = Memory()
-    cited = Citation(n=1, repo="snip", path="snip/auth.py", start=27, end=40)
+    cited = Citation(1, Span("snip", "snip/auth.py", 27, 40))
     turn = memory.add_dialog_turn("q", "a", citations=(cited,), model="m", metadata={"k": 1})
     assert memory()[turn.id] == turn
     assert (turn.citations, turn.model, turn.metadata) == ((cited,), "m", {"k": 1})

@@ -32,6 +32,6 @@ def test_the_parts_of_a_long_definition_are_found_from_any_of_them(tmp_path: Pat
             assert part.end + 1 == edges[0] or part.start - 1 == edges[1]
             edges = [min(edges[0], part.start), max(edges[1], part.end)]
         assert other_parts([searcher], [hit, *parts[:4]])[:1] != [parts[0]]
-        assert other_parts([searcher], [replace(hit, symbol="")]) == []
-        assert other_parts([searcher], [replace(hit, start=hit.start + 1)]) == []
+        assert other_parts([searcher], [replace(hit, span=replace(hit.span, symbol=""))]) == []
+        assert other_parts([searcher], [replace(hit, span=replace(hit.span, start=hit.start + 1))]) == []
         assert other_parts([], [hit]) == []

@@ -12,13 +12,17 @@ def test_a_fact_rests_on_what_its_turn_cites_and_is_forgotten(served):
     added = served.post("/api/facts", {"text": "Codes have seven signs.", "turn": turn})
     assert added.status == 201
     fact = added.json
-    assert (fact["repository"], fact["turn"], fact["state"]) == ("sample", turn, None)
-    assert fact["sources"][0]["path"] in [
+    assert (fact["repository"], fact["turn"], fact["freshness"]) == ("sample", turn, None)
+    assert fact["citations"][0]["path"] in [
         hit["path"] for hit in served.get(f"/api/turns/{turn}").json["citations"]
     ]
     own = served.post("/api/facts", {"text": "Releases are cut on Fridays", "repository": "sample"}).json
     listed = served.get("/api/facts?repository=sample&check=true").json
-    assert [(one["id"], one["state"]) for one in listed] == [(fact["id"], "fresh"), (own["id"], None)]
+    states = [one["freshness"] and one["freshness"]["state"] for one in listed]
+    assert [(one["id"], state) for one, state in zip(listed, states, strict=True)] == [
+        (fact["id"], "fresh"),
+        (own["id"], None),
+    ]
     for one in (fact, own):
         assert served.request("DELETE", f"/api/facts/{one['id']}").json["id"] == one["id"]
     assert served.get("/api/facts").json == []

@@ -194,13 +194,13 @@ def test_a_follow_up_goes_on_with_its_conversation(served: Served) -> None:
             "ask_question",
             repoName=["sample"],
             question="And who calls it?",
-            conversationId=first["conversationId"],
+            conversation=first["conversation"],
         )
-        assert second["conversationId"] == first["conversationId"]
+        assert second["conversation"] == first["conversation"]
         assert any(each["path"] == "snip/app.py" for each in second["sources"])
-        turns = await session.read_resource(f"turns://conversations/{first['conversationId']}")
+        turns = await session.read_resource(f"turns://conversations/{first['conversation']}")
         stored = json.loads(turns.contents[0].text)
-        assert [turn["id"] for turn in stored] == [first["turnId"], second["turnId"]]
+        assert [turn["id"] for turn in stored] == [first["turn"], second["turn"]]
 
     over_http(served, talk)
 
@@ -214,8 +214,8 @@ def test_symbols_callers_and_lines_are_those_of_the_files(served: Served) -> Non
             "read_span",
             repoName="sample",
             path=place["path"],
-            startLine=place["start_line"],
-            endLine=place["end_line"],
+            start_line=place["start_line"],
+            end_line=place["end_line"],
         )
         assert read["places"][0]["text"] == place["text"]
         lines = (SAMPLE / place["path"]).read_text().splitlines(keepends=True)
@@ -256,7 +256,7 @@ def test_among_several_repositories_one_has_to_be_named(several: Served) -> None
             assert failed
             assert "no repository is named; there are: one, two" in text
             _, values, failed = await called(session, tool, repoName="two", **arguments)
-            assert not failed and {place["repo"] for place in values["places"]} == {"two"}
+            assert not failed and {place["repository"] for place in values["places"]} == {"two"}
 
     over_http(several, talk)
 
@@ -289,8 +289,8 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("ask_question", {"repoName": "sample", "question": " "}, "empty"),
         ("ask_question", {"repoName": "sample", "question": "x" * 20_000}, "characters"),
         ("read_span", {"repoName": "sample", "path": "../../../etc/passwd"}, "no file"),
-        ("read_span", {"repoName": "sample", "path": "snip/auth.py", "startLine": 9999}, "no line 9999"),
-        ("read_span", {"repoName": "sample", "path": "snip/auth.py", "startLine": 5, "endLine": 2}, "5-2"),
+        ("read_span", {"repoName": "sample", "path": "snip/auth.py", "start_line": 9999}, "no line 9999"),
+        ("read_span", {"repoName": "sample", "path": "snip/auth.py", "start_line": 5, "end_line": 2}, "5-2"),
         ("read_wiki_contents", {"repoName": "sample", "page": 999}, "numbered from 1"),
     ],
 )
@@ -384,7 +384,7 @@ def test_turns_tell_callers_from_elsewhere_no_folder_of_the_server(
         _, asked, _ = await called(
             session, "ask_question", repoName="sample", question="Where is a token checked?"
         )
-        turns = await session.read_resource(f"turns://conversations/{asked['conversationId']}")
+        turns = await session.read_resource(f"turns://conversations/{asked['conversation']}")
         return str(turns.contents[0].text)
 
     text = over_http(running, talk)

@@ -112,7 +112,7 @@ def test_a_key_never_sees_anothers_turns(keyed):
     for method, path, body in (
         ("PATCH", f"/api/turns/{turn}", {"answer": "Bob was here."}),
         ("POST", f"/api/turns/{turn}/replay", None),
-        ("POST", f"/api/conversations/{conversation}/rewind", {"to": -1}),
+        ("POST", f"/api/conversations/{conversation}/rewind", {"number": 0}),
         ("GET", f"/api/recall?q=code&conversation={conversation}", None),
     ):
         assert keyed.request(method, path, body, headers=bob).status == 404
@@ -124,7 +124,7 @@ def test_a_key_never_sees_anothers_turns(keyed):
     assert [(one["answer"], one["version"]) for one in kept] == [(told["answer"], 1)]
     other = keyed.post("/api/ask", {**QUESTION, "conversation": "mine"}, headers=bob).json
     assert other["conversation"] != conversation
-    assert keyed.get("/api/conversations/mine", headers=ann).json["turns"] == 1
+    assert keyed.get("/api/conversations/mine", headers=ann).json["turn_count"] == 1
 
 
 def test_a_key_sees_no_ref_that_another_asked_for(serve, sample_repo):

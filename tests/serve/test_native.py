@@ -50,19 +50,19 @@ def test_search_is_retrieval_alone(served):
     assert hits == sorted(hits, key=lambda hit: -hit["score"])
     first = hits[0]
     lines = served.get(
-        f"/api/repositories/sample/source?path={first['path']}&start={first['start']}&end={first['end']}"
+        f"/api/repositories/sample/source?path={first['path']}&start_line={first['start_line']}&end_line={first['end_line']}"
     ).json
     assert lines["text"].rstrip("\n") == first["text"].rstrip("\n")
-    assert f"view?path={first['path']}#L{first['start']}-L{first['end']}" in first["url"]
+    assert f"view?path={first['path']}#L{first['start_line']}-L{first['end_line']}" in first["url"]
 
 
 def test_an_answer_is_stored_and_its_conversation_goes_on(served):
     first = ask(served).json
     assert first["citations"]
-    assert first["order"] == 0
+    assert first["number"] == 1
     second = ask(served, "And who calls it?", conversation=first["conversation"]).json
     assert second["conversation"] == first["conversation"]
-    assert second["order"] == 1
+    assert second["number"] == 2
     kept = served.get(f"/api/conversations/{first['conversation']}").json
     assert [turn["question"] for turn in kept["all_turns"]] == [QUESTION, "And who calls it?"]
     assert kept["sources"][0]["name"] == "sample"
@@ -71,7 +71,7 @@ def test_an_answer_is_stored_and_its_conversation_goes_on(served):
 def test_a_conversation_knows_its_repositories(served):
     first = ask(served).json
     reply = served.post("/api/ask", {"question": "Why?", "conversation": first["conversation"]})
-    assert reply.json["order"] == 1
+    assert reply.json["number"] == 2
 
 
 def test_a_name_begins_a_conversation_and_finds_it_again(served):
@@ -151,10 +151,10 @@ def test_turns_are_searched_marked_and_forked(in_memory):
     marked = in_memory.post(f"/api/turns/{first['turn']}/marks", {"add": ["useful"]}).json
     assert marked["marks"] == ["useful"]
     assert in_memory.post(f"/api/turns/{first['turn']}/marks", {"remove": ["useful"]}).json["marks"] == []
-    fork = in_memory.post(f"/api/conversations/{first['conversation']}/fork", {"at": 0, "name": "other"})
+    fork = in_memory.post(f"/api/conversations/{first['conversation']}/fork", {"number": 1, "name": "other"})
     assert fork.status == 201
     assert fork.json["parent"] == first["conversation"]
-    assert fork.json["turns"] == 1
+    assert fork.json["turn_count"] == 1
     renamed = in_memory.request("PATCH", f"/api/conversations/{fork.json['id']}", {"name": "third"})
     assert renamed.json["name"] == "third"
 
@@ -181,10 +181,10 @@ def test_a_conversation_is_taken_back_to_a_turn(in_memory):
     where = f"/api/conversations/{first['conversation']}"
     second = ask(in_memory, "Why?", conversation=first["conversation"]).json
     fork = in_memory.post(f"{where}/fork", {}).json["id"]
-    late = in_memory.post(f"{where}/rewind", {"to": -1, "last_turn": first["turn"]})
+    late = in_memory.post(f"{where}/rewind", {"number": 0, "last_turn": first["turn"]})
     assert (late.status, late.json["error"]["code"]) == (409, "conversation_changed")
     assert in_memory.request("DELETE", f"{where}?last_turn={first['turn']}").status == 409
-    expected = {"to": 0, "last_turn": second["turn"]}
+    expected = {"number": 1, "last_turn": second["turn"]}
     assert in_memory.post(f"{where}/rewind", expected).json == {"turns": 1}
     kept = in_memory.get(where).json["all_turns"]
     assert [turn["id"] for turn in kept] == [first["turn"]]
@@ -223,13 +223,13 @@ def test_turns_are_found_by_the_lines_they_talk_about_wherever_those_went(serve,
     where = f"/api/repositories/sample/turns?path={cited['path']}"
     (found,) = running.get(where).json
     assert found["turn"]["id"] == told["turn"]
-    assert found["citations"][0]["now"]["state"] == "fresh"
+    assert found["citations"][0]["freshness"]["state"] == "fresh"
     file = Path(sample.location) / cited["path"]
     file.write_text("# moved down\n\n" + file.read_text())
-    lines = [(cited["start"] + 2, "moved"), (10_000, None)]
+    lines = [(cited["start_line"] + 2, "moved"), (10_000, None)]
     for line, state in lines:
         about = running.get(f"{where}&line={line}").json
-        assert [pair["now"]["state"] for one in about for pair in one["citations"]][:1] == (
+        assert [cited["freshness"]["state"] for one in about for cited in one["citations"]][:1] == (
             [state] if state else []
         )
     assert running.get("/api/repositories/sample/turns?path=no/such.py").json == []
@@ -242,7 +242,10 @@ def test_an_old_question_is_asked_again_and_nothing_is_stored(serve, tmp_path):
     running = serve(repositories=(("sample", sample),), engine=engine, refresh_s=0.05).ready()
     told = ask(running).json
     again = running.post(f"/api/turns/{told['turn']}/replay").json
-    assert (again["differs"], again["lost"], again["gained"], again["state"]) == (False, [], [], "fresh")
+    assert (again["differs"], again["lost"], again["gained"], again["freshness"]["state"]) == (
+        *(False, [], []),
+        "fresh",
+    )
     assert (again["answer"]["turn"], again["answer"]["notes"]) == ("", [])
     for file in {source["path"] for source in told["sources"]}:
         (Path(sample.location) / file).unlink()
@@ -252,8 +255,8 @@ def test_an_old_question_is_asked_again_and_nothing_is_stored(serve, tmp_path):
         return reply if reply["differs"] else None
 
     gone = running.wait_until(differing)
-    assert gone["state"] == "gone"
-    assert {pair["now"]["state"] for pair in gone["lost"]} == {"gone"}
+    assert gone["freshness"]["state"] == "gone"
+    assert {cited["freshness"]["state"] for cited in gone["lost"]} == {"gone"}
     kept = running.get(f"/api/conversations/{told['conversation']}").json
     assert [turn["id"] for turn in kept["all_turns"]] == [told["turn"]]
     assert len(running.get("/api/conversations").json) == 1
@@ -272,8 +275,11 @@ def test_an_old_question_is_asked_again_at_a_ref(serve, sample_repo):
 
     again = running.wait_until(answered).json
     where = f"/api/conversations/{told['conversation']}/freshness"
-    assert [running.get(f"{where}{at}").json[0]["state"] for at in ("", "?ref=v1")] == ["gone", "fresh"]
-    assert (again["differs"], again["state"]) == (False, "fresh")
+    assert [running.get(f"{where}{at}").json[0]["freshness"]["state"] for at in ("", "?ref=v1")] == [
+        "gone",
+        "fresh",
+    ]
+    assert (again["differs"], again["freshness"]["state"]) == (False, "fresh")
     assert running.post(f"/api/turns/{told['turn']}/replay", {"ref": "no-such"}).status in (404, 424)
 
 
@@ -308,7 +314,10 @@ def test_the_work_of_an_evaluation_is_bounded(served):
 def test_questions_with_answers_measure_retrieval(served):
     hit = served.post("/api/search", {"question": QUESTION, "repositories": ["sample"]}).json["hits"][0]
     asked = [
-        {"question": QUESTION, "answers": [{"path": hit["path"], "start": hit["start"], "end": hit["end"]}]}
+        {
+            "question": QUESTION,
+            "answers": [{"path": hit["path"], "start_line": hit["start_line"], "end_line": hit["end_line"]}],
+        }
     ]
     result = served.post("/api/eval", {"repository": "sample", "questions": asked}).json
     assert result["mrr"] == 1.0

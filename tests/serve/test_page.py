@@ -180,9 +180,10 @@ def test_the_viewer_opens_nothing_outside_the_repository(serve, crooked):
 
 def test_lines_are_counted_as_editors_count_them(serve, crooked):
     served = serve(repositories=(("crooked", Source(str(crooked))),)).ready()
-    found = served.get("/api/repositories/crooked/source?path=odd.py&start=3&end=9").json
-    assert (found["text"], found["lines"], found["end"], found["language"]) == ("c = 3\n", 3, 3, "python")
-    assert served.get("/api/repositories/crooked/source?path=odd.py&start=4").status == 404
+    found = served.get("/api/repositories/crooked/source?path=odd.py&start_line=3&end_line=9").json
+    assert (found["text"], found["language"]) == ("c = 3\n", "python")
+    assert (found["lines"], found["end_line"]) == (3, 3)
+    assert served.get("/api/repositories/crooked/source?path=odd.py&start_line=4").status == 404
 
 
 def test_the_page_echoes_nothing_of_its_address(served):
@@ -243,21 +244,21 @@ def test_what_was_answered_is_compared_with_the_code_as_it_is_now(serve, tmp_pat
     served = serve(repositories=(("sample", sample_copy(tmp_path)),), refresh_s=0.0).ready()
     asked = served.post("/api/ask", {"question": "How are sessions signed?"}).json
     assert asked["hits"] and asked["hits"][0]["legs"]
-    assert 0 <= asked["confidence"] <= 1
+    assert 0 <= asked["confidence"]["value"] <= 1
     address = f"/api/conversations/{asked['conversation']}/freshness"
     (check,) = served.get(address).json
-    assert (check["turn"], check["state"], check["stale"]) == (asked["turn"], "fresh", False)
-    assert len(check["checks"]) == len(asked["sources"])
+    assert (check["turn"], check["freshness"]["state"]) == (asked["turn"], "fresh")
+    assert len(check["citations"]) == len(asked["sources"])
     root = Path(served.settings.repositories[0][1].location)
     for cited in asked["citations"]:
         file = root / cited["path"]
         lines = file.read_text().splitlines()
-        lines[cited["start"] - 1 : cited["end"]] = [f"nothing_{n} = None" for n in range(3)]
+        lines[cited["start_line"] - 1 : cited["end_line"]] = [f"nothing_{n} = None" for n in range(3)]
         file.write_text("\n".join(lines))
         os.utime(file)
         break
     (check,) = served.get(address).json
-    assert check["stale"] and check["state"] in ("changed", "gone")
+    assert check["freshness"]["state"] in ("changed", "gone")
     assert served.get("/api/conversations/none/freshness").status == 404
 
 

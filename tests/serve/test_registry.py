@@ -131,7 +131,7 @@ def test_a_server_that_ends_in_the_middle_of_indexing_begins_again(tmp_path):
         third.ready()
         again = third.post("/api/ask", {"question": "Why?", "conversation": "kept"}).json
     assert again["conversation"] == told["conversation"]
-    assert again["order"] == 1
+    assert again["number"] == 2
 
 
 def test_two_servers_build_one_store_once(tmp_path):

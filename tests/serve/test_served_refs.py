@@ -191,7 +191,7 @@ def test_what_refs_take_on_disk_is_bounded_and_what_was_cited_can_be_checked(tmp
             retention._clock = lambda later=later: 3_600.0 * (100 + later)
             where = f"/api/conversations/{conversation}/freshness"
             served.wait_until(lambda where=where: served.get(where).status == 200)
-            assert {turn["state"] for turn in served.get(where).json} == {"fresh"}
+            assert {turn["freshness"]["state"] for turn in served.get(where).json} == {"fresh"}
             after = {"question": "And when do they expire?", "conversation": conversation}
             served.wait_until(lambda after=after: served.post("/api/ask", after).status == 200)
         assert refused.status in (200, 429, 503)
@@ -232,4 +232,4 @@ def test_a_conversation_about_a_ref_goes_on_after_a_restart(tmp_path, sample_rep
         after = {"question": "And when do they expire?", "conversation": told["conversation"]}
         served.wait_until(lambda: served.post("/api/ask", after).status == 200)
         (first, _) = served.get(f"/api/conversations/{told['conversation']}/freshness").json
-        assert first["state"] == "fresh"
+        assert first["freshness"]["state"] == "fresh"

@@ -138,7 +138,7 @@ def test_writers_of_one_conversation_each_store_their_turn(served):
     for thread in threads:
         thread.join()
     assert [reply.status for reply in replies] == [200] * 8
-    assert sorted(reply.json["order"] for reply in replies) == list(range(8))
+    assert sorted(reply.json["number"] for reply in replies) == list(range(1, 9))
     assert len({reply.json["conversation"] for reply in replies}) == 1
 
 

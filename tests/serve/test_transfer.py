@@ -62,9 +62,9 @@ def test_an_export_tells_nobody_where_a_repository_lies_and_comes_back_as_it_was
     assert said_in(keyed, keyed.ann, back) == said
     # It is about the repository that is served here, and goes on.
     further = {"question": "And who calls it?", "conversation": back}
-    assert keyed.server.post("/api/ask", further, headers=keyed.ann).json["order"] == 1
+    assert keyed.server.post("/api/ask", further, headers=keyed.ann).json["number"] == 2
     fresh = keyed.server.get(f"/api/conversations/{back}/freshness", headers=keyed.ann).json
-    assert [turn["state"] for turn in fresh] == ["fresh", "fresh"]
+    assert [turn["freshness"]["state"] for turn in fresh] == ["fresh", "fresh"]
 
 
 def test_a_file_shows_nobody_what_others_said(keyed):

@@ -19,7 +19,7 @@ from rag.service.recall import recall, recall_said
 from rag.service.retention import delete_by_mark, delete_turn, edit_turn, kept_prompt, rewind
 from rag.settings import Settings
 from rag.testing.sample_turns import said
-from rag.types import Answer, Citation, Conversation, DialogTurn, Message, blob_id
+from rag.types import Answer, Citation, Conversation, DialogTurn, Message, Span, blob_id
 
 PATH = "wax.py"
 SIGN = "def seal_the_letter(letter, pepper):\n    mixture = stir(letter, pepper)\n    return close(mixture)\n"
@@ -48,13 +48,8 @@ def cited(dialog: Dialog, text: str = SIGN) -> DialogTurn:
     source = dialog.repositories[0].source
     citation = Citation(
         1,
-        "sample",
-        PATH,
-        1,
-        3,
-        blob=blob_id(text.encode()),
+        Span("sample", PATH, 1, 3, blob_id(text.encode()), symbol="seal_the_letter"),
         location=source.location,
-        symbol="seal_the_letter",
     )
     return said(
         "How are letters sealed with pepper?", "With wax, in `seal_the_letter`.", citations=(citation,)

@@ -33,7 +33,7 @@ from rag.retrieval.dense import embed_question, nearest
 from rag.retrieval.question import understand
 from rag.retrieval.rank import DEFAULT
 from rag.retrieval.search import Searcher, search
-from rag.types import Checkout, Chunk, Hit, Source
+from rag.types import Checkout, Hit, Source
 from tools.benchmarks.bench import (
     CHECKOUT,
     QUESTIONS,
@@ -137,7 +137,7 @@ def _weights(bench: Bench, name: str) -> dict[str, float]:
 def _indexed(tree: Tree, root: Path, file: Path) -> Indexed:
     store, _ = refresh(Checkout(Source(str(root)), root), file, StaticEmbedder(), Options())
     hits = [store.hit(chunk, 0.0, {}) for chunk in range(len(store))]
-    texts = [f"{head_text(Chunk(h.path, 0, 0, '', h.symbol, h.scope))}\n{h.text}" for h in hits]
+    texts = [f"{head_text(h.span)}\n{h.text}" for h in hits]
     return Indexed(tree, root, store, texts)
 
 

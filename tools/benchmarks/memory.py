@@ -32,7 +32,7 @@ from rag.memory.search import search_text
 from rag.ports import MemoryStore
 from rag.service.history import REMEMBERED_TURNS
 from rag.settings import Settings
-from rag.types import AssistantResponse, Citation, DialogTurn, UserQuery
+from rag.types import AssistantResponse, Citation, DialogTurn, Span, UserQuery
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, not_measured, show
 from tools.benchmarks.memory_peers import PEERS, measure_peer
 
@@ -204,14 +204,8 @@ class Texts:
         files = [self._chance.randrange(500) for _ in range(citations)]
         cited = tuple(
             Citation(
-                n=n,
-                repo="rag",
-                path=f"rag/module_{file}.py",
-                start=1,
-                end=40,
-                commit="c" * 40,
-                blob=f"{file:040x}",
-                symbol="Module.function",
+                n,
+                Span("rag", f"rag/module_{file}.py", 1, 40, f"{file:040x}", "c" * 40, "function", "Module"),
                 span_hash="a" * 64,
                 location="/repositories/rag",
             )

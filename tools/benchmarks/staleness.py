@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rag.backends.memory.turns import MemoryTurnStore
@@ -170,7 +170,7 @@ def spans_of(root: Path, commit: str, files: dict[str, str]) -> list[tuple[Citat
         text = content.decode("utf-8", "replace")
         source = SourceFile(path, text, blob, language, kind_of(path, language))
         for piece in chunk(source):
-            citation = Citation(1, "", path, piece.start, piece.end, commit, blob, piece.qualified_name)
+            citation = Citation(1, replace(piece.span, commit=commit))
             found.append((citation, piece.text))
     return found
 

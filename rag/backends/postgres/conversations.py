@@ -24,7 +24,7 @@ from rag.backends.postgres.server import Db, PostgresServer, PreconditionFailed,
 from rag.backends.postgres.text import slot
 from rag.backends.stored_turns import ConversationRecord, TurnSpan, spans_until
 from rag.ports import Clock
-from rag.records import conversation_from_record, conversation_record
+from rag.schema import conversation_from_record, conversation_record
 from rag.types import Conversation, Source, now_utc
 
 _NAMED = """

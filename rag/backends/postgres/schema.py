@@ -3,7 +3,7 @@
     space                        namespaces, by a number
     conversation ──< span >── origin    what it shows: what was said where, between which orders
                          │              (`stored_turns`)
-                         └──< item      turns and messages, as JSON records (`rag.records`), with marks
+                         └──< item      turns and messages, as JSON records (`rag.schema`), with marks
                                 ├──< version     earlier versions of a turn
                                 ├──< cited       the files a turn cites, in any version
                                 └──< posting     how often it holds a term: the inverted index, made from

@@ -53,7 +53,7 @@ from rag.backends.postgres.text import slot
 from rag.backends.stored_turns import ConversationRecord, Item, Kind
 from rag.backends.turn_dump import Restored, conversation_line, item_line, restored
 from rag.ports import Marks, Matches
-from rag.records import Record, message_from_record, turn_from_record
+from rag.schema import Record, message_from_record, turn_from_record
 from rag.types import DialogTurn, Message
 
 _BATCH = 1000

@@ -40,14 +40,8 @@ from rag.backends.redis.values import listed, micros
 from rag.backends.stored_turns import ConversationRecord, Item
 from rag.backends.turn_dump import Line, Restored, conversation_line, record_line, restored
 from rag.ports import Marks, Matches
-from rag.records import (
-    Record,
-    message_from_record,
-    message_record,
-    searchable,
-    turn_from_record,
-    turn_record,
-)
+from rag.schema import Record, message_from_record, message_record, turn_from_record, turn_record
+from rag.searchable import searchable
 from rag.types import DialogTurn, Message
 
 _MAX_MOVED_ITEMS = 200

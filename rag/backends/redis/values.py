@@ -17,14 +17,14 @@ from rag.backends.redis.server import coded, decoded
 from rag.backends.stored_turns import ConversationRecord, Item, Kind, TurnSpan, cited_in
 from rag.backends.turn_dump import Line
 from rag.ports import Holder, Matches
-from rag.records import (
+from rag.schema import (
     Record,
     conversation_from_record,
     conversation_record,
     message_from_record,
-    term_counts,
     turn_from_record,
 )
+from rag.searchable import term_counts
 from rag.types import Conversation, DialogTurn, Message, Source
 
 _Numbers = npt.NDArray[np.int64]

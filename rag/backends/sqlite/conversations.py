@@ -18,7 +18,7 @@ from rag.backends.sqlite.items import SqliteView, count_items, origin_key, relea
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.stored_turns import ConversationRecord, TurnSpan, spans_until
 from rag.ports import Clock
-from rag.records import Record, conversation_from_record, conversation_record
+from rag.schema import Record, conversation_from_record, conversation_record
 from rag.types import Conversation, Source, now_utc
 
 _GLOBS = ("include", "exclude")

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from rag.backends.sqlite.bindings import execute, put_wanted, text
 from rag.backends.sqlite.postings import AT_ONCE, Posted, place_of, post, unpost
 from rag.backends.stored_turns import Cited, Item, Kind, TurnSpan
-from rag.records import message_from_record, term_counts, turn_from_record
+from rag.schema import message_from_record, turn_from_record
+from rag.searchable import term_counts
 from rag.types import Conversation
 
 KINDS: dict[Kind, int] = {"turn": 0, "message": 1}

@@ -4,7 +4,7 @@
     conversation ──< conversation_source     the repositories it is about, in the order asked
          └──< span >── origin    what it shows: what was said where, between which orders (`stored_turns`)
                          │
-                         └──< item           turns and messages, as JSON records (`rag.records`)
+                         └──< item           turns and messages, as JSON records (`rag.schema`)
                                 ├──< version     earlier versions of a turn
                                 ├──< mark
                                 ├──< cited >── file      what a turn cites, in any version

@@ -49,7 +49,7 @@ from rag.backends.sqlite.search import match_terms
 from rag.backends.stored_turns import ConversationRecord, Item, Kind, StoredRecord
 from rag.backends.turn_dump import Line, Restored, conversation_line, item_line, record_line, restored
 from rag.ports import Marks, Matches
-from rag.records import Record, message_from_record, turn_from_record
+from rag.schema import Record, message_from_record, turn_from_record
 from rag.types import DialogTurn, Message
 
 

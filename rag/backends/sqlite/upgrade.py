@@ -11,7 +11,7 @@ from rag.backends.sqlite.bindings import execute
 from rag.backends.sqlite.items import cite, made_space_key, origin_key, posted, put_items
 from rag.backends.sqlite.postings import AT_ONCE, post
 from rag.backends.stored_turns import Item, cited_in
-from rag.records import turn_from_record
+from rag.schema import turn_from_record
 
 _JSON = ("question_metadata", "answer_metadata", "metadata")
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from rag.serve.access.auth import CallerOf
-from rag.serve.api import turn_models
-from rag.serve.api.answer_models import answer_body, cited
-from rag.serve.api.models import shown
+from rag.serve.api import requests, responses
 from rag.serve.api.pagination import MOST, Limit, Offset, page
+from rag.serve.api.rendering import Renderer
 from rag.serve.api.routes import Named
-from rag.serve.api.turn_models import source_check
 from rag.serve.api.turns import ConversationId, Desk, TurnId
 from rag.serve.errors import IndexingFailed
 from rag.serve.service import Service
 from rag.serve.sse import until_gone
 from rag.service.freshness import checked, turns_about
 from rag.service.replay import Replay
-from rag.types import Citation, DialogTurn, Freshness
+from rag.types import DialogTurn
 
 Ref = Annotated[
     str | None,
@@ -40,8 +37,8 @@ def _freshness(service: Service) -> APIRouter:
 
     @router.get("/{conversation}/freshness")
     async def freshness(
-        caller: CallerOf, conversation: ConversationId, ref: Ref = None
-    ) -> list[turn_models.TurnCheck]:
+        request: Request, caller: CallerOf, conversation: ConversationId, ref: Ref = None
+    ) -> list[responses.CheckedTurn]:
         """What became of the lines that each answer rests on; oldest turn first.
 
         They are compared with the repositories as they are on disk, byte for byte, or at a `ref`. Of a
@@ -67,7 +64,8 @@ def _freshness(service: Service) -> APIRouter:
 
         async with service.limiter.seat():
             turns = await to_thread(compared)
-        return [_turn_check(service, turn) for turn in turns]
+        renderer = Renderer(service, caller, str(request.base_url))
+        return [responses.CheckedTurn(**renderer.checked_turn(turn)) for turn in turns]
 
     return router
 
@@ -85,18 +83,18 @@ def _about(service: Service) -> APIRouter:
         line: Annotated[int | None, Query(ge=1, le=2**31)] = None,
         limit: Limit = MOST,
         offset: Offset = 0,
-    ) -> list[turn_models.TurnAbout]:
+    ) -> list[responses.TurnAbout]:
         """The turns whose answers rest on a file, or on a line of it, wherever its lines stood then.
 
         Oldest first; with `NAME@REF` of that state of the repository.
         """
-        desk, base = Desk(service, caller), str(request.base_url)
+        desk = Desk(service, caller, str(request.base_url))
         shelf = service.library.shelf(name, caller=caller)
         await service.library.opened(shelf)
         async with service.limiter.seat():
             found = await to_thread(turns_about, desk.engine, shelf.source, path, line=line)
         return [
-            turn_models.TurnAbout(turn=desk.turn(turn, base), citations=_checked(desk, pairs, base))
+            responses.TurnAbout(turn=desk.render.turn(turn), citations=desk.render.checked(pairs))
             for turn, pairs in page(request, response, found, limit=limit, offset=offset)
         ]
 
@@ -108,51 +106,27 @@ def _replay(service: Service) -> APIRouter:
 
     @router.post("/{turn}/replay")
     async def replay(
-        request: Request, caller: CallerOf, turn: TurnId, wanted: turn_models.ReplayRequest | None = None
-    ) -> turn_models.ReplayBody:
+        request: Request, caller: CallerOf, turn: TurnId, wanted: requests.ReplayRequest | None = None
+    ) -> responses.Replay:
         """Ask a turn's question again, of the code as it is now or at a `ref`, and say what differs.
 
         Nothing is stored.
         """
-        desk, base = Desk(service, caller), str(request.base_url)
+        desk = Desk(service, caller, str(request.base_url))
         found = await desk.call(desk.store.turn, turn)
         ref = wanted.ref if wanted else None
-        return _replayed(desk, await until_gone(request, service.replayed(caller, found, ref)), base)
+        return _replayed(await until_gone(request, service.replayed(caller, found, ref)), desk.render)
 
     return router
 
 
-def _replayed(desk: Desk, replay: Replay, base: str) -> turn_models.ReplayBody:
-    urls = desk.urls((*replay.answer.sources, *replay.answer.citations), base)
+def _replayed(replay: Replay, renderer: Renderer) -> responses.Replay:
     turn = replay.turn
-    return turn_models.ReplayBody(
-        turn=desk.turn(turn, base),
-        state=turn.freshness.state if turn.freshness else "unknown",
-        answer=answer_body(replay.answer, urls),
+    return responses.Replay(
+        turn=renderer.turn(turn),
+        answer=renderer.answer(replay.answer),
+        freshness=renderer.freshness(turn),
         differs=turn.answer.strip() != replay.answer.text.strip(),
-        lost=_checked(desk, replay.lost, base),
-        gained=[cited(citation, urls[citation]) for citation in replay.gained],
-    )
-
-
-def _checked(
-    desk: Desk, pairs: Sequence[tuple[Citation, Freshness]], base: str
-) -> list[turn_models.CheckedCitation]:
-    urls = desk.urls([citation for citation, _ in pairs], base)
-    return [
-        turn_models.CheckedCitation(
-            cited=cited(citation, urls[citation]), now=source_check(citation, check, desk.service.told)
-        )
-        for citation, check in pairs
-    ]
-
-
-def _turn_check(service: Service, turn: DialogTurn) -> turn_models.TurnCheck:
-    worst = turn.freshness or Freshness("unknown", "no source is cited")
-    return turn_models.TurnCheck(
-        turn=turn.id,
-        state=worst.state,
-        reason=shown(service.told(worst.reason)),
-        stale=worst.is_stale,
-        checks=[source_check(*pair, service.told) for pair in zip(turn.citations, turn.checks, strict=True)],
+        lost=renderer.checked(replay.lost),
+        gained=[renderer.citation(citation) for citation in replay.gained],
     )

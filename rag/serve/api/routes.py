@@ -7,31 +7,30 @@ from __future__ import annotations
 
 import time
 from asyncio import to_thread
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from statistics import fmean
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request, Response
 
 from rag.errors import ProviderError, RagError
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import judge
 from rag.retrieval.search import search_in_turn
+from rag.schema import to_json
 from rag.serve.access.auth import CallerOf
-from rag.serve.access.keys import Caller
-from rag.serve.api import answer_models, eval_models, models
+from rag.serve.api import requests, responses
 from rag.serve.api.pagination import Limit, Offset, page
+from rag.serve.api.rendering import Renderer, sent, shown
 from rag.serve.errors import ModelFailed, shape_of
-from rag.serve.links import citation_url, viewer_link
-from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_gone
-from rag.service import Dialog, Repository
+from rag.service import Repository
 from rag.service.read_lines import read_lines
-from rag.types import Answer, Checkout, Citation, Hit
+from rag.types import Answer
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
 
@@ -59,30 +58,30 @@ def _repositories(service: Service) -> APIRouter:
         ready: Annotated[bool | None, Query(description="Only those that can be asked, or cannot.")] = None,
         limit: Limit = 100,
         offset: Offset = 0,
-    ) -> list[models.RepositoryState]:
+    ) -> list[responses.RepositoryState]:
         """The repositories that are served, then the refs and URLs that the caller has asked for.
 
         A `Link` header leads to the next page where more follow; `X-Total-Count` says how many there are.
         """
         seen = [s for s in library.seen_by(caller) if ready is None or s.can_answer == ready]
-        shown = page(request, response, seen, limit=limit, offset=offset)
-        return [models.repository_state(shelf, service.told) for shelf in shown]
+        paged = page(request, response, seen, limit=limit, offset=offset)
+        return [responses.repository_state(shelf, service) for shelf in paged]
 
     @router.post("/repositories/{name:path}/index", status_code=202)
     async def index(
-        caller: CallerOf, name: Named, how: models.IndexRequest | None = None
-    ) -> models.RepositoryState:
+        caller: CallerOf, name: Named, how: requests.IndexRequest | None = None
+    ) -> responses.RepositoryState:
         """Begin to index a repository, or what changed of it; a job that is going on is not begun again."""
         shelf = library.shelf(name, caller=caller)
         library.index(shelf, rebuild=bool(how and how.rebuild))
-        return models.repository_state(shelf, service.told)
+        return responses.repository_state(shelf, service)
 
     @router.post("/repositories/{name:path}/index/cancel")
-    async def cancel(caller: CallerOf, name: Named) -> models.RepositoryState:
+    async def cancel(caller: CallerOf, name: Named) -> responses.RepositoryState:
         """End the job that indexes a repository, if there is one. The index before it stays."""
         shelf = library.shelf(name, caller=caller)
         await library.cancel(shelf)
-        return models.repository_state(shelf, service.told)
+        return responses.repository_state(shelf, service)
 
     @router.get("/repositories/{name:path}/index/events", responses=_EVENTS, response_class=Response)
     async def progress(caller: CallerOf, name: Named) -> Response:
@@ -91,28 +90,37 @@ def _repositories(service: Service) -> APIRouter:
 
         async def states() -> AsyncGenerator[bytes, None]:
             async for now in library.events(shelf):
-                yield event(models.repository_state(now, service.told).model_dump(mode="json"), "state")
+                yield event(responses.repository_state(now, service).model_dump(mode="json"), "state")
 
         last = partial(last_words, service)
         return EventStream(states(), streams=service.streams, last_words=last)
+
+    @router.get("/repositories/{name:path}/index", include_in_schema=False)
+    @router.get("/repositories/{name:path}/index/cancel", include_in_schema=False)
+    async def only_posted(name: str) -> None:
+        """These are no refs of a repository, though a name of a path would be."""
+        raise HTTPException(405, headers={"Allow": "POST"})
 
     @router.get("/repositories/{name:path}/source")
     async def source(
         caller: CallerOf,
         name: Named,
         path: Annotated[str, Query(min_length=1, max_length=1000)],
-        start: Annotated[int, Query(ge=1)] = 1,
-        end: Annotated[int | None, Query(ge=1)] = None,
-    ) -> models.SourceLines:
+        start_line: Annotated[int, Query(ge=1)] = 1,
+        end_line: Annotated[int | None, Query(ge=1)] = None,
+        start: Annotated[int | None, Query(ge=1, deprecated=True)] = None,
+        end: Annotated[int | None, Query(ge=1, deprecated=True)] = None,
+    ) -> responses.SourceLines:
         """Lines of a file as they are in the index: both ends belong; nothing outside it is opened."""
+        first, last = start or start_line, end or end_line
         repository = await library.repository(name, caller=caller)
         async with service.limiter.seat():
-            return await to_thread(source_lines, repository, path, start, end)
+            return await to_thread(source_lines, repository, path, first, last)
 
     @router.get("/repositories/{name:path}")
-    async def repository(caller: CallerOf, name: Named) -> models.RepositoryState:
+    async def repository(caller: CallerOf, name: Named) -> responses.RepositoryState:
         """One repository."""
-        return models.repository_state(library.shelf(name, caller=caller), service.told)
+        return responses.repository_state(library.shelf(name, caller=caller), service)
 
     return router
 
@@ -122,8 +130,8 @@ def _asking(service: Service) -> APIRouter:
 
     @router.post("/search")
     async def search(
-        request: Request, asked: answer_models.SearchRequest, caller: CallerOf
-    ) -> answer_models.SearchResult:
+        request: Request, asked: requests.SearchRequest, caller: CallerOf
+    ) -> responses.SearchResult:
         """Retrieval alone, best first; in the light of a conversation when one is named."""
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(
@@ -131,23 +139,22 @@ def _asking(service: Service) -> APIRouter:
         )
         async with service.limiter.seat():
             result = await to_thread(dialog.search, asked.question, k=asked.k)
-        base = str(request.base_url)
-        hits = [answer_models.found(hit, _lines_url(service, caller, hit, base)) for hit in result.hits]
-        return answer_models.SearchResult(
+        rendered = Renderer(service, caller, str(request.base_url))
+        return responses.SearchResult(
             question=asked.question,
             standalone_question=result.sought.standalone,
-            hits=hits,
-            coverage=[models.coverage_body(repository.coverage) for repository in dialog.repositories],
+            hits=[rendered.hit(hit) for hit in result.hits],
+            coverage=[sent(service, to_json(one.coverage), "api") for one in dialog.repositories],
         )
 
     @router.post(
         "/ask",
-        response_model=answer_models.AnswerBody,
+        response_model=responses.Answer,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
     async def ask(
-        request: Request, asked: answer_models.AskRequest, caller: CallerOf
-    ) -> answer_models.AnswerBody | Response:
+        request: Request, asked: requests.AskRequest, caller: CallerOf
+    ) -> responses.Answer | Response:
         """Ask a question. The answer is stored as a turn of the conversation, which it begins if need be.
 
         With `stream`: events `piece` ({"text": …}) as they come, then one `answer` (as without), or `error`.
@@ -155,15 +162,12 @@ def _asking(service: Service) -> APIRouter:
         """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(caller, asked.repositories, conversation=asked.conversation)
-        base = str(request.base_url)
-
-        def body_of(answer: Answer) -> answer_models.AnswerBody:
-            return answer_models.answer_body(answer, urls_of(service, caller, dialog, answer.sources, base))
+        body_of = Renderer(service, caller, str(request.base_url), dialog).answer
 
         def failed(error: ProviderError) -> RagError:
             if error.quotes is None:
                 return error
-            quotes = body_of(error.quotes).model_dump(mode="json")
+            quotes = body_of(error.quotes)
             return ModelFailed(error, service.words(error), {"quotes": quotes})
 
         if not asked.stream:
@@ -177,7 +181,7 @@ def _asking(service: Service) -> APIRouter:
                 async with aclosing(service.answer(dialog, asked.question)) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, Answer):
-                            yield event(body_of(piece).model_dump(mode="json"), "answer")
+                            yield event(body_of(piece), "answer")
                         else:
                             yield event({"text": piece}, "piece")
             except ProviderError as error:
@@ -194,8 +198,8 @@ def _evaluation(service: Service) -> APIRouter:
 
     @router.post("/eval")
     async def evaluate(
-        request: Request, asked: eval_models.EvalRequest, caller: CallerOf
-    ) -> eval_models.EvalResult:
+        request: Request, asked: requests.EvalRequest, caller: CallerOf
+    ) -> responses.EvalResult:
         """Measure retrieval on one's own questions: NDCG@10, MRR@10, recall@10, lines found of 200 read."""
         asked.check_size()
         for judged in asked.questions:
@@ -203,13 +207,13 @@ def _evaluation(service: Service) -> APIRouter:
                 service.limiter.check_question(text, param="questions")
         repository = await service.library.repository(asked.repository, caller=caller)
 
-        async def measured() -> list[eval_models.EvalScores]:
+        async def measured() -> list[responses.EvalScores]:
             async with service.limiter.long_seat():
                 return [await to_thread(_scores, repository, one, asked.k) for one in asked.questions]
 
         each = await until_gone(request, measured())
         lines = [one.lines for one in each if one.lines is not None]
-        return eval_models.EvalResult(
+        return responses.EvalResult(
             repository=asked.repository,
             questions=len(each),
             ndcg=fmean(one.ndcg for one in each),
@@ -227,72 +231,44 @@ def last_words(service: Service, error: RagError) -> bytes:
     return event(shape_of(error, service.words(error)), "error")
 
 
-def urls_of(
-    service: Service, caller: Caller, dialog: Dialog | None, citations: Sequence[Citation], base: str
-) -> dict[Citation, str]:
-    """Where each citation can be read."""
-    seen = service.library.seen_by(caller)
-    opened = {r.source.location: r.checkout for r in dialog.repositories} if dialog else {}
-    return {
-        citation: citation_url(
-            citation,
-            opened.get(citation.location) or _checkout(seen, citation.location),
-            _name(seen, citation.location, citation.repo),
-            base,
-        )
-        for citation in citations
-    }
-
-
-def _lines_url(service: Service, caller: Caller, hit: Hit, base: str) -> str:
-    name = _name(service.library.seen_by(caller), hit.location, hit.repo)
-    return viewer_link(base, name, hit.path, hit.start, hit.end)
-
-
-def _checkout(shelves: Sequence[ServedRepository], location: str) -> Checkout | None:
-    return next((s.checkout for s in shelves if s.source.location == location and s.checkout), None)
-
-
-def _name(shelves: Sequence[ServedRepository], location: str, otherwise: str) -> str:
-    """What a repository is called here."""
-    return next((s.name for s in shelves if s.source.location == location), otherwise)
-
-
-def source_lines(repository: Repository, path: str, start: int, end: int | None) -> models.SourceLines:
+def source_lines(repository: Repository, path: str, start: int, end: int | None) -> responses.SourceLines:
     """Lines of a file, from the index. An `end` beyond the file is its end, one before the start the start.
 
     Raises:
         NotFound: the index has no such file, or the file no such line.
     """
     found = read_lines(repository, path, start, None if end is None else max(start, end))
-    return models.SourceLines(
-        path=models.shown(found.path),
-        start=found.start,
-        end=max(found.start, found.end),
+    last = max(found.start, found.end)
+    return responses.SourceLines(
+        path=shown(found.path),
+        start_line=found.start,
+        end_line=last,
         lines=found.total,
         language=repository.store.file_language(path),
         text=found.text,
         commit=found.commit,
         dirty=found.dirty,
+        start=found.start,
+        end=last,
     )
 
 
-def _scores(repository: Repository, asked: eval_models.Judged, k: int) -> eval_models.EvalScores:
+def _scores(repository: Repository, asked: requests.Judged, k: int) -> responses.EvalScores:
     began = time.perf_counter()
     found = search_in_turn([repository.searcher], asked.question, asked.history, k=k)
     took = time.perf_counter() - began
-    spans = tuple(span for place in asked.answers if (span := place.span()))
+    spans = tuple(lines for one in asked.answers if (lines := one.lines()))
     question = Question(
         id="",
         repo="",
         language="",
         kind="",
         text=asked.question,
-        files=frozenset(place.path for place in asked.answers),
+        files=frozenset(one.path for one in asked.answers),
         spans=spans,
     )
     scores = judge(question, [LineSpan(hit.path, hit.start, hit.end) for hit in found.hits], took)
-    return eval_models.EvalScores(
+    return responses.EvalScores(
         question=asked.question,
         ndcg=scores.ndcg,
         mrr=scores.mrr,

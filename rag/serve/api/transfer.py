@@ -18,11 +18,11 @@ from io import BytesIO
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
-from pydantic import BaseModel
 
 from rag.parsing import parse_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.json_limits import check_json
+from rag.serve.api import responses
 from rag.serve.api.turns import ConversationId, Desk
 from rag.serve.errors import BadRequest, TooLarge
 from rag.serve.service import Service
@@ -37,12 +37,6 @@ _SENT = {
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
 }
-
-
-class Imported(BaseModel):
-    """How many conversations are new; what is there already stays as it is."""
-
-    conversations: int
 
 
 def install(app: FastAPI, service: Service) -> None:
@@ -61,14 +55,14 @@ def install(app: FastAPI, service: Service) -> None:
         return Response(text, media_type=_FILE, headers=name)
 
     @router.post("/import", openapi_extra=_SENT)
-    async def import_(request: Request, caller: CallerOf) -> Imported:
+    async def import_(request: Request, caller: CallerOf) -> responses.Imported:
         """Read conversations from JSON lines; all of them are stored, or none."""
         desk, sent = Desk(service, caller), await request.body()
         locations = [shelf.source.location for shelf in service.library.seen_by(caller)]
         served = {service.place(location): location for location in locations}
         async with service.limiter.long_seat():
             most = service.settings.max_json_values
-            return Imported(conversations=await to_thread(_restored, desk, sent, served, most))
+            return responses.Imported(conversations=await to_thread(_restored, desk, sent, served, most))
 
     app.include_router(router)
 

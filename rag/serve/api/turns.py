@@ -10,19 +10,18 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 
 from rag.errors import NotFound
 from rag.memory.search import Kind
+from rag.schema import Json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
-from rag.serve.api import turn_models
-from rag.serve.api.models import shown
+from rag.serve.api import requests, responses
 from rag.serve.api.pagination import MOST, Limit, Offset, page
-from rag.serve.api.routes import urls_of
-from rag.serve.api.turn_models import message_body
+from rag.serve.api.rendering import Renderer, shown
 from rag.serve.service import Service
 from rag.service import retention
 from rag.service.corrections import correct_turn
 from rag.service.facts import consolidate_conversation
 from rag.service.recall import recall, recall_said
-from rag.types import Citation, Conversation, DialogTurn
+from rag.types import Conversation, DialogTurn
 
 ConversationId = Annotated[str, Path(description="A conversation's id or name.", max_length=200)]
 TurnId = Annotated[str, Path(description="A turn's id.", max_length=200)]
@@ -57,11 +56,11 @@ def install(app: FastAPI, service: Service) -> None:
 class Desk:
     """One caller's conversations, with what the routes need of them."""
 
-    def __init__(self, service: Service, caller: Caller) -> None:
+    def __init__(self, service: Service, caller: Caller, base: str = "") -> None:
         self.service, self.caller, self.namespace = service, caller, caller.namespace
         self.engine = service.engine_for(caller)
         self.store = self.engine.turns
-        self._names = {str(shelf.source): shelf.name for shelf in service.library.seen_by(caller)}
+        self.render = Renderer(service, caller, base)
 
     async def conversation(self, name: str) -> Conversation:
         """The conversation of an id or name. Raises NotFound."""
@@ -71,19 +70,15 @@ class Desk:
         """Call a method of the store for the caller's namespace, in a thread."""
         return await to_thread(method, *arguments, namespace=self.namespace, **options)
 
-    async def body(self, conversation: Conversation) -> turn_models.ConversationBody:
+    async def body(self, conversation: Conversation) -> Json:
         """A conversation as it is sent."""
         return (await self.bodies([conversation]))[0]
 
-    async def bodies(self, conversations: Sequence[Conversation]) -> list[turn_models.ConversationBody]:
+    async def bodies(self, conversations: Sequence[Conversation]) -> list[Json]:
         """Several, in their order."""
         titles = await to_thread(lambda: [self._title(one) for one in conversations])
-        return [
-            turn_models.ConversationBody(
-                **turn_models.conversation_body(one, title, self._names, self.service.told)
-            )
-            for one, title in zip(conversations, titles, strict=True)
-        ]
+        pairs = zip(conversations, titles, strict=True)
+        return [self.render.conversation(one, title) for one, title in pairs]
 
     def _title(self, conversation: Conversation) -> str:
         if conversation.name or not conversation.turn_count:
@@ -94,14 +89,6 @@ class Desk:
         except NotFound:  # deleted meanwhile
             return ""
         return " ".join(first[0].question.split())[:_TITLE_CHARS] if first else ""
-
-    def turn(self, turn: DialogTurn, base: str) -> turn_models.TurnBody:
-        """A turn as it is sent; `base` is the server's address."""
-        return turn_models.turn_body(turn, self.urls(turn.citations, base))
-
-    def urls(self, citations: Sequence[Citation], base: str) -> dict[Citation, str]:
-        """Where each citation can be read."""
-        return urls_of(self.service, self.caller, None, citations, base)
 
 
 def _conversations(service: Service) -> APIRouter:
@@ -115,7 +102,7 @@ def _conversations(service: Service) -> APIRouter:
         repository: Annotated[str | None, Query(max_length=300)] = None,
         limit: Limit = 50,
         offset: Offset = 0,
-    ) -> list[turn_models.ConversationBody]:
+    ) -> list[responses.Conversation]:
         """The conversations, the one last written to first; only those about a repository if one is named.
 
         A `Link` header leads to the next page where more follow; `X-Total-Count` says how many there are.
@@ -131,16 +118,13 @@ def _conversations(service: Service) -> APIRouter:
     @router.get("/{conversation}")
     async def conversation(
         request: Request, caller: CallerOf, conversation: ConversationId
-    ) -> turn_models.ConversationDetail:
+    ) -> responses.ConversationDetail:
         """One conversation with its turns."""
-        desk = Desk(service, caller)
+        desk = Desk(service, caller, str(request.base_url))
         one = await desk.conversation(conversation)
         async with service.limiter.seat():
             turns = await desk.call(desk.store.turns, one.id)
-        base = str(request.base_url)
-        return turn_models.ConversationDetail(
-            **(await desk.body(one)).model_dump(), all_turns=[desk.turn(turn, base) for turn in turns]
-        )
+        return await desk.body(one) | {"all_turns": [desk.render.turn(turn) for turn in turns]}
 
     return router
 
@@ -150,8 +134,8 @@ def _changes(service: Service) -> APIRouter:
 
     @router.patch("/{conversation}")
     async def rename(
-        caller: CallerOf, conversation: ConversationId, wanted: turn_models.Rename
-    ) -> turn_models.ConversationBody:
+        caller: CallerOf, conversation: ConversationId, wanted: requests.Rename
+    ) -> responses.Conversation:
         """Give a conversation another name."""
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
@@ -159,18 +143,18 @@ def _changes(service: Service) -> APIRouter:
 
     @router.post("/{conversation}/fork", status_code=201)
     async def fork(
-        caller: CallerOf, conversation: ConversationId, wanted: turn_models.Fork | None = None
-    ) -> turn_models.ConversationBody:
+        caller: CallerOf, conversation: ConversationId, wanted: requests.Fork | None = None
+    ) -> responses.Conversation:
         """A conversation that goes on from a turn of this one."""
-        wanted = wanted or turn_models.Fork()
+        wanted = wanted or requests.Fork()
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
-        return await desk.body(await desk.call(desk.store.fork, one.id, at=wanted.at, name=wanted.name))
+        return await desk.body(await desk.call(desk.store.fork, one.id, at=wanted.order, name=wanted.name))
 
     @router.post("/{conversation}/consolidate")
     async def consolidate(
-        caller: CallerOf, conversation: ConversationId, wanted: turn_models.Consolidate | None = None
-    ) -> turn_models.ConsolidatedBody:
+        caller: CallerOf, conversation: ConversationId, wanted: requests.Consolidate | None = None
+    ) -> responses.Consolidated:
         """Take the turns that are not in the conversation's summary yet into it; they stay as they are.
 
         A model writes it and names facts; without one it is a digest.
@@ -180,29 +164,29 @@ def _changes(service: Service) -> APIRouter:
         one = await desk.conversation(conversation)
         async with service.limiter.long_seat():
             done = await to_thread(consolidate_conversation, desk.engine, one, keep_recent=recent)
-        return turn_models.ConsolidatedBody(
+        return responses.Consolidated(
             summary=shown(done.summary), turns=done.turns, facts=[shown(fact.text) for fact in done.facts]
         )
 
     @router.post("/{conversation}/rewind")
     async def rewind(
-        caller: CallerOf, conversation: ConversationId, wanted: turn_models.Rewind
-    ) -> turn_models.Deleted:
+        caller: CallerOf, conversation: ConversationId, wanted: requests.Rewind | requests.RewindToOrder
+    ) -> responses.Deleted:
         """Take back the turns after one, and all that was kept for them. A fork keeps what it inherited."""
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
-        gone = await to_thread(retention.rewind, desk.store, one, to=wanted.to, last_turn=wanted.last_turn)
-        return turn_models.Deleted(turns=gone)
+        gone = await to_thread(retention.rewind, desk.store, one, to=wanted.order, last_turn=wanted.last_turn)
+        return responses.Deleted(turns=gone)
 
     @router.delete("/{conversation}")
     async def delete(
         caller: CallerOf, conversation: ConversationId, last_turn: LastTurn = None
-    ) -> turn_models.Deleted:
+    ) -> responses.Deleted:
         """Delete a conversation with its turns, and all that was kept for them."""
         desk = Desk(service, caller)
         one = await desk.conversation(conversation)
         gone = await to_thread(retention.delete_conversation, desk.store, one, last_turn=last_turn)
-        return turn_models.Deleted(turns=gone)
+        return responses.Deleted(turns=gone)
 
     return router
 
@@ -216,26 +200,26 @@ def _turns(service: Service) -> APIRouter:
         caller: CallerOf,
         q: Words,
         limit: Annotated[int, Query(ge=1, le=MOST)] = 20,
-    ) -> list[turn_models.TurnBody]:
+    ) -> list[responses.Turn]:
         """Turns that hold words of the query, best first."""
-        desk = Desk(service, caller)
+        desk = Desk(service, caller, str(request.base_url))
         async with service.limiter.seat():
             found = await to_thread(recall, desk.engine, q, k=limit)
-        return [desk.turn(turn, str(request.base_url)) for turn in found]
+        return [desk.render.turn(turn) for turn in found]
 
     @router.get("/{turn}")
-    async def turn(request: Request, caller: CallerOf, turn: TurnId) -> turn_models.TurnBody:
+    async def turn(request: Request, caller: CallerOf, turn: TurnId) -> responses.Turn:
         """One turn."""
-        desk = Desk(service, caller)
-        return desk.turn(await desk.call(desk.store.turn, turn), str(request.base_url))
+        desk = Desk(service, caller, str(request.base_url))
+        return desk.render.turn(await desk.call(desk.store.turn, turn))
 
     @router.get("/{turn}/prompt")
-    async def prompt(caller: CallerOf, turn: TurnId) -> turn_models.PromptBody:
+    async def prompt(caller: CallerOf, turn: TurnId) -> responses.Prompt:
         """What the model was shown for a turn, word for word; null where that was not kept."""
         desk = Desk(service, caller)
         found = await desk.call(desk.store.turn, turn)
         text = await to_thread(retention.kept_prompt, desk.engine, found)
-        return turn_models.PromptBody(turn=found.id, prompt=None if text is None else shown(text))
+        return responses.Prompt(turn=found.id, prompt=None if text is None else shown(text))
 
     return router
 
@@ -248,36 +232,36 @@ def _turn_changes(service: Service) -> APIRouter:
         request: Request,
         caller: CallerOf,
         turn: TurnId,
-        wanted: turn_models.CorrectAnswer | turn_models.CorrectQuestion,
-    ) -> turn_models.TurnBody:
+        wanted: requests.CorrectAnswer | requests.CorrectQuestion,
+    ) -> responses.Turn:
         """Correct a turn's question or answer. The version before is kept; marks and citations stay."""
-        question = wanted.question if isinstance(wanted, turn_models.CorrectQuestion) else None
+        question = wanted.question if isinstance(wanted, requests.CorrectQuestion) else None
         service.limiter.check_question(question or "")
-        desk = Desk(service, caller)
+        desk = Desk(service, caller, str(request.base_url))
         edited = await desk.call(correct_turn, desk.store, turn, question=question, answer=wanted.answer)
-        return desk.turn(edited, str(request.base_url))
+        return desk.render.turn(edited)
 
     @router.delete("/{turn}")
-    async def delete(caller: CallerOf, turn: TurnId) -> turn_models.Deleted:
+    async def delete(caller: CallerOf, turn: TurnId) -> responses.Deleted:
         """Delete one turn, and all that was kept for it. Orders of the others stay."""
         desk = Desk(service, caller)
         if not await to_thread(retention.delete_turn, desk.store, await desk.call(desk.store.turn, turn)):
             raise NotFound("there is no such turn")
-        return turn_models.Deleted(turns=1)
+        return responses.Deleted(turns=1)
 
     @router.post("/{turn}/marks")
     async def mark(
-        request: Request, caller: CallerOf, turn: TurnId, wanted: turn_models.Marking
-    ) -> turn_models.TurnBody:
+        request: Request, caller: CallerOf, turn: TurnId, wanted: requests.Marking
+    ) -> responses.Turn:
         """Give a turn marks, and take some."""
-        desk = Desk(service, caller)
+        desk = Desk(service, caller, str(request.base_url))
         found = await desk.call(desk.store.turn, turn)
         where = (await to_thread(desk.engine.conversation_of, found)).id
         for given in wanted.add:
             await desk.call(desk.store.update_marks, where, given, ids=[turn])
         for taken in wanted.remove:
             await desk.call(desk.store.update_marks, where, None, old=taken, ids=[turn])
-        return desk.turn(await desk.call(desk.store.turn, turn), str(request.base_url))
+        return desk.render.turn(await desk.call(desk.store.turn, turn))
 
     return router
 
@@ -293,17 +277,17 @@ def _said(service: Service) -> APIRouter:
         conversation: Annotated[str | None, Query(max_length=200, description="Only this one.")] = None,
         kind: Annotated[Kind | None, Query(description="Only turns, or only messages.")] = None,
         limit: Annotated[int, Query(ge=1, le=MOST)] = 20,
-    ) -> list[turn_models.SaidBody]:
+    ) -> list[responses.Recalled]:
         """Turns, and messages that other programs stored, that hold words of the query, best first."""
-        desk, base = Desk(service, caller), str(request.base_url)
+        desk = Desk(service, caller, str(request.base_url))
         async with service.limiter.seat():
             found = await to_thread(
                 recall_said, desk.engine, q, conversation=conversation, kind=kind, k=limit
             )
         return [
-            turn_models.SaidBody(kind="turn", score=one.score, turn=desk.turn(item, base))
+            responses.Recalled(kind="turn", score=one.score, turn=desk.render.turn(item))
             if isinstance(item, DialogTurn)
-            else turn_models.SaidBody(kind="message", score=one.score, message=message_body(item))
+            else responses.Recalled(kind="message", score=one.score, message=desk.render.message(item))
             for one, item in found
         ]
 

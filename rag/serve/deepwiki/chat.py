@@ -10,7 +10,6 @@ from contextlib import aclosing
 from rag.errors import NotFound, ProviderError
 from rag.ports import CompletingGenerator, is_async
 from rag.serve.access.keys import Caller
-from rag.serve.api.models import searched_words
 from rag.serve.deepwiki.filters import FileRules, rules_of
 from rag.serve.deepwiki.prompts import LAST_STAGE, SEARCHED, SOURCES, Wanted, read_request, research_heading
 from rag.serve.deepwiki.repositories import ready, shelf_of
@@ -207,7 +206,7 @@ def _after(answer: Answer, shelf: ServedRepository, base: str) -> str:
 
     The protocol has text and nothing else, so that this is a paragraph of it.
     """
-    searched = "; ".join(searched_words(one) for one in answer.coverage)
+    searched = "; ".join(one.summary for one in answer.coverage)
     return _sources(answer, shelf, base) + (f"{SEARCHED}{plain(searched)})" if searched else "")
 
 

@@ -28,7 +28,7 @@ from starlette.websockets import WebSocket
 
 from rag.errors import NotFound, RagError
 from rag.serve.access.auth import CallerOf
-from rag.serve.api.models import Error
+from rag.serve.api.responses import Error
 from rag.serve.deepwiki import schema as shapes
 from rag.serve.deepwiki.cache import WikiCache
 from rag.serve.deepwiki.chat import DeepWikiChat

@@ -19,11 +19,21 @@ from fastapi import FastAPI
 from pydantic import Field
 
 from rag.errors import BackendMissing, RagError
-from rag.records import turn_record
+from rag.schema import to_json
 from rag.serve.access.keys import Caller
 from rag.serve.api.pagination import MOST
+from rag.serve.api.rendering import sent
 from rag.serve.mcp.sessions import Sessions
-from rag.serve.mcp.tools import AskResult, Places, Tell, Toolbox, ToolReply, WikiContents, as_values
+from rag.serve.mcp.tools import (
+    AskResult,
+    LinesRead,
+    Places,
+    Tell,
+    Toolbox,
+    ToolReply,
+    WikiContents,
+    as_values,
+)
 from rag.serve.service import Service
 from rag.serve.telemetry import JsonLines
 
@@ -49,7 +59,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 _INSTRUCTIONS = """\
 Questions about code repositories, answered with the lines they rest on.
 - list_available_repos: which repositories there are.
-- ask_question: an answer with sources; pass its conversationId on to ask a follow-up ("and who calls it?").
+- ask_question: an answer with sources; pass its conversation on to ask a follow-up ("and who calls it?").
 - search_code, read_span, find_symbol, who_calls: look for yourself.
 - read_wiki_structure, read_wiki_contents: what the repository is made of.
 - recall_turns: what was asked and answered before."""
@@ -66,11 +76,17 @@ RepoNames = Annotated[
 Ref = Annotated[str | None, Field(description="A branch, tag or commit; the served state by default.")]
 Conversation = Annotated[
     str | None,
-    Field(description="The conversationId of an earlier answer, to go on with; a new one by default."),
+    Field(description="The conversation of an earlier answer, to go on with; a new one by default."),
 ]
 Limit = Annotated[int, Field(ge=1, le=50, description="How many at most.")]
 Line = Annotated[int, Field(ge=1, description="A line, counted from 1.")]
 LastLine = Annotated[int | None, Field(ge=1, description="The last line; the file's end by default.")]
+# Marked in the schema alone: the SDK reads every argument, and reading a deprecated field warns.
+_OLD: Any = {"deprecated": True}
+OldText = Annotated[str | None, Field(description="Deprecated: `conversation`.", json_schema_extra=_OLD)]
+OldLine = Annotated[
+    int | None, Field(ge=1, description="Deprecated: `start_line`, `end_line`.", json_schema_extra=_OLD)
+]
 
 _MOST_LOGGED = 1_000
 """Characters of an error's text, which may repeat what the client sent."""
@@ -199,27 +215,31 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         repoName: RepoNames,  # noqa: N803
         question: Annotated[str, Field(description="The question.")],
         ctx: Context,
-        conversationId: Conversation = None,  # noqa: N803
+        conversation: Conversation = None,
         ref: Ref = None,
+        conversationId: OldText = None,  # noqa: N803
     ) -> Annotated[CallToolResult, AskResult]:
         """Ask any question about a repository; the answer cites the lines it rests on.
 
-        Pass the `conversationId` of an answer on to ask a follow-up.
+        Pass the `conversation` of an answer on to ask a follow-up.
         """
         caller = _caller(ctx, service)
         return await _result(
-            service, tools.ask_question(caller, repoName, question, conversationId, ref, _teller(ctx))
+            service,
+            tools.ask_question(caller, repoName, question, conversation or conversationId, ref, _teller(ctx)),
         )
 
     @server.tool(annotations=_READS)
     async def recall_turns(
         query: Annotated[str, Field(description="Words that the question or its answer holds.")],
         ctx: Context,
-        conversationId: Conversation = None,  # noqa: N803
+        conversation: Conversation = None,
         limit: Limit = 5,
+        conversationId: OldText = None,  # noqa: N803
     ) -> Annotated[CallToolResult, ToolReply]:
         """Find earlier questions and their answers."""
-        return await _result(service, tools.recall_turns(_caller(ctx, service), query, conversationId, limit))
+        said_in = conversation or conversationId
+        return await _result(service, tools.recall_turns(_caller(ctx, service), query, said_in, limit))
 
 
 def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
@@ -240,15 +260,16 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
         path: Annotated[str, Field(description="A file, relative to the repository's root.")],
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
-        startLine: Line = 1,  # noqa: N803
-        endLine: LastLine = None,  # noqa: N803
+        start_line: Line = 1,
+        end_line: LastLine = None,
         ref: Ref = None,
-    ) -> Annotated[CallToolResult, Places]:
+        startLine: OldLine = None,  # noqa: N803
+        endLine: OldLine = None,  # noqa: N803
+    ) -> Annotated[CallToolResult, LinesRead]:
         """Read lines of a file as it is indexed, numbered; at most 2,000 at once."""
         caller = _caller(ctx, service)
-        return await _result(
-            service, tools.read_span(caller, repoName, path, startLine, endLine, ref, _teller(ctx))
-        )
+        first, last = startLine or start_line, endLine or end_line
+        return await _result(service, tools.read_span(caller, repoName, path, first, last, ref, _teller(ctx)))
 
     @server.tool(annotations=_READS)
     async def find_symbol(
@@ -284,14 +305,7 @@ def _add_resources(server: Any, service: Service) -> None:
                 turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
         except RagError as error:
             raise ResourceError(service.words(error)) from error
-        return json.dumps([_told(turn_record(turn), service) for turn in turns], ensure_ascii=False)
-
-
-def _told(turn: dict[str, Any], service: Service) -> dict[str, Any]:
-    """The record of a turn, the places of its sources as this server's callers may read them."""
-    for cited in turn["citations"]:
-        cited |= {name: service.told(cited[name]) for name in ("repo", "location")}
-    return turn
+        return json.dumps([sent(service, to_json(turn), "mcp") for turn in turns], ensure_ascii=False)
 
 
 async def _result(service: Service, coming: Awaitable[ToolReply]) -> CallToolResult:

@@ -11,24 +11,27 @@ from asyncio import to_thread
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from rag import types
 from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
 from rag.retrieval.lookup import Use, definitions, uses
+from rag.schema import Json, to_json
 from rag.serve.access.keys import Caller
-from rag.serve.api.models import CoverageBody, coverage_body, searched_words
+from rag.serve.api.rendering import sent
 from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
 from rag.serve.links import citation_url
+from rag.serve.models import Models, Sent
 from rag.serve.registry import ServedRepository
 from rag.serve.service import MOST_REPOSITORIES, Service
 from rag.service import Dialog, Repository
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall
-from rag.types import Answer, Citation, Hit
+from rag.types import Answer
 from rag.wiki.models import WikiStructure
 from rag.wiki.outline import structure_outline
 from rag.wiki.pages import page_markdown, wiki_contents
@@ -44,37 +47,38 @@ _KEPT_WIKIS = 20
 """Structures that are kept, those last read: each holds the texts of its repository."""
 
 
-class CodeLocation(BaseModel):
-    """Lines of a file at a commit. Lines count from 1, both ends belong."""
+if TYPE_CHECKING:
+    Coverage: TypeAlias = Json
+    Citation: TypeAlias = Json
+    Hit: TypeAlias = Json
+    Lines: TypeAlias = Json
+else:
+    _models = Models("mcp")
+    Coverage = _models.of(types.Coverage)
+    Citation = _models.of(types.Citation, url=str)
+    Hit = _models.of(types.Hit, url=str)
+    Lines = _models.of(types.Span, "Lines", "Lines of a file.", text=str)
 
-    repo: str
-    path: str
-    start_line: int
-    end_line: int
-    symbol: str = ""
-    commit: str | None = None
-    url: str = ""
-    score: float | None = None
-    text: str | None = None
 
-
-class ToolReply(BaseModel):
+class ToolReply(Sent):
     """What a tool says, as text; and what of the repositories it rests on, where it is about some."""
 
     result: str
-    coverage: list[CoverageBody] = Field(default_factory=list)
+    coverage: list[Coverage] = Field(default_factory=list)
 
 
 class AskResult(ToolReply):
     """An answer: what it rests on, and the conversation it can be gone on with."""
 
-    sources: list[CodeLocation] = Field(default_factory=list)
+    sources: list[Citation] = Field(default_factory=list)
     found: bool = True
     warning: str = ""
     missing_words: list[str] = Field(default_factory=list)
     model: str = ""
-    conversationId: str = ""  # noqa: N815
-    turnId: str = ""  # noqa: N815
+    conversation: str = ""
+    turn: str = ""
+    conversationId: Annotated[str, Field(deprecated=True)] = ""  # noqa: N815
+    turnId: Annotated[str, Field(deprecated=True)] = ""  # noqa: N815
 
 
 class WikiContents(ToolReply):
@@ -87,7 +91,13 @@ class WikiContents(ToolReply):
 class Places(ToolReply):
     """Places that were found, best first."""
 
-    places: list[CodeLocation] = Field(default_factory=list)
+    places: list[Hit] = Field(default_factory=list)
+
+
+class LinesRead(ToolReply):
+    """Lines that were read."""
+
+    places: list[Lines] = Field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -128,7 +138,7 @@ class Toolbox:
     async def read_wiki_structure(self, caller: Caller, repo: str, ref: str | None, tell: Tell) -> ToolReply:
         """The pages of a repository's wiki, as an outline."""
         structure, repository = await self._wiki(caller, repo, ref, tell)
-        coverage = [coverage_body(repository.coverage)]
+        coverage = [to_json(repository.coverage)]
         return ToolReply(result=structure_outline(structure, repo), coverage=coverage)
 
     async def read_wiki_contents(
@@ -136,7 +146,7 @@ class Toolbox:
     ) -> WikiContents:
         """The wiki as one text; from a page on, and not much longer than asked, if so asked."""
         structure, repository = await self._wiki(caller, repo, ref, tell)
-        coverage = [coverage_body(repository.coverage)]
+        coverage = [to_json(repository.coverage)]
         if page is None and max_chars is None:
             async with self._service.limiter.long_seat():
                 text = await to_thread(wiki_contents, structure)
@@ -180,8 +190,8 @@ class Toolbox:
         await tell(0.5, 1.0, "answering")
         served = {shelf.source.location: shelf for shelf in shelves}
 
-        def places_of(answer: Answer) -> list[CodeLocation]:
-            return [self._cited(citation, served.get(citation.location)) for citation in answer.citations]
+        def places_of(answer: Answer) -> list[Json]:
+            return [self._place(citation, served.get(citation.location)) for citation in answer.citations]
 
         try:
             answer = await self._service.answered(dialog, question)
@@ -193,12 +203,14 @@ class Toolbox:
         places = places_of(answer)
         return AskResult(
             result=_with_notes(_with_sources(answer, places), answer.notes),
-            coverage=[coverage_body(one) for one in answer.coverage],
+            coverage=[to_json(one) for one in answer.coverage],
             sources=places,
             found=answer.found,
             warning=answer.warning,
             missing_words=list(answer.missing_words),
             model=answer.model,
+            conversation=answer.conversation_id,
+            turn=answer.turn_id,
             conversationId=answer.conversation_id,
             turnId=answer.turn_id,
         )
@@ -214,8 +226,8 @@ class Toolbox:
         dialog = Dialog(self._service.engine_for(caller), [repository])
         async with self._service.limiter.seat():
             found = await to_thread(dialog.search, query, k=max(1, min(limit, _MOST_HITS)), turns=[])
-        places = [self._of_hit(hit, shelf) for hit in found.hits]
-        return _found(_listed(places, nothing="Nothing was found."), places, repository)
+        places = [self._place(hit, shelf) for hit in found.hits]
+        return _found(_listed(found.hits, nothing="Nothing was found."), places, repository)
 
     async def read_span(
         self,
@@ -226,7 +238,7 @@ class Toolbox:
         end: int | None,
         ref: str | None,
         tell: Tell,
-    ) -> Places:
+    ) -> LinesRead:
         """Lines of a file, as they are indexed."""
         shelf, repository = await self._ready(caller, repo, ref, tell)
         last = min(end or start + _MOST_LINES - 1, start + _MOST_LINES - 1)
@@ -234,16 +246,14 @@ class Toolbox:
             raise BadRequest(f"lines count from 1 and end after they start, not {start}-{end}")
         async with self._service.limiter.seat():
             read = await to_thread(read_lines, repository, path, start, last)
-        place = CodeLocation(
-            repo=shelf.name,
-            path=read.path,
-            start_line=read.start,
-            end_line=read.end,
-            commit=read.commit,
-            text=read.text,
+        span = types.Span(shelf.name, read.path, read.start, read.end, read.blob, read.commit)
+        coverage = repository.coverage
+        text = f"{span.place} (of {read.total} lines)\n\n{_numbered(read.text, read.start)}"
+        return LinesRead(
+            result=_with_coverage(text, coverage),
+            coverage=[to_json(coverage)],
+            places=[self._sent(to_json(span) | {"text": read.text})],
         )
-        head = f"{read.path}:{read.start}-{read.end} (of {read.total} lines)"
-        return _found(f"{head}\n\n{_numbered(read.text, read.start)}", [place], repository)
 
     async def find_symbol(
         self, caller: Caller, repo: str | None, name: str, ref: str | None, tell: Tell
@@ -252,9 +262,10 @@ class Toolbox:
         shelf, repository = await self._ready(caller, repo, ref, tell)
         async with self._service.limiter.seat():
             hits = await to_thread(definitions, repository.store, name)
-        places = [self._of_hit(hit, shelf) for hit in hits[:_MOST_HITS]]
+        hits = hits[:_MOST_HITS]
+        places = [self._place(hit, shelf) for hit in hits]
         nothing = f"{name} is not in the index: nothing that is indexed defines it."
-        return _found(_listed(places, nothing=nothing), places, repository)
+        return _found(_listed(hits, nothing=nothing), places, repository)
 
     async def who_calls(
         self, caller: Caller, repo: str | None, symbol: str, ref: str | None, tell: Tell
@@ -265,7 +276,7 @@ class Toolbox:
             found, is_defined = await to_thread(_uses, repository.store, symbol)
         calls = [use for use in found if use.calls]
         shown = (calls or found)[:_SHOWN_USES]
-        places = [self._of_hit(use.hit, shelf) for use in shown]
+        places = [self._place(use.hit, shelf) for use in shown]
         if not shown:
             nothing = f"Nothing that is indexed calls or names {symbol}."
             if not is_defined:
@@ -329,43 +340,25 @@ class Toolbox:
                     wiki.structure = await to_thread(wiki_structure, repository)
         return wiki.structure, repository
 
-    def _cited(self, citation: Citation, shelf: ServedRepository | None) -> CodeLocation:
-        name = shelf.name if shelf else citation.repo
-        url = citation_url(citation, shelf.checkout if shelf else None, name, self._base)
-        return CodeLocation(
-            repo=name,
-            path=citation.path,
-            start_line=citation.start,
-            end_line=citation.end,
-            symbol=citation.symbol,
-            commit=citation.commit,
-            # Over stdio there is no viewer of ours to lead to.
-            url="" if url.startswith("/") else url,
-        )
+    def _place(self, found: types.Citation | types.Hit, shelf: ServedRepository | None) -> Json:
+        """A citation or hit, under the name that its repository is served under, and where it can be read."""
+        name = shelf.name if shelf else found.repo
+        url = citation_url(found, shelf.checkout if shelf else None, name, self._base)
+        # Over stdio there is no viewer of ours to lead to.
+        shown = "" if url.startswith("/") else url
+        return self._sent(to_json(found) | {"repository": name, "url": shown})
 
-    def _of_hit(self, hit: Hit, shelf: ServedRepository) -> CodeLocation:
-        cited = Citation(
-            n=1,
-            repo=hit.repo,
-            path=hit.path,
-            start=hit.start,
-            end=hit.end,
-            commit=hit.commit,
-            blob=hit.blob,
-            symbol=".".join(part for part in (hit.scope, hit.symbol) if part),
-            dirty=hit.dirty,
-        )
-        place = self._cited(cited, shelf)
-        return place.model_copy(update={"score": round(hit.score, 4), "text": hit.text})
+    def _sent(self, written: Json) -> Json:
+        return sent(self._service, written, "mcp")
 
 
-def _with_sources(answer: Answer, places: Sequence[CodeLocation]) -> str:
+def _with_sources(answer: Answer, places: Sequence[Json]) -> str:
     if not places:
         return answer.text
     lines = []
     for citation, place in zip(answer.citations, places, strict=True):
-        where = f"{place.path}:{place.start_line}-{place.end_line}"
-        lines.append(f"- [{citation.n}] {f'[{where}]({place.url})' if place.url else where}")
+        where = citation.place
+        lines.append(f"- [{citation.n}] " + (f"[{where}]({place['url']})" if place["url"] else where))
     return "\n".join([answer.text.rstrip(), "", "Sources:", *lines])
 
 
@@ -373,14 +366,18 @@ def _with_notes(text: str, notes: Sequence[str]) -> str:
     return "\n\n".join([text.rstrip("\n"), *(f"Note: {note}" for note in notes)]) if notes else text
 
 
-def _found(text: str, places: Sequence[CodeLocation], repository: Repository) -> Places:
+def _found(text: str, places: Sequence[Json], repository: Repository) -> Places:
     """What was found, with what it rests on: an agent concludes from what is not there, too."""
     coverage = repository.coverage
     return Places(
-        result=f"{text.rstrip()}\n\n(Searched: {searched_words(coverage)})",
-        coverage=[coverage_body(coverage)],
+        result=_with_coverage(text, coverage),
+        coverage=[to_json(coverage)],
         places=list(places),
     )
+
+
+def _with_coverage(text: str, coverage: types.Coverage) -> str:
+    return f"{text.rstrip()}\n\n(Searched: {coverage.summary})"
 
 
 def _uses(store: Store, symbol: str) -> tuple[list[Use], bool]:
@@ -388,12 +385,11 @@ def _uses(store: Store, symbol: str) -> tuple[list[Use], bool]:
     return uses(store, symbol), bool(definitions(store, symbol))
 
 
-def _listed(places: Sequence[CodeLocation], *, nothing: str) -> str:
+def _listed(hits: Sequence[types.Hit], *, nothing: str) -> str:
     blocks = []
-    for place in places:
-        head = f"{place.path}:{place.start_line}-{place.end_line}"
-        symbol = f"  {place.symbol}" if place.symbol else ""
-        blocks.append(f"{head}{symbol}\n{_numbered(place.text or '', place.start_line)}")
+    for hit in hits:
+        symbol = f"  {hit.label}" if hit.label else ""
+        blocks.append(f"{hit.place}{symbol}\n{_numbered(hit.text, hit.start)}")
     return "\n\n".join(blocks) or nothing
 
 
@@ -403,10 +399,10 @@ def _numbered(text: str, first: int) -> str:
 
 def _use_line(use: Use) -> str:
     where = ", ".join(str(line) for line in use.lines[:10])
-    inside = ".".join(part for part in (use.hit.scope, use.hit.symbol) if part)
+    inside = use.hit.label
     return f"- {use.hit.path}:{where}{f' in {inside}' if inside else ''}"
 
 
-def as_values(reply: ToolReply) -> dict[str, Any]:
-    """A reply as JSON values; what is not known is left out."""
-    return reply.model_dump(exclude_none=True)
+def as_values(reply: ToolReply) -> Json:
+    """A reply as JSON values; `nextPage` is left out where there is none."""
+    return {name: value for name, value in reply.model_dump().items() if value is not None}

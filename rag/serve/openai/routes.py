@@ -23,10 +23,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from rag.answer.references import reference_spans
 from rag.errors import ProviderError, RagError
 from rag.ports import CompletingGenerator, is_async
+from rag.schema import to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api import pagination
-from rag.serve.api.models import coverage_body
+from rag.serve.api.rendering import sent
 from rag.serve.errors import BadRequest, ModelFailed, TooLarge, UnknownRepository, shape_of
 from rag.serve.links import citation_url
 from rag.serve.openai.messages import done_without_model, read_messages
@@ -40,6 +41,7 @@ from rag.types import Answer, Citation, Usage
 _MODEL = "rag:"
 _MOST_INPUTS = 2_048
 _MOST_MESSAGES = 10_000
+_MORE = """conversation turn number found confidence warning missing_words model notes coverage""".split()
 _DONE = b"data: [DONE]\n\n"
 
 Text = str | list[Any] | None
@@ -179,7 +181,7 @@ class ChatCompletions:
     def annotations(
         self, answer: Answer, shelves: Sequence[ServedRepository], base: str
     ) -> list[dict[str, Any]]:
-        """The citations as OpenAI writes them: the n-th is the place that `[n]` in the text refers to.
+        """The citations as OpenAI writes them, and as we do in `rag`: the n-th is what `[n]` in the text is.
 
         The indices are those of the first reference in the text; those of its end for a source that the
         text refers to without its number.
@@ -197,8 +199,14 @@ class ChatCompletions:
                 "start_index": start,
                 "end_index": end,
             }
-            found.append({"type": "url_citation", "url_citation": cited})
+            ours = sent(self.service, to_json(citation) | {"repository": shelf.name, "url": url}, "openai")
+            found.append({"type": "url_citation", "url_citation": cited, "rag": ours})
         return found
+
+    def more(self, answer: Answer) -> dict[str, Any]:
+        """What OpenAI's shape has no place for."""
+        written = to_json(answer)
+        return sent(self.service, {name: written[name] for name in _MORE}, "openai")
 
     async def _pieces(
         self,
@@ -229,7 +237,7 @@ class ChatCompletions:
             return error
         annotations = self.annotations(quotes, shelves, base)
         body = _completion(head, quotes.text, annotations, quotes.usage)
-        return ModelFailed(error, self.service.words(error), {"quotes": body | {"rag": _more(quotes)}})
+        return ModelFailed(error, self.service.words(error), {"quotes": body | {"rag": self.more(quotes)}})
 
     async def stream(
         self,
@@ -251,7 +259,7 @@ class ChatCompletions:
                     continue
                 if annotations := self.annotations(piece, shelves, base):
                     yield _chunk(head, {"annotations": annotations})
-                yield _chunk(head, {}, finish_reason=_ended(piece)) | {"rag": _more(piece)}
+                yield _chunk(head, {}, finish_reason=_ended(piece)) | {"rag": self.more(piece)}
                 yield {**head, "choices": [], "usage": _usage(piece.usage)}
 
 
@@ -342,7 +350,7 @@ def _add_completions(router: APIRouter, chat: ChatCompletions) -> None:
         annotations = chat.annotations(answer, shelves, base)
         body = _completion(head, answer.text, annotations, answer.usage, _ended(answer))
         headers = {"X-Rag-Conversation": answer.conversation_id}
-        return JSONResponse(body | {"rag": _more(answer)}, headers=headers)
+        return JSONResponse(body | {"rag": chat.more(answer)}, headers=headers)
 
 
 def _add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
@@ -388,20 +396,6 @@ def _position_after(model: str, shelves: Sequence[ServedRepository]) -> int:
 
 def _title(citation: Citation, *, several: bool) -> str:
     return f"{citation.repo}:{citation.place}" if several else citation.place
-
-
-def _more(answer: Answer) -> dict[str, Any]:
-    """What OpenAI's shape has no place for."""
-    return {
-        "conversation": answer.conversation_id,
-        "turn": answer.turn_id,
-        "found": answer.found,
-        "warning": answer.warning,
-        "missing_words": list(answer.missing_words),
-        "model": answer.model,
-        "notes": list(answer.notes),
-        "coverage": [coverage_body(one).model_dump() for one in answer.coverage],
-    }
 
 
 def _ended(answer: Answer) -> str:

@@ -22,7 +22,7 @@ from rag.database.quantise import restored
 from rag.database.store import Store
 from rag.ports import Rows
 from rag.serve.access.auth import CallerOf
-from rag.serve.api.models import shown
+from rag.serve.api.rendering import shown
 from rag.serve.api.routes import Named
 from rag.serve.service import Service
 

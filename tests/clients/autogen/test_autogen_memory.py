@@ -243,7 +243,7 @@ async def test_a_repository_answers_with_chunks():
     best = found[0]
     place = best.metadata
     lines = (SAMPLE / place["path"]).read_text().splitlines()
-    assert "\n".join(lines[place["start"] - 1 : place["end"]]).rstrip() == best.content.rstrip()
+    assert "\n".join(lines[place["start_line"] - 1 : place["end_line"]]).rstrip() == best.content.rstrip()
     assert place["source"] == f"{place['path']}:{place['start']}-{place['end']}"
     assert place["score"] >= found[1].metadata["score"]
     assert len((await memory.query("Where is a token checked?", k=1)).results) == 1

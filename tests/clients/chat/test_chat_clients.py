@@ -34,7 +34,7 @@ def test_llm_asks_and_goes_on(server, tmp_path):
     assert "[1]" in run("-c", "--no-stream", "What is a link?")
     (newest, *_) = conversations(server)
     assert len(conversations(server)) == before + 1
-    assert newest["turns"] == 3
+    assert newest["turn_count"] == 3
 
 
 async def test_autogens_assistant_asks_and_goes_on(server):
@@ -64,7 +64,7 @@ async def test_autogens_assistant_asks_and_goes_on(server):
     second = await agent.run(task=SECOND)
     assert "[1]" in second.messages[-1].content
     (newest, *_) = conversations(server)
-    assert newest["turns"] == 2
+    assert newest["turn_count"] == 2
     streaming = agents.AssistantAgent("streaming", model_client=client, model_client_stream=True)
     third = await streaming.run(task=FIRST)
     assert "[1]" in third.messages[-1].content

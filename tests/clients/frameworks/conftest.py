@@ -24,7 +24,7 @@ def check_chunks(found: list[tuple[str, dict]]) -> None:
     assert found
     for text, about in found:
         lines = (SAMPLE / about["path"]).read_text().splitlines()
-        assert "\n".join(lines[about["start"] - 1 : about["end"]]).rstrip() == text.rstrip()
+        assert "\n".join(lines[about["start_line"] - 1 : about["end_line"]]).rstrip() == text.rstrip()
         assert about["source"] == f"{about['path']}:{about['start']}-{about['end']}"
         assert len(about["blob"]) == 40
         assert "commit" in about

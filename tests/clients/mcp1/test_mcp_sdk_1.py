@@ -72,19 +72,19 @@ async def converse(session):
     assert "sample (" in (await told(session, "list_available_repos"))["result"]
     values = await told(session, "ask_question", repoName="sample", question="Where is a token checked?")
     assert any(source["symbol"] == "authenticate" for source in values["sources"])
-    goes_on = {"question": "And who calls it?", "conversationId": values["conversationId"]}
+    goes_on = {"question": "And who calls it?", "conversation": values["conversation"]}
     second = await told(session, "ask_question", repoName=["sample"], **goes_on)
-    assert second["conversationId"] == values["conversationId"]
-    resource = await session.read_resource(f"turns://conversations/{values['conversationId']}")
+    assert second["conversation"] == values["conversation"]
+    resource = await session.read_resource(f"turns://conversations/{values['conversation']}")
     turns = [turn["id"] for turn in json.loads(resource.contents[0].text)]
-    assert turns == [values["turnId"], second["turnId"]]
-    assert values["turnId"] in (await told(session, "recall_turns", query="token"))["result"]
+    assert turns == [values["turn"], second["turn"]]
+    assert values["turn"] in (await told(session, "recall_turns", query="token"))["result"]
 
 
 async def look_around(session):
     """The tools that need no question."""
     (place,) = (await told(session, "find_symbol", repoName="sample", name="authenticate"))["places"]
-    lines = {"path": place["path"], "startLine": place["start_line"], "endLine": place["end_line"]}
+    lines = {"path": place["path"], "start_line": place["start_line"], "end_line": place["end_line"]}
     read = await told(session, "read_span", repoName="sample", **lines)
     assert read["places"][0]["text"] == place["text"]
     callers = await told(session, "who_calls", repoName="sample", symbol="authenticate")

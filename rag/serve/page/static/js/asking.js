@@ -14,7 +14,7 @@ export const fromServer = (turn) => ({
   key: ++keys,
   state: "done",
   id: turn.id,
-  order: turn.order,
+  number: turn.number,
   question: turn.question ?? "",
   standalone: turn.standalone_question,
   answer: turn.answer ?? "",
@@ -77,7 +77,7 @@ function finish(turn, answer) {
   Object.assign(turn, {
     state: "done",
     id: answer.turn,
-    order: answer.order,
+    number: answer.number,
     answer: answer.answer,
     standalone: answer.standalone_question,
     citations: answer.sources,

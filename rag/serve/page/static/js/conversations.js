@@ -65,7 +65,7 @@ function row(one) {
   return h("li", { class: current ? "current" : null },
     h("button", { type: "button", class: "conversation", "aria-current": current ? "true" : null, onclick: () => open(one.id) },
       h("span", { class: "conversation-title" }, one.title || "Untitled"),
-      h("span", { class: "fine" }, [about, one.parent && "fork", plural(one.turns, "turn"), ago(one.updated)].filter(Boolean).join(" · ")),
+      h("span", { class: "fine" }, [about, one.parent && "fork", plural(one.turn_count, "turn"), ago(one.updated)].filter(Boolean).join(" · ")),
       one.match && h("span", { class: "fine match" }, one.match)),
     more);
 }
@@ -159,7 +159,7 @@ async function check(isTold) {
       tell("turn", turn);
     }
     // The files were compared as they are; what is shown of them comes from the index.
-    if (turns.some((turn) => turn.check && turn.check.state !== "fresh")) await bringUpToDate(state.repository);
+    if (turns.some((turn) => turn.check && turn.check.freshness.state !== "fresh")) await bringUpToDate(state.repository);
     tell("checked");
     if (isTold) note("Compared with the code as it is now");
   } catch (error) {
@@ -184,13 +184,13 @@ async function rename(one) {
   if (name !== null) await changed(() => api.rename(one.id, name));
 }
 
-async function fork(one, at) {
-  const made = await changed(() => api.fork(one.id, at), "Forked: this goes on from here, the other stays as it was");
+async function fork(one, number) {
+  const made = await changed(() => api.fork(one.id, number), "Forked: this goes on from here, the other stays as it was");
   if (made) await open(made.id);
 }
 
 /** Fork the open conversation after a turn. */
-export const forkAt = (turn) => state.conversation && fork(state.conversation, turn.order);
+export const forkAt = (turn) => state.conversation && fork(state.conversation, turn.number);
 
 async function download(one) {
   const content = await changed(() => api.exported(one.id));

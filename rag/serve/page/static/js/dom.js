@@ -92,5 +92,8 @@ export const took = (s) => (s >= 1 ? `${s.toFixed(1)} s` : `${(s * 1000).toFixed
 
 export const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
+/** The name that is defined in lines, with what encloses it. */
+export const qualified = (one) => (one.scope && one.symbol ? `${one.scope}.${one.symbol}` : one.scope || one.symbol);
+
 /** `path:3-9`, or `path:3` for one line. */
-export const place = (one) => `${one.path}:${one.start}${one.end > one.start ? `–${one.end}` : ""}`;
+export const place = (one) => `${one.path}:${one.start_line}${one.end_line > one.start_line ? `–${one.end_line}` : ""}`;

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { h, place, plural } from "./dom.js";
-import { on, present, selectedTurn, servedName, state } from "./state.js";
+import { freshnessOf, on, present, selectedTurn, servedName, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
 const MARGIN = 26;
@@ -25,7 +25,7 @@ function litPlaces() {
   const turn = selectedTurn();
   if (!turn) return [];
   const here = turn.citations.filter((one) => servedName(one.repository) === state.repository);
-  return here.map((one) => present(one, turn.check?.checks.find((check) => check.n === one.n)));
+  return here.map((one) => present(one, freshnessOf(turn, one.n)));
 }
 
 function show(body, map, lit, name) {
@@ -39,7 +39,7 @@ function show(body, map, lit, name) {
     h("div", { class: "map-box" }, canvas, tip),
     legend,
     lit.length > 0 && h("section", {}, h("h3", {}, "Lit: what the answer rests on"), h("ol", { class: "lit-list" }, lit.map((one) =>
-      h("li", {}, h("button", { type: "button", class: "place-link", onclick: () => openFile({ repository: name, path: one.path, start: one.start, end: one.end }) },
+      h("li", {}, h("button", { type: "button", class: "place-link", onclick: () => openFile({ repository: name, path: one.path, start: one.start_line, end: one.end_line }) },
         h("b", {}, String(one.n)), " ", place(one)))))),
     h("p", { class: "fine" }, `${map.shown < map.chunks ? `${map.shown.toLocaleString("en")} of ${map.chunks.toLocaleString("en")} chunks` : plural(map.chunks, "chunk")}, laid out by meaning: the two directions in which they differ most, ${Math.round(map.explained * 100)} % of all differences. Scroll to zoom, drag to move.`));
   new Drawing(canvas, tip, map, lit, legend, (n) => openFile({ repository: name, path: map.files[map.file[n]], start: map.start[n], end: map.end[n] })).start();
@@ -53,7 +53,7 @@ class Drawing {
     this.named = new Map();
     map.x.forEach((_, n) => {
       const path = map.files[map.file[n]];
-      const cited = lit.find((one) => one.path === path && one.start <= map.end[n] && one.end >= map.start[n]);
+      const cited = lit.find((one) => one.path === path && one.start_line <= map.end[n] && one.end_line >= map.start[n]);
       if (!cited) return;
       this.numbers.set(n, cited.n);
       if (!this.named.has(cited.n)) this.named.set(cited.n, n);
@@ -184,7 +184,7 @@ class Drawing {
   hover(n, x = 0, y = 0) {
     this.tip.hidden = n < 0;
     if (n >= 0) {
-      this.tip.textContent = place({ path: this.map.files[this.map.file[n]], start: this.map.start[n], end: this.map.end[n] });
+      this.tip.textContent = place({ path: this.map.files[this.map.file[n]], start_line: this.map.start[n], end_line: this.map.end[n] });
       this.tip.style.left = `${Math.max(4, Math.min(x + 12, this.canvas.clientWidth - this.tip.offsetWidth - 4))}px`;
       this.tip.style.top = `${y + 14}px`;
     }

@@ -1,9 +1,9 @@
 // The sources of the chosen turn, each with its first lines.
 
 import { api } from "./api.js";
-import { h, place } from "./dom.js";
+import { h, place, qualified } from "./dom.js";
 import { highlighted } from "./highlight.js";
-import { on, present, selectedTurn, servedName } from "./state.js";
+import { freshnessOf, on, present, selectedTurn, servedName } from "./state.js";
 import { openCited } from "./thread.js";
 
 const PREVIEW_LINES = 7;
@@ -33,7 +33,7 @@ function list(title, citations, turn) {
 }
 
 function card(cited, turn, preview) {
-  const check = turn.check?.checks.find((one) => one.n === cited.n);
+  const check = freshnessOf(turn, cited.n);
   const now = present(cited, check);
   const slash = now.path.lastIndexOf("/") + 1;
   const code = h("pre", { class: "preview", "aria-hidden": "true" });
@@ -43,7 +43,7 @@ function card(cited, turn, preview) {
       h("b", { class: "source-n" }, String(cited.n)),
       h("span", { class: "source-path" }, h("span", { class: "folder" }, now.path.slice(0, slash)), h("span", {}, now.path.slice(slash)), h("span", { class: "lines" }, place(now).slice(now.path.length)))),
     h("span", { class: "source-about" },
-      cited.symbol && h("code", {}, cited.symbol),
+      cited.symbol && h("code", {}, qualified(cited)),
       cited.commit && h("span", { class: "fine" }, `at ${cited.commit.slice(0, 7)}${cited.dirty ? " + changes" : ""}`),
       check && check.state !== "fresh" && h("span", { class: `state ${check.state}` }, check.state)),
     code);
@@ -54,10 +54,10 @@ function card(cited, turn, preview) {
 
 async function fill(code, cited) {
   const name = servedName(cited.repository);
-  const end = Math.min(cited.end, cited.start + PREVIEW_LINES - 1);
-  const key = [name, cited.path, cited.start, end].join("\0");
+  const end = Math.min(cited.end_line, cited.start_line + PREVIEW_LINES - 1);
+  const key = [name, cited.path, cited.start_line, end].join("\0");
   try {
-    if (!known.has(key)) known.set(key, api.source(name, cited.path, cited.start, end));
+    if (!known.has(key)) known.set(key, api.source(name, cited.path, cited.start_line, end));
     const { text, language } = await known.get(key);
     code.replaceChildren(highlighted(dedented(text), language));
   } catch {

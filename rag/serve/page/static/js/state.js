@@ -26,7 +26,10 @@ export const selectedTurn = () => state.turns[state.selected] ?? null;
 export const currentRepository = () => state.repositories.find((one) => one.name === state.repository) ?? null;
 
 /** Where cited lines stand now: elsewhere if they have moved or changed, else where they were cited. */
-export const present = (cited, check) => (check?.path && check.start ? { ...cited, path: check.path, start: check.start, end: check.end } : cited);
+export const present = (cited, check) => (check?.path && check.start_line ? { ...cited, path: check.path, start_line: check.start_line, end_line: check.end_line } : cited);
+
+/** What became of the n-th citation of a turn, where that was looked up. */
+export const freshnessOf = (turn, n) => turn.check?.citations.find((one) => one.n === n)?.freshness;
 
 /** The name under which a citation's repository is served: citations carry the source's own name. */
 export function servedName(repository) {

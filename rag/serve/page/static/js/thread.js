@@ -6,7 +6,7 @@ import { confirmed } from "./dialogs.js";
 import { ago, byId, h, icon, iconButton, note, place, plural, took } from "./dom.js";
 import { copyText, showMarkdown } from "./markdown.js";
 import { openPanel } from "./panel.js";
-import { currentRepository, on, present, selectedTurn, servedName, state, tell } from "./state.js";
+import { currentRepository, freshnessOf, on, present, selectedTurn, servedName, state, tell } from "./state.js";
 import { summary } from "./repositories.js";
 import { openFile } from "./viewer.js";
 import { forkAt } from "./conversations.js";
@@ -97,7 +97,7 @@ function waiting() {
 function citation(turn, n) {
   const cited = turn.citations.find((one) => one.n === n);
   if (!cited) return null;
-  const state_ = turn.check?.checks.find((one) => one.n === n)?.state;
+  const state_ = freshnessOf(turn, n)?.state;
   return h("button", {
     type: "button", class: `cite ${state_ ?? ""}`, title: place(cited), "aria-label": `Source ${n}, ${place(cited)}`,
     onclick: () => openCited(turn, cited),
@@ -106,9 +106,9 @@ function citation(turn, n) {
 
 /** Open what is cited: where its lines stand now, if they have moved. */
 export function openCited(turn, cited) {
-  const check = turn.check?.checks.find((one) => one.n === cited.n);
+  const check = freshnessOf(turn, cited.n);
   const now = present(cited, check);
-  openFile({ repository: servedName(cited.repository), path: now.path, start: now.start, end: now.end, check, cited });
+  openFile({ repository: servedName(cited.repository), path: now.path, start: now.start_line, end: now.end_line, check, cited });
 }
 
 const WORDS = {
@@ -120,7 +120,8 @@ const WORDS = {
 };
 
 function badge(turn) {
-  const { state: kind, reason, stale } = turn.check;
+  const { state: kind, reason } = turn.check.freshness;
+  const stale = kind === "changed" || kind === "gone";
   const [word, what] = WORDS[kind];
   const told = [what, reason].filter(Boolean).join(": ");
   return h("div", { class: `badge ${kind}` },
@@ -155,11 +156,11 @@ function ending(turn) {
 }
 
 function chip(turn, cited) {
-  const check = turn.check?.checks.find((one) => one.n === cited.n);
+  const check = freshnessOf(turn, cited.n);
   const now = present(cited, check);
   const name = now.path.split("/").pop();
   return h("button", { type: "button", class: `chip ${check?.state ?? ""}`, title: place(now), onclick: () => openCited(turn, cited) },
-    h("b", {}, String(cited.n)), h("span", {}, `${name}:${now.start}`));
+    h("b", {}, String(cited.n)), h("span", {}, `${name}:${now.start_line}`));
 }
 
 function facts(turn) {

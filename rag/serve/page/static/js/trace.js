@@ -1,7 +1,7 @@
 // How an answer was found: the question as it was searched, what each signal gave each hit, and how long it took.
 
 import { api } from "./api.js";
-import { h, place, took } from "./dom.js";
+import { h, place, qualified, took } from "./dom.js";
 import { selectedTurn, servedName, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
@@ -31,7 +31,7 @@ export function drawTrace(body) {
 function facts(turn) {
   const rows = [
     turn.standalone && turn.standalone !== turn.question && ["Searched as", turn.standalone],
-    turn.confidence !== undefined && turn.confidence !== null && ["Sure of an answer", `${Math.round(turn.confidence * 100)} %`],
+    turn.confidence !== undefined && turn.confidence !== null && ["Sure of an answer", `${Math.round(turn.confidence.value * 100)} %`],
     ["Answered by", turn.model === "extractive" ? "quoting (no language model)" : turn.model || "nobody: nothing was found"],
     turn.usage?.total_tokens > 0 && ["Tokens", `${turn.usage.prompt_tokens.toLocaleString("en")} in, ${turn.usage.answer_tokens.toLocaleString("en")} out${turn.usage.estimated ? " (estimated)" : ""}`],
     turn.usage?.cost_usd > 0 && ["Cost", `$${turn.usage.cost_usd.toFixed(4)}`],
@@ -74,8 +74,8 @@ function row(hit, most, there) {
     part.style.width = `${(100 * hit.legs[name]) / most}%`;
     return part;
   });
-  return h("button", { type: "button", class: "ranked", title: told.join("\n"), onclick: () => openFile({ repository: servedName(hit.repository), path: hit.path, start: hit.start, end: hit.end }) },
+  return h("button", { type: "button", class: "ranked", title: told.join("\n"), onclick: () => openFile({ repository: servedName(hit.repository), path: hit.path, start: hit.start_line, end: hit.end_line }) },
     h("span", { class: "ranked-head" }, h("span", { class: "ranked-place" }, place(hit)), h("span", { class: "ranked-score" }, hit.score.toFixed(2))),
-    hit.symbol && h("code", {}, hit.symbol),
+    qualified(hit) && h("code", {}, qualified(hit)),
     h("span", { class: "bar", role: "img", "aria-label": told.join(", ") }, parts));
 }

@@ -61,12 +61,13 @@ export function address(repository, path, start, end) {
 
 function notice(check, cited) {
   if (!check || !TOLD[check.state]) return null;
-  const was = cited ? `${cited.path}:${cited.start}–${cited.end}` : "";
+  const was = cited ? `${cited.path}:${cited.start_line}–${cited.end_line}` : "";
   return h("p", { class: `file-notice ${check.state}` }, TOLD[check.state]({ ...check, was }));
 }
 
 function show(body, file, wanted, repository) {
-  const first = file.start;
+  const first = file.start_line;
+  const last = file.end_line;
   const list = h("ol", { class: "lines-list" });
   const lines = highlightedLines(file.text.replace(/\n$/, ""), file.language);
   list.append(...lines.map((line, n) => {
@@ -76,14 +77,14 @@ function show(body, file, wanted, repository) {
   }));
   const more = (label, from, to) => h("button", { type: "button", class: "small more-lines", onclick: async () => {
     const other = await api.source(repository, file.path, from, to);
-    const joined = from < file.start ? other.text + file.text : file.text + other.text;
-    show(body, { ...file, start: Math.min(file.start, other.start), end: Math.max(file.end, other.end), text: joined }, wanted, repository);
+    const joined = from < first ? other.text + file.text : file.text + other.text;
+    show(body, { ...file, start_line: Math.min(first, other.start_line), end_line: Math.max(last, other.end_line), text: joined }, wanted, repository);
   } }, label);
   body.replaceChildren(
     h("p", { class: "fine file-facts" }, [plural(file.lines, "line"), file.language, file.commit && `at ${file.commit.slice(0, 7)}${file.dirty ? " + changes" : ""}`].filter(Boolean).join(" · ")),
-    file.start > 1 ? more(`Lines ${Math.max(1, file.start - WINDOW)}–${file.start - 1}`, Math.max(1, file.start - WINDOW), file.start - 1) : "",
+    first > 1 ? more(`Lines ${Math.max(1, first - WINDOW)}–${first - 1}`, Math.max(1, first - WINDOW), first - 1) : "",
     list,
-    file.end < file.lines ? more(`Lines ${file.end + 1}–${Math.min(file.lines, file.end + WINDOW)}`, file.end + 1, Math.min(file.lines, file.end + WINDOW)) : "");
-  list.classList.toggle("wide-numbers", file.end > 9999);
+    last < file.lines ? more(`Lines ${last + 1}–${Math.min(file.lines, last + WINDOW)}`, last + 1, Math.min(file.lines, last + WINDOW)) : "");
+  list.classList.toggle("wide-numbers", last > 9999);
   body.querySelector(`#L${wanted.start}`)?.scrollIntoView({ block: wanted.end - wanted.start > 20 ? "start" : "center" });
 }

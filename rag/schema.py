@@ -1,0 +1,581 @@
+"""The one JSON form of every value: CLI `--json`, `/api`, `/v1`, MCP, exports, imports and the turn stores.
+
+A form is derived from the fields of its dataclass, so a value and its JSON cannot drift apart. A field has
+its own name in JSON unless this table gives another; one meaning has one name everywhere:
+
+    repository     name of the repository                          value: `repo`
+    path           of a file, relative to the repository's root, with forward slashes
+    start_line     first line, from 1                              value: `start`
+    end_line       last line, which belongs to it                  value: `end`
+    symbol         bare name that is defined in the lines, "" for none
+    scope          what encloses the lines, "" for nothing
+    commit, blob   the commit, and Git's id of the file's bytes
+    location       folder or URL of the repository; callers from elsewhere get a folder's name
+    n              number of a citation in its answer: [1], [2], …
+    id             of the object itself; another object that refers to it names it by its kind:
+    conversation   id of a conversation                            value: `conversation_id`
+    turn, parent   ids of turns                                    values: `turn_id`, `parent_id`
+    number         of a turn or message in its conversation, from 1     value: `order`, from 0
+    forked_after   number of the last turn that a fork inherited, 0 for none    value: `forked_at`, an order
+    asked, answered    when a question came, and its answer
+    usage          {prompt_tokens, answer_tokens, total_tokens, estimated, cost_usd}
+    confidence     {value, found, sought, unmet, absent, foreign}; null where it was not judged
+    freshness      {state, reason, path, start_line, end_line} of a citation, of a turn the worst of them
+
+A span is not nested: its fields are those of the hit or citation that has it. The hits of an answer are
+without their text. Times are ISO 8601 in UTC with
+microseconds; a time without a zone is taken as local time. Marks are ascending, each once.
+
+Turn stores keep *records* (`turn_record`, `message_record`, `conversation_record`), and an export holds them:
+the same objects, but for `order` and `forked_at` in the place of `number` and `forked_after`, as the
+conversation's own line counts in orders, too. Every reader takes both.
+
+What earlier versions wrote is read: fields that are missing take their default, and `OLD_NAMES` are accepted.
+The citations of these versions have no `scope`, and a `symbol` that is qualified. It is split at its last dot
+where it is a dotted name of code (`Outer.name`); where it is not (`Changelog.0.1.0 – unreleased`, `.PHONY`)
+the whole is the symbol.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from operator import attrgetter, itemgetter
+from types import NoneType, UnionType
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from rag.types import (
+    Answer,
+    AssistantResponse,
+    Citation,
+    Conversation,
+    DialogTurn,
+    Filters,
+    Freshness,
+    Hit,
+    Message,
+    Source,
+    Span,
+    Usage,
+    UserQuery,
+    worst,
+)
+
+Json = dict[str, Any]
+Record = Json
+Interface = Literal["cli", "api", "mcp", "openai"]
+T = TypeVar("T")
+
+NAMES = {
+    "repo": "repository",
+    "start": "start_line",
+    "end": "end_line",
+    "conversation_id": "conversation",
+    "turn_id": "turn",
+    "turn_order": "number",
+    "order": "number",
+    "parent_id": "parent",
+    "forked_at": "forked_after",
+    "user_query_timestamp": "asked",
+    "assistant_response_timestamp": "answered",
+}
+"""Fields of values that have another name in JSON."""
+OLD_NAMES = {"repository": "repo", "start_line": "start", "end_line": "end"}
+"""What fields were called before 0.2; accepted on input until 0.3."""
+_OLD_ORDERS: Mapping[str, Callable[[Json], Any]] = {
+    "order": lambda it: order_of(it["number"]),
+    "forked_at": lambda it: order_of(it["forked_after"]),
+}
+OLD_OUTPUT: Mapping[Interface, Mapping[str, Callable[[Json], Any]]] = {
+    "cli": {
+        "repo": lambda it: itemgetter("start_line", "repository")(it)[1],
+        "start": itemgetter("start_line"),
+        "end": itemgetter("end_line"),
+        "place": lambda it: f"{it['path']}:{it['start_line']}-{it['end_line']}",
+        **_OLD_ORDERS,
+    },
+    "api": {
+        "start": itemgetter("start_line"),
+        "end": itemgetter("end_line"),
+        "turns": itemgetter("turn_count"),
+        **_OLD_ORDERS,
+    },
+    "mcp": {
+        "repo": lambda it: itemgetter("start_line", "repository")(it)[1],
+        "conversationId": itemgetter("conversation"),
+        "turnId": itemgetter("turn"),
+    },
+    "openai": {},
+}
+"""Names that interfaces gave out before 0.2, and how they follow from the new ones; deprecated until 0.3."""
+_ORDERS = {"number": "order", "forked_after": "forked_at"}
+"""Numbers, from 1, by what they are in records, from 0."""
+OPAQUE = frozenset({"metadata", "question_metadata", "answer_metadata", "content"})
+"""Fields with JSON of other programs, which has names of its own."""
+_LEFT_OUT: Mapping[type, frozenset[str]] = {
+    Answer: frozenset({"documents"}),
+    DialogTurn: frozenset({"checks"}),
+}
+_COMPUTED: Mapping[type, tuple[str, ...]] = {Usage: ("total_tokens",)}
+"""Properties that the form of a value has beside its fields."""
+_DOTTED_NAME = re.compile(r"([^\s./]+(?:\.[^\s./\d][^\s./]*)*)\.([^\s./\d][^\s./]*)")
+
+
+class Field(NamedTuple):
+    """A field of a form: its name and type, how it is had from a value, and how it is written and read.
+
+    `attribute` is the argument of the dataclass that it is read into, "" where the class's own reader sees to
+    that. `default` makes what is meant where the field is missing; None where it may not be.
+    """
+
+    name: str
+    type: Any
+    get: Callable[[Any], Any]
+    attribute: str = ""
+    write: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None
+    default: Callable[[], Any] | None = None
+
+
+class Form(Generic[T]):
+    """How the values of a dataclass are written as JSON, and read again; `form_of` gives it."""
+
+    def __init__(self, cls: type[T]) -> None:
+        self.cls = cls
+        self._make: Callable[..., T] = cls
+        self.fields = tuple(_fields_of(cls))
+        self.computed = _COMPUTED.get(cls, ())
+        hints = get_type_hints(cls)
+        names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        at = next((n for n, name in enumerate(names) if hints[name] is Span), None)
+        self._span = None if at is None else (at, at + len(fields(Span)))
+        self._attributes = [field.attribute for field in self.fields]
+        self._readers = [(n, field.read) for n, field in enumerate(self.fields) if field.read]
+        self._writers = [(field.name, field.get, field.write) for field in self.fields]
+        # Dozens of citations are read for each question: their fields are taken all at once.
+        self._all = itemgetter(*(field.name for field in self.fields))
+
+    def write(self, value: T) -> Json:
+        """The value as JSON."""
+        found = {name: write(get(value)) if write else get(value) for name, get, write in self._writers}
+        for name in self.computed:
+            found[name] = getattr(value, name)
+        return found
+
+    def read(self, written: Mapping[str, Any]) -> T:
+        """The value that was written, also by an earlier version. Raises KeyError for a missing field."""
+        values = self._values(written)
+        if self._span is None:
+            return self._make(*values)
+        at, end = self._span
+        return self._make(*values[:at], Span(*values[at:end]), *values[end:])
+
+    def arguments(self, written: Mapping[str, Any]) -> dict[str, Any]:
+        """What was written as arguments of the class, without the fields that its own reader sees to."""
+        found = dict(zip(self._attributes, self._values(written), strict=True))
+        found.pop("", None)
+        return found
+
+    def _values(self, written: Mapping[str, Any]) -> Sequence[Any]:
+        try:
+            values: Sequence[Any] = self._all(written)
+        except KeyError:
+            values = self._older(written)
+        if not self._readers:
+            return values
+        values = list(values)
+        for n, read in self._readers:
+            values[n] = read(values[n])
+        return values
+
+    def _older(self, written: Mapping[str, Any]) -> list[Any]:
+        record = with_new_names(written)
+        if self.cls is Citation and "scope" not in record:
+            record |= _parted(str(record.get("symbol", "")))
+        for field in self.fields:
+            if field.name not in record:
+                if field.default is None:
+                    raise KeyError(field.name)
+                default = field.default()
+                record[field.name] = field.write(default) if field.write else default
+        return list(self._all(record))
+
+
+_FORMS: dict[type, Form[Any]] = {}
+
+
+def form_of(cls: type[T]) -> Form[T]:
+    """The form of a class of `rag.types`, or of any dataclass with fields of the same types."""
+    if cls not in _FORMS:
+        _FORMS[cls] = Form(cls)
+    return _FORMS[cls]
+
+
+def to_json(value: Any) -> Json:
+    """A value as JSON: a turn, message, conversation, answer, hit, citation, or a part of one.
+
+    Raises:
+        ValueError: it has no id, or a number that JSON does not know (NaN, infinity).
+        TypeError: what is text is none, or the metadata holds something that is not JSON: only dicts with
+            text keys, lists, text, numbers, booleans and None are kept.
+    """
+    if isinstance(value, (DialogTurn, Message)):
+        return _said_json(value)
+    return form_of(type(value)).write(value)
+
+
+def from_json(cls: type[T], written: Mapping[str, Any]) -> T:
+    """The value that `to_json` was given.
+
+    Raises:
+        KeyError: a field is missing that has no default.
+    """
+    special: dict[Any, Callable[[Mapping[str, Any]], Any]]
+    special = {DialogTurn: _turn, Message: _message, Source: _source_from}
+    found: T = special[cls](written) if cls in special else form_of(cls).read(written)
+    return found
+
+
+def with_old_names(written: Any, interface: Interface) -> Any:
+    """JSON with the deprecated names that an interface still gives out, in every object of it."""
+    if isinstance(written, list):
+        return [with_old_names(one, interface) for one in written]
+    if not isinstance(written, dict):
+        return written
+    found = {
+        name: value if name in OPAQUE else with_old_names(value, interface) for name, value in written.items()
+    }
+    for name, follows in OLD_OUTPUT[interface].items():
+        try:
+            found.setdefault(name, follows(written))
+        except KeyError:
+            continue
+    return found
+
+
+def with_new_names(written: Mapping[str, Any]) -> Json:
+    """JSON whose fields have the names of this version, though an earlier one may have written it."""
+    found = {**written}
+    for name, old in OLD_NAMES.items():
+        if name not in found and old in found:
+            found[name] = found[old]
+    return found
+
+
+def order_of(number: int | None) -> int | None:
+    """The order, from 0, of what has this number, from 1."""
+    return None if number is None else number - 1
+
+
+def number_of(order: int | None) -> int | None:
+    """The number, from 1, of what has this order, from 0."""
+    return None if order is None else order + 1
+
+
+# ---------------------------------------------------------------- turns, messages, conversations
+
+
+def turn_record(turn: DialogTurn) -> Record:
+    """The turn as it is stored. Raises what `to_json` raises."""
+    return _as_record(to_json(replace(turn, checks=())))
+
+
+def turn_from_record(record: Mapping[str, Any]) -> DialogTurn:
+    """The turn of a record, or of `to_json`. Raises KeyError when it has no id."""
+    return _turn(_of_record(record))
+
+
+def message_record(message: Message) -> Record:
+    """The message as it is stored. Raises what `to_json` raises."""
+    return _as_record(to_json(message))
+
+
+def message_from_record(record: Mapping[str, Any]) -> Message:
+    """The message of a record, or of `to_json`. Raises KeyError when it has no id or content."""
+    return _message(_of_record(record))
+
+
+def conversation_record(conversation: Conversation) -> Record:
+    """The conversation as it is stored; its turns are records of their own."""
+    return _as_record(to_json(conversation))
+
+
+def conversation_from_record(record: Mapping[str, Any]) -> Conversation:
+    """The conversation of a record, or of `to_json`."""
+    return from_json(Conversation, _of_record(record))
+
+
+def _as_record(written: Json) -> Record:
+    """JSON as it is stored, with orders in the place of numbers."""
+    for name, order in _ORDERS.items():
+        if name in written:
+            written[order] = order_of(written.pop(name))
+    return written
+
+
+def _of_record(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = {name: number_of(record[order]) for name, order in _ORDERS.items() if order in record}
+    return {**record, **given}
+
+
+def marks_in(marks: Any) -> list[str]:
+    """Marks as they are stored: ascending, each once.
+
+    Raises:
+        TypeError: text instead of a sequence of texts, which would fall apart into its letters.
+    """
+    if isinstance(marks, str) or not all(isinstance(mark, str) for mark in marks):
+        raise TypeError(f"marks are a sequence of texts, for example ('HINT',), not {marks!r}")
+    return sorted(set(marks))
+
+
+def checked_turn(turn: DialogTurn, pairs: Iterable[tuple[Citation, Freshness]] | None = None) -> Json:
+    """What became of a turn: its freshness, and those of its citations that it rests on (or of `pairs`)."""
+    return {
+        "turn": turn.id,
+        "number": number_of(turn.order),
+        "conversation": turn.conversation_id,
+        "question": turn.question,
+        "freshness": to_json(turn.freshness or worst(())),
+        "citations": checked_citations(turn.checked if pairs is None else pairs),
+    }
+
+
+def checked_citations(pairs: Iterable[tuple[Citation, Freshness]]) -> list[Json]:
+    """Citations as JSON, each with its `freshness`."""
+    return [to_json(citation) | {"freshness": to_json(found)} for citation, found in pairs]
+
+
+def _said_json(said: DialogTurn | Message) -> Json:
+    """A turn, with the freshness of its citations where that was looked up, or a message."""
+    kind = "turn" if isinstance(said, DialogTurn) else "message"
+    if not said.id:
+        raise ValueError(f"a {kind} is stored by its id, and this one has none")
+    written = form_of(type(said)).write(said)
+    if isinstance(said, Message):
+        _texts_only(**{name: written[name] for name in ("id", "role", "name", "mime")})
+        return written
+    _texts_only(id=said.id, question=said.question, answer=said.answer, standalone=said.standalone_question)
+    if said.checks:
+        written["citations"] = checked_citations(zip(said.citations, said.checks, strict=True))
+        written["freshness"] = said.freshness and to_json(said.freshness)
+    return written
+
+
+def _turn(written: Mapping[str, Any]) -> DialogTurn:
+    if "usage" not in written:  # before 0.2 its fields were those of the turn
+        written = {**written, "usage": written}
+    turn = DialogTurn(**form_of(DialogTurn).arguments(written))
+    if (question := written.get("question")) is not None:
+        turn.user_query = UserQuery(question, written.get("question_metadata"))
+    if (answer := written.get("answer")) is not None:
+        turn.assistant_response = AssistantResponse(answer, written.get("answer_metadata"))
+    checks = [one["freshness"] for one in written.get("citations", ()) if "freshness" in one]
+    turn.checks = tuple(map(form_of(Freshness).read, checks))
+    return turn
+
+
+def _message(written: Mapping[str, Any]) -> Message:
+    content = written["content"]
+    is_binary = written.get("encoding") == "base64"
+    more = form_of(Message).arguments(written)
+    return Message(b64decode(content) if is_binary else content, **more)
+
+
+# ---------------------------------------------------------------- forms out of dataclasses
+
+
+def _fields_of(cls: Any) -> Iterable[Field]:
+    """The fields of a dataclass in their order; those of a span, a question or an answer in its place."""
+    hints = get_type_hints(cls)
+    for field in fields(cls):
+        if field.name in _LEFT_OUT.get(cls, ()):
+            continue
+        if hints[field.name] is Span:
+            yield from (one._replace(get=attrgetter(f"span.{one.attribute}")) for one in form_of(Span).fields)
+            continue
+        if parts := _PARTS.get((cls, field.name)):
+            yield from parts
+            continue
+        name = "answer" if cls is Answer and field.name == "text" else NAMES.get(field.name, field.name)
+        default = None if field.default_factory is MISSING else field.default_factory
+        if field.default is not MISSING:
+            default = _constant(field.default)
+        if (cls, name) in {(DialogTurn, "id"), (Message, "id")}:
+            default = None
+        write, read = _converters(hints[field.name], name)
+        yield Field(name, hints[field.name], attrgetter(field.name), field.name, write, read, default)
+
+
+def _part(name: str, of: str, attribute: str, type_: Any) -> Field:
+    """A field that is an attribute of an attribute, None where that is None."""
+
+    def got(value: Any) -> Any:
+        whole = getattr(value, of)
+        return None if whole is None else getattr(whole, attribute)
+
+    write = partial(_json, f"{of}.{attribute}") if attribute == "metadata" else None
+    return Field(name, type_, got, write=write, default=_constant(None))
+
+
+def _encoded(message: Message) -> Any:
+    """Content as JSON: bytes as base64."""
+    content = message.content
+    return b64encode(content).decode("ascii") if _is_binary(message) else _json("content", content)
+
+
+def _is_binary(message: Message) -> bool:
+    return isinstance(message.content, (bytes, bytearray, memoryview))
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _converters(hint: Any, name: str) -> tuple[Callable[[Any], Any] | None, Callable[[Any], Any] | None]:
+    """How a value of this type is written and read."""
+    if (special := _SPECIAL.get(name)) is not None:
+        return special
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        (kind,) = (one for one in arguments if one is not NoneType)
+        write, read = _converters(kind, name)
+        return write and _unless_none(write), read and _unless_none(read)
+    if origin is tuple:
+        write, read = _converters(arguments[0], name)
+        return _each(write, list), _each(read, tuple)
+    if hint is Source:
+        return form_of(Source).write, _source_from
+    if is_dataclass(hint):
+        form = form_of(hint)  # type: ignore[arg-type]
+        return form.write, form.read
+    if hint is datetime:
+        return _moment, _from_moment
+    # Lines and scores often come out of arrays, whose numbers are not Python's own.
+    plain: dict[Any, Callable[[Any], Any]] = {int: int, float: lambda number: _json(name, float(number))}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return dict, dict
+    return plain.get(hint), None
+
+
+def _without_text(hit: Hit) -> Json:
+    """A hit of an answer: its text is in the index, and would be most of the answer's JSON."""
+    return {name: value for name, value in to_json(hit).items() if name not in ("text", "blank_end")}
+
+
+def _with_text(written: Mapping[str, Any]) -> Hit:
+    return from_json(Hit, {"text": "", **written})
+
+
+def _source_from(written: Mapping[str, Any]) -> Source:
+    filters = Filters(tuple(written.get("include", ())), tuple(written.get("exclude", ())))
+    return Source(written["location"], written.get("ref"), filters)
+
+
+def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _each(convert: Callable[[Any], Any] | None, make: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
+    return make if convert is None else lambda values: make(map(convert, values))
+
+
+def _parted(qualified: str) -> Json:
+    """Symbol and scope of a citation that was written before they were apart; see the top of the module."""
+    found = _DOTTED_NAME.fullmatch(qualified)
+    return {"scope": found[1], "symbol": found[2]} if found else {"scope": "", "symbol": qualified}
+
+
+# ---------------------------------------------------------------- values that JSON does not know
+
+
+def _texts_only(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is {value!r}, which is no text")
+
+
+def _moment(time: datetime | None) -> str | None:
+    return None if time is None else time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _from_moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _json(place: str, value: Any) -> Any:
+    """A copy of a JSON value; what JSON would bend (tuples, keys that are numbers) is refused."""
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{place} has the key {key!r}; JSON keys are text")
+        return {key: _json(f"{place}.{key}", item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json(f"{place}[{n}]", item) for n, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{place} is {value}, which JSON does not know")
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    raise TypeError(
+        f"{place} is a {type(value).__name__}, which is not JSON; give text, numbers, lists or dicts"
+    )
+
+
+_PARTS: Mapping[tuple[type, str], tuple[Field, ...]] = {
+    (Answer, "cached"): (
+        Field(
+            "cached",
+            str | None,
+            lambda answer: answer.cached or None,
+            "cached",
+            read=lambda turn: turn or "",
+            default=_constant(None),
+        ),
+    ),
+    (Answer, "hits"): (
+        Field(
+            "hits",
+            tuple[Hit, ...],
+            attrgetter("hits"),
+            "hits",
+            write=_each(_without_text, list),
+            read=_each(_with_text, tuple),
+            default=tuple,
+        ),
+    ),
+    (DialogTurn, "user_query"): (
+        _part("question", "user_query", "query_str", str | None),
+        _part("question_metadata", "user_query", "metadata", Any),
+    ),
+    (DialogTurn, "assistant_response"): (
+        _part("answer", "assistant_response", "response_str", str | None),
+        _part("answer_metadata", "assistant_response", "metadata", Any),
+    ),
+    (Source, "filters"): tuple(
+        Field(name, tuple[str, ...], attrgetter(f"filters.{name}"), write=list, default=_constant(()))
+        for name in ("include", "exclude")
+    ),
+    (Message, "content"): (
+        Field(
+            "encoding",
+            Literal["json", "base64"],
+            lambda message: "base64" if _is_binary(message) else "json",
+            default=_constant("json"),
+        ),
+        Field("content", Any, _encoded),
+    ),
+}
+"""Fields of values that are several in JSON, or that have another type there."""
+
+_SPECIAL: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any] | None]] = {
+    "number": (number_of, order_of),
+    "forked_after": (number_of, order_of),
+    "marks": (marks_in, tuple),
+    "metadata": (partial(_json, "metadata"), None),
+}
+"""How fields of a name are written and read that their type does not say it of."""

@@ -1,0 +1,252 @@
+"""What the native routes take: strict, as a field that is not known is a mistake.
+
+Names that a field had before 0.2 are taken until 0.3.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+
+from rag.evaluation.metrics import LineSpan
+from rag.schema import OLD_NAMES, order_of
+from rag.serve.errors import TooLarge
+from rag.serve.service import MOST_REPOSITORIES
+from rag.types import MAX_HISTORY
+
+MOST_RESULTS = 100
+MOST_QUESTIONS = 500
+MAX_SEARCHES = 1_000
+"""Of one evaluation: each question is searched, and each of its history."""
+MAX_CHARS = 500_000
+"""Of the questions of one evaluation and their histories together."""
+_MOST_FILES = 100
+_MOST_CHARS = 10_000
+_MOST_LINES = 10_000_000
+
+
+def _whole(value: object) -> object:
+    """JSON knows one kind of number: 3.0 is as whole as 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _kept(value: JsonValue) -> JsonValue:
+    """JSON knows no NaN and no infinity, though Python reads them."""
+    if len(json.dumps(value, allow_nan=False)) > _MOST_CHARS:
+        raise ValueError(f"a preference has at most {_MOST_CHARS:,} signs")
+    return value
+
+
+WHOLE = BeforeValidator(_whole)
+Name = Annotated[str, Field(min_length=1, max_length=300, examples=["sample"])]
+Names = Annotated[list[Name], Field(max_length=MOST_REPOSITORIES, examples=[["sample"]])]
+Question = Annotated[str, Field(min_length=1, examples=["Where is a short code made?"])]
+ConversationName = Annotated[str, Field(min_length=1, max_length=200, examples=["login"])]
+Mark = Annotated[str, Field(min_length=1, max_length=100, examples=["useful"])]
+Corrected = Annotated[str, Field(max_length=1_000_000, examples=["It expires after 14 days."])]
+FactText = Annotated[
+    str, Field(min_length=1, max_length=2000, pattern=r"\S", examples=["Codes have seven signs"])
+]
+_Number = Annotated[int, Field(ge=0, le=2**53, examples=[1]), WHOLE]
+_Order = Annotated[
+    Annotated[int, Field(ge=-1, le=2**53), WHOLE] | None,
+    Field(description="Deprecated: `number` - 1.", json_schema_extra={"deprecated": True}),
+]
+
+
+_Line = Annotated[int, Field(ge=1, le=_MOST_LINES), WHOLE]
+
+
+def _either(name: str) -> Any:
+    """A field that is None by default and may come under its old name."""
+    return Field(default=None, validation_alias=AliasChoices(name, OLD_NAMES[name]))
+
+
+class Strict(BaseModel):
+    """A request: a field that is not known is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class IndexRequest(Strict):
+    """How to index."""
+
+    rebuild: bool = False
+
+
+class SearchRequest(Strict):
+    """What to look for."""
+
+    question: Question
+    repositories: Names = Field(default_factory=list)
+    conversation: ConversationName | None = None
+    k: Annotated[int, Field(ge=1, le=MOST_RESULTS), WHOLE] = 10
+
+
+class AskRequest(Strict):
+    """A question. Without repositories, those of the conversation are asked."""
+
+    question: Question
+    repositories: Names = Field(default_factory=list)
+    conversation: ConversationName | None = None
+    stream: bool = False
+
+
+# ---------------------------------------------------------------- conversations and turns
+
+
+class ReplayRequest(Strict):
+    """Of which state of the code: a branch, tag or commit; null is the state that is served."""
+
+    ref: Annotated[str, Field(min_length=1, max_length=200, examples=["main"])] | None = None
+
+
+class CorrectAnswer(Strict):
+    """The answer as it should be."""
+
+    answer: Corrected
+
+
+class CorrectQuestion(Strict):
+    """The question as it should be; its answer, too, where that is given."""
+
+    question: Question
+    answer: Corrected | None = None
+
+
+class _Rewind(Strict):
+    last_turn: Annotated[str, Field(max_length=200)] | None = None
+
+
+class Rewind(_Rewind):
+    """The number of the last turn to keep; 0 keeps none.
+
+    `last_turn` is the id of the last turn that the caller knows of, "" for none. If the conversation has
+    another one by now, nothing is removed (409).
+    """
+
+    number: _Number
+
+    @property
+    def order(self) -> int:
+        """The order of the last turn to keep."""
+        return self.number - 1
+
+
+class RewindToOrder(_Rewind):
+    """Deprecated: `Rewind`, with the order of the last turn to keep, which is its number - 1."""
+
+    model_config = ConfigDict(json_schema_extra={"deprecated": True})
+    to: Annotated[int, Field(ge=-1, le=2**53), WHOLE]
+
+    @property
+    def order(self) -> int:
+        """The order of the last turn to keep."""
+        return self.to
+
+
+class Consolidate(Strict):
+    """How many of the newest turns are left for later."""
+
+    keep_recent: Annotated[int, Field(ge=0, le=2**53, examples=[10]), WHOLE] = 0
+
+
+class Rename(Strict):
+    """Another name, "" for none."""
+
+    name: Annotated[str, Field(max_length=200, examples=["login"])]
+
+
+class Fork(Strict):
+    """Where to fork: after the turn of this number, 0 for before the first; its end when left out."""
+
+    number: _Number | None = None
+    at: _Order = None
+    name: Annotated[str, Field(max_length=200)] = ""
+
+    @property
+    def order(self) -> int | None:
+        """The order of the last turn that the fork has."""
+        return order_of(self.number) if self.at is None else self.at
+
+
+class Marking(Strict):
+    """Marks to give and to take."""
+
+    add: Annotated[list[Mark], Field(max_length=20)] = Field(default_factory=list)
+    remove: Annotated[list[Mark], Field(max_length=20)] = Field(default_factory=list)
+
+
+# ---------------------------------------------------------------- facts and preferences
+
+
+class FactAbout(Strict):
+    """A fact about a repository, on one's own word."""
+
+    text: FactText
+    repository: Name
+
+
+class FactOfTurn(Strict):
+    """A fact that a turn states."""
+
+    text: FactText
+    turn: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Preferred(Strict):
+    """A value: text, or any JSON."""
+
+    value: Annotated[JsonValue, AfterValidator(_kept), Field(examples=["zh-CN"])]
+
+
+# ---------------------------------------------------------------- evaluation
+
+
+class ExpectedLines(Strict):
+    """A file, or lines of it, that answer a question."""
+
+    path: Annotated[str, Field(min_length=1, max_length=1000, examples=["shortener/codes.py"])]
+    start_line: _Line | None = _either("start_line")
+    end_line: _Line | None = _either("end_line")
+
+    def lines(self) -> LineSpan | None:
+        """The lines, where they are named."""
+        if self.start_line is None:
+            return None
+        return LineSpan(self.path, self.start_line, max(self.start_line, self.end_line or self.start_line))
+
+
+class Judged(Strict):
+    """A question with what answers it."""
+
+    question: Question
+    answers: Annotated[list[ExpectedLines], Field(min_length=1, max_length=_MOST_FILES)]
+    history: Annotated[list[Question], Field(max_length=MAX_HISTORY)] = Field(default_factory=list)
+
+
+class EvalRequest(Strict):
+    """Questions to measure retrieval on."""
+
+    repository: Name
+    questions: Annotated[list[Judged], Field(min_length=1, max_length=MOST_QUESTIONS)]
+    k: Annotated[int, Field(ge=1, le=MOST_RESULTS), WHOLE] = 50
+
+    def check_size(self) -> None:
+        """Bound the work of the request. Raises TooLarge."""
+        searches = sum(1 + len(judged.history) for judged in self.questions)
+        if searches > MAX_SEARCHES:
+            raise TooLarge(
+                f"{len(self.questions):,} questions with {searches - len(self.questions):,} in their "
+                f"histories are {searches:,} searches, {MAX_SEARCHES:,} are taken in one request; send fewer",
+                param="questions",
+            )
+        texts = (text for judged in self.questions for text in (judged.question, *judged.history))
+        if (chars := sum(map(len, texts))) > MAX_CHARS:
+            raise TooLarge(
+                f"the questions and their histories have {chars:,} characters, "
+                f"{MAX_CHARS:,} are taken in one request; send fewer",
+                param="questions",
+            )

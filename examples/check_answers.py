@@ -10,7 +10,7 @@ import sys
 source, conversation = (*sys.argv[1:], "data/sample_repo", "examples")[:2]
 command = ["rag", "turns", "check", conversation, "--json"]
 done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
-outdated = [turn for turn in json.loads(done.stdout) if turn["freshness"] in ("changed", "gone")]
+outdated = [turn for turn in json.loads(done.stdout) if turn["freshness"]["state"] in ("changed", "gone")]
 for turn in outdated:
-    print(f"{turn['question']}: {turn['freshness']}")
+    print(f"{turn['question']}: {turn['freshness']['state']}")
 sys.exit(1 if outdated else 0)

@@ -107,7 +107,7 @@ def _replay(service: Service) -> APIRouter:
     @router.post("/{turn}/replay")
     async def replay(
         request: Request, caller: CallerOf, turn: TurnId, wanted: requests.ReplayRequest | None = None
-    ) -> responses.Replay:
+    ) -> responses.ReplayBody:
         """Ask a turn's question again, of the code as it is now or at a `ref`, and say what differs.
 
         Nothing is stored.
@@ -120,9 +120,9 @@ def _replay(service: Service) -> APIRouter:
     return router
 
 
-def _replayed(replay: Replay, renderer: Renderer) -> responses.Replay:
+def _replayed(replay: Replay, renderer: Renderer) -> responses.ReplayBody:
     turn = replay.turn
-    return responses.Replay(
+    return responses.ReplayBody(
         turn=renderer.turn(turn),
         answer=renderer.answer(replay.answer),
         freshness=renderer.freshness(turn),

@@ -17,8 +17,8 @@ from rag import types
 from rag.answer_cache.cache import CacheStats
 from rag.memory.facts import Fact as FactValue
 from rag.schema import Json
+from rag.serve.api.json_models import JsonModels, Sent
 from rag.serve.api.rendering import shown
-from rag.serve.models import Models, Sent
 from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.wiki.forges import web_address
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Fact: TypeAlias = Json
     Cache: TypeAlias = Json
 else:
-    _models = Models("api")
+    _models = JsonModels("api")
     _models.of(types.Usage)
     _models.of(types.Confidence)
     Coverage = _models.of(types.Coverage)
@@ -186,7 +186,7 @@ class TurnAbout(Sent):
     citations: list[CheckedCitation]
 
 
-class Replay(Sent):
+class ReplayBody(Sent):
     """A turn and the answer that its question has now, which is stored nowhere.
 
     `lost` are the citations of the old answer that no citation of the new one overlaps, `gained` those of
@@ -201,7 +201,7 @@ class Replay(Sent):
     gained: list[Citation]
 
 
-class Recalled(Sent):
+class RecalledBody(Sent):
     """Something that was said: a turn, or a message; `kind` is which of the two is there."""
 
     kind: Literal["turn", "message"]
@@ -210,7 +210,7 @@ class Recalled(Sent):
     message: Message | None = None
 
 
-class Consolidated(Sent):
+class ConsolidatedBody(Sent):
     """A conversation's summary, how many turns are new in it, and the facts that a model named."""
 
     summary: str
@@ -218,7 +218,7 @@ class Consolidated(Sent):
     facts: list[str]
 
 
-class Prompt(Sent):
+class PromptBody(Sent):
     """What the model was shown for a turn; null where that was not kept."""
 
     turn: str

@@ -154,7 +154,7 @@ def _changes(service: Service) -> APIRouter:
     @router.post("/{conversation}/consolidate")
     async def consolidate(
         caller: CallerOf, conversation: ConversationId, wanted: requests.Consolidate | None = None
-    ) -> responses.Consolidated:
+    ) -> responses.ConsolidatedBody:
         """Take the turns that are not in the conversation's summary yet into it; they stay as they are.
 
         A model writes it and names facts; without one it is a digest.
@@ -164,7 +164,7 @@ def _changes(service: Service) -> APIRouter:
         one = await desk.conversation(conversation)
         async with service.limiter.long_seat():
             done = await to_thread(consolidate_conversation, desk.engine, one, keep_recent=recent)
-        return responses.Consolidated(
+        return responses.ConsolidatedBody(
             summary=shown(done.summary), turns=done.turns, facts=[shown(fact.text) for fact in done.facts]
         )
 
@@ -214,12 +214,12 @@ def _turns(service: Service) -> APIRouter:
         return desk.render.turn(await desk.call(desk.store.turn, turn))
 
     @router.get("/{turn}/prompt")
-    async def prompt(caller: CallerOf, turn: TurnId) -> responses.Prompt:
+    async def prompt(caller: CallerOf, turn: TurnId) -> responses.PromptBody:
         """What the model was shown for a turn, word for word; null where that was not kept."""
         desk = Desk(service, caller)
         found = await desk.call(desk.store.turn, turn)
         text = await to_thread(retention.kept_prompt, desk.engine, found)
-        return responses.Prompt(turn=found.id, prompt=None if text is None else shown(text))
+        return responses.PromptBody(turn=found.id, prompt=None if text is None else shown(text))
 
     return router
 
@@ -277,7 +277,7 @@ def _said(service: Service) -> APIRouter:
         conversation: Annotated[str | None, Query(max_length=200, description="Only this one.")] = None,
         kind: Annotated[Kind | None, Query(description="Only turns, or only messages.")] = None,
         limit: Annotated[int, Query(ge=1, le=MOST)] = 20,
-    ) -> list[responses.Recalled]:
+    ) -> list[responses.RecalledBody]:
         """Turns, and messages that other programs stored, that hold words of the query, best first."""
         desk = Desk(service, caller, str(request.base_url))
         async with service.limiter.seat():
@@ -285,9 +285,9 @@ def _said(service: Service) -> APIRouter:
                 recall_said, desk.engine, q, conversation=conversation, kind=kind, k=limit
             )
         return [
-            responses.Recalled(kind="turn", score=one.score, turn=desk.render.turn(item))
+            responses.RecalledBody(kind="turn", score=one.score, turn=desk.render.turn(item))
             if isinstance(item, DialogTurn)
-            else responses.Recalled(kind="message", score=one.score, message=desk.render.message(item))
+            else responses.RecalledBody(kind="message", score=one.score, message=desk.render.message(item))
             for one, item in found
         ]
 

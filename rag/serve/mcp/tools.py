@@ -22,10 +22,10 @@ from rag.lines import lines_of
 from rag.retrieval.lookup import Use, definitions, uses
 from rag.schema import Json, to_json
 from rag.serve.access.keys import Caller
+from rag.serve.api.json_models import JsonModels, Sent
 from rag.serve.api.rendering import sent
 from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
 from rag.serve.links import citation_url
-from rag.serve.models import Models, Sent
 from rag.serve.registry import ServedRepository
 from rag.serve.service import MOST_REPOSITORIES, Service
 from rag.service import Dialog, Repository
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     Hit: TypeAlias = Json
     Lines: TypeAlias = Json
 else:
-    _models = Models("mcp")
+    _models = JsonModels("mcp")
     Coverage = _models.of(types.Coverage)
     Citation = _models.of(types.Citation, url=str)
     Hit = _models.of(types.Hit, url=str)

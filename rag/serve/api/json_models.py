@@ -1,4 +1,4 @@
-"""Models of the JSON that an interface sends, derived from the forms of the values (`rag.schema`).
+"""JsonModels of the JSON that an interface sends, derived from the forms of the values (`rag.schema`).
 
 They describe it (OpenAPI, the output schemas of MCP's tools) and check it: a field that a model does not know
 is an error, and so is one that is missing.
@@ -30,7 +30,7 @@ class Sent(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Models:
+class JsonModels:
     """The models of one interface, with the deprecated names that it still gives out."""
 
     def __init__(self, interface: Interface) -> None:

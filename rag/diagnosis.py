@@ -1,4 +1,4 @@
-"""What is configured, reachable and missing, with the line that mends it."""
+"""Check what is configured, reachable and missing, and name the fix."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _SHOWN_SECRETS = 8
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. `off` is an option not used; `bad` needs mending, by `mend`."""
+    """The result of one check. `off` is an unused option; `bad` is a problem, which `fix` solves."""
 
-    what: str
+    name: str
     state: State
-    said: str
-    mend: str = ""
+    detail: str
+    fix: str = ""
 
 
 def diagnose(settings: Settings, *, ask_servers: bool = True) -> Iterator[Finding]:

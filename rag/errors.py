@@ -1,41 +1,41 @@
-"""Every error we raise on purpose.
+"""All errors that `rag` raises on purpose.
 
     RagError
-    ├── ConfigError              the user can mend it                                   (exit code 2)
-    │   ├── SourceError          the repository cannot be had or read
+    ├── ConfigError              the user can fix it                                    (exit code 2)
+    │   ├── SourceError          the repository cannot be obtained or read
     │   │   ├── SourceNotFound   no such folder, or no such repository at the URL
-    │   │   ├── SourceUnreachable nobody answers at the URL, or its server failed            (exit code 3)
+    │   │   ├── SourceUnreachable the server of the URL does not answer or failed            (exit code 3)
     │   │   ├── RefNotFound      no such branch, tag or commit
-    │   │   └── NothingToIndex   not one file that can be indexed
+    │   │   └── NothingToIndex   no file can be indexed
     │   ├── StoreError           the store on disk
-    │   │   ├── StoreCorrupt     truncated, foreign or hostile; `rag index --rebuild` mends it
+    │   │   ├── StoreCorrupt     truncated, foreign or hostile; `rag index --rebuild` fixes it
     │   │   ├── StoreTooNew      written by a newer version of rag
     │   │   ├── StoreUnreadable  no permission, or the disk failed; the store itself may be sound
-    │   │   │   └── TooManyOpenFiles the process or the system has as many files open as it may
-    │   │   ├── StoreOutdated    written by an older version of rag; it is made anew by itself
+    │   │   │   └── TooManyOpenFiles the limit of open files is reached
+    │   │   ├── StoreOutdated    written by an older version of rag; it is rebuilt automatically
     │   │   ├── StoreBusy        another process is building or writing it
-    │   │   ├── StoreUnwritable  no permission or no room on the disk
-    │   │   └── StoreUnreachable the server that keeps it does not answer, or lets nobody in
-    │   ├── DimensionMismatch    vectors and index disagree on their width
+    │   │   ├── StoreUnwritable  no permission, or the disk is full
+    │   │   └── StoreUnreachable the server that stores it does not answer, or refuses the login
+    │   ├── DimensionMismatch    vectors and index have different dimensions
     │   ├── BackendMissing       an optional package is not installed
     │   ├── TemplateError        a template is missing, broken, or names an unknown variable
-    │   ├── ContextTooSmall      the model's context cannot hold the question and one source
-    │   ├── ConversationMismatch a conversation is asked about another repository
-    │   ├── ConversationChanged  somebody else added or removed a turn meanwhile
+    │   ├── ContextTooSmall      the model's context is too small for the question and one source
+    │   ├── ConversationMismatch a conversation belongs to another repository
+    │   ├── ConversationChanged  another process added or removed a turn in the meantime
     │   ├── NotFound             no such conversation, turn or store
     │   ├── WikiSteeringInvalid  a repository's `.devin/wiki.json` cannot be used
     │   ├── WikiStructureInvalid a plan of a wiki's pages cannot be used
-    │   ├── WikiUnwritable       a wiki cannot be written where it was asked for
-    │   └── SettingsError        a setting cannot be read or means nothing
+    │   ├── WikiUnwritable       a wiki cannot be written to the given folder
+    │   └── SettingsError        a setting cannot be read or has an invalid value
     └── ProviderError            a service failed; `.provider`, `.retryable`            (exit code 3)
-        ├── AuthenticationFailed the key is missing or refused, which the user can mend     (exit code 2)
+        ├── AuthenticationFailed the key is missing or refused, which the user can fix      (exit code 2)
         ├── RateLimited          too many requests, or the quota is spent
-        ├── ProviderUnreachable  nothing answers at the address, or it took too long
+        ├── ProviderUnreachable  no answer from the address, or a timeout
         ├── ProviderRejected     the service refused the request itself
-        └── ProviderBroke        the service failed, or its answer broke off or made no sense
+        └── ProviderBroke        the service failed, or its answer was incomplete or invalid
 
-Each message says what happened, the numbers, and what to do. Foreign exceptions are translated where
-the foreign library is called, with `raise … from error`.
+Each message says what happened, the numbers, and what to do. Exceptions of other libraries are translated
+where the library is called, with `raise … from error`.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
 
 
 class RagError(Exception):
-    """The root of all errors raised on purpose. `exit_code` is what the command line ends with."""
+    """The base class of all errors. `exit_code` is the exit code of the command line."""
 
     exit_code = 2
 
 
 class ConfigError(RagError):
-    """Something the user can mend."""
+    """An error that the user can fix."""
 
 
 class SourceError(ConfigError):
-    """The repository cannot be had or read."""
+    """The repository cannot be obtained or read."""
 
 
 class SourceNotFound(SourceError):
@@ -65,7 +65,7 @@ class SourceNotFound(SourceError):
 
 
 class SourceUnreachable(SourceError):
-    """Nobody answers at the URL, or the server there failed: it may be had later."""
+    """The server of the URL does not answer or failed. A later try may succeed."""
 
     exit_code = 3
 
@@ -75,25 +75,25 @@ class RefNotFound(SourceError):
 
     def __init__(self, *, source: str, ref: str) -> None:
         super().__init__(
-            f"{source} has no branch, tag or commit {ref!r}; `git ls-remote {source}` lists what there is"
+            f"{source} has no branch, tag or commit {ref!r}; `git ls-remote {source}` lists what exists"
         )
         self.source, self.ref = source, ref
 
 
 class NothingToIndex(SourceError):
-    """Not one file can be indexed."""
+    """No file can be indexed."""
 
     def __init__(self, *, source: str, seen: int, reasons: dict[str, int]) -> None:
         why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1]))
         super().__init__(
             f"nothing to index in {source}: {seen} files seen, none usable"
             + (f" ({why})" if why else "")
-            + "; check the path, --include/--exclude, and .gitignore: what git ignores is not seen"
+            + "; check the path, --include/--exclude, and .gitignore: files that git ignores are not indexed"
         )
         self.source, self.seen, self.reasons = source, seen, reasons
 
 
-_REBUILD = "`rag index SOURCE --rebuild` makes it anew"
+_REBUILD = "`rag index SOURCE --rebuild` rebuilds it"
 
 
 class StoreError(ConfigError):
@@ -103,36 +103,36 @@ class StoreError(ConfigError):
 class StoreCorrupt(StoreError):
     """The file is truncated, foreign or hostile."""
 
-    def __init__(self, *, path: str, why: str, mend: str = _REBUILD) -> None:
-        super().__init__(f"the store {path} cannot be read: {why}; {mend}")
+    def __init__(self, *, path: str, why: str, fix: str = _REBUILD) -> None:
+        super().__init__(f"the store {path} cannot be read: {why}; {fix}")
         self.path, self.why = path, why
 
 
 class StoreUnreadable(StoreError):
-    """The file cannot be opened or read, which says nothing about what it holds."""
+    """The file cannot be opened or read; its content may be valid."""
 
     def __init__(
-        self, *, path: str, why: str, mend: str = "check the disk, and who may read the file"
+        self, *, path: str, why: str, fix: str = "check the disk and the permissions of the file"
     ) -> None:
-        super().__init__(f"the store {path} cannot be opened: {why}; {mend}")
+        super().__init__(f"the store {path} cannot be opened: {why}; {fix}")
         self.path, self.why = path, why
 
 
 class TooManyOpenFiles(StoreUnreadable):
-    """This process, or the whole system, has as many files open as it may."""
+    """The limit of open files of this process or of the system is reached."""
 
     def __init__(self, *, path: str, why: str) -> None:
-        mend = "raise the limit (`ulimit -n`, LimitNOFILE= in a systemd unit), or use fewer repositories"
-        super().__init__(path=path, why=why, mend=mend)
+        fix = "raise the limit (`ulimit -n`, LimitNOFILE= in a systemd unit), or use fewer repositories"
+        super().__init__(path=path, why=why, fix=fix)
 
 
 class StoreTooNew(StoreError):
     """The file was written by a newer version of rag."""
 
-    def __init__(self, *, path: str, found: int, supported: int, mend: str = f"or {_REBUILD}") -> None:
+    def __init__(self, *, path: str, found: int, supported: int, fix: str = f"or {_REBUILD}") -> None:
         super().__init__(
             f"the store {path} has format {found}, this version of rag reads up to {supported}; "
-            f"upgrade rag, {mend}"
+            f"upgrade rag, {fix}"
         )
         self.path, self.found, self.supported = path, found, supported
 
@@ -153,27 +153,27 @@ class StoreBusy(StoreError):
     def __init__(self, *, path: str, waited_s: float, doing: str = "building") -> None:
         super().__init__(
             f"another process has been {doing} {path} for more than {waited_s:.0f} s; "
-            "wait for it to end, or stop it, and ask again"
+            "wait for it to end, or stop it, and try again"
         )
         self.path, self.waited_s = path, waited_s
 
 
 class StoreUnwritable(StoreError):
-    """The store cannot be written: no permission, or no room."""
+    """The store cannot be written: no permission, or the disk is full."""
 
     def __init__(
         self,
         *,
         path: str,
         why: str,
-        mend: str = "free some room or point RAG_HOME at a folder that can be written",
+        fix: str = "free some disk space, or set RAG_HOME to a writable folder",
     ) -> None:
-        super().__init__(f"cannot write {path}: {why}; {mend}")
+        super().__init__(f"cannot write {path}: {why}; {fix}")
         self.path, self.why = path, why
 
 
 class StoreUnreachable(StoreError):
-    """The server that keeps the store does not answer, or lets nobody in."""
+    """The server that stores the data does not answer, or refuses the login."""
 
     def __init__(self, *, path: str, why: str) -> None:
         super().__init__(
@@ -184,11 +184,11 @@ class StoreUnreachable(StoreError):
 
 
 class DimensionMismatch(ConfigError, ValueError):
-    """Vectors and index disagree on their width."""
+    """Vectors and index have different dimensions."""
 
     def __init__(self, *, expected: int, got: int) -> None:
         super().__init__(
-            f"the index holds vectors of {expected} numbers, but was given {got}; "
+            f"the index has vectors of {expected} dimensions, but got {got}; "
             "was the embedding model changed? Run `rag index SOURCE --rebuild`"
         )
         self.expected, self.got = expected, got
@@ -198,7 +198,7 @@ class BackendMissing(ConfigError, ImportError):
     """An optional package is not installed."""
 
     def __init__(self, *, backend: str, missing: str, extra: str = "") -> None:
-        command = f"from the checkout run `pip install '.[{extra}]'`" if extra else "install it beside rag"
+        command = f"from the checkout run `pip install '.[{extra}]'`" if extra else "install it into the environment of rag"
         super().__init__(f"{backend} needs {missing}, which is not installed; {command}")
         self.backend, self.extra, self.missing = backend, extra, missing
 
@@ -208,36 +208,36 @@ class TemplateError(ConfigError):
 
 
 class ContextTooSmall(ConfigError):
-    """The context cannot hold what must be in it."""
+    """The context is too small for what the prompt must contain."""
 
     def __init__(self, *, context_tokens: int, needed_tokens: int, what: str) -> None:
         super().__init__(
-            f"the context of {context_tokens} tokens cannot hold {what}, which need {needed_tokens}; "
+            f"the context of {context_tokens} tokens is too small for {what}, which need {needed_tokens}; "
             "raise --context-tokens, lower --answer-tokens, or ask a shorter question"
         )
         self.context_tokens, self.needed_tokens, self.what = context_tokens, needed_tokens, what
 
 
 class ConversationMismatch(ConfigError):
-    """A conversation is asked about a repository it is not about, or another one has its name."""
+    """A conversation belongs to another repository, or its name is taken."""
 
     def __init__(self, *, conversation: str, about: str, asked: str) -> None:
         super().__init__(
             f"there is a conversation called {conversation!r} already; choose another name"
             if about == asked
-            else f"the conversation {conversation!r} is about {about}, not {asked}; leave the repository out "
-            "to go on, or choose another name with --conversation NAME"
+            else f"the conversation {conversation!r} is about {about}, not {asked}; omit the repository "
+            "to continue it, or choose another name with --conversation NAME"
         )
         self.conversation, self.about, self.asked = conversation, about, asked
 
 
 class ConversationChanged(ConfigError):
-    """The last turn of a conversation is not the one that the caller expects; nothing was removed."""
+    """The last turn of a conversation is not the expected one; nothing was removed."""
 
     def __init__(self, *, conversation: str, expected: str, found: str) -> None:
         super().__init__(
             f"the conversation {conversation!r} has changed: its last turn is {found or 'none'}, not "
-            f"{expected or 'none'}; nothing was removed. Look at it with `rag turns show`, and try again"
+            f"{expected or 'none'}; nothing was removed. See `rag turns show`, and try again"
         )
         self.conversation, self.expected, self.found = conversation, expected, found
 
@@ -255,18 +255,18 @@ class WikiStructureInvalid(ConfigError):
 
 
 class WikiUnwritable(ConfigError):
-    """A wiki cannot be written where it was asked for."""
+    """A wiki cannot be written to the given folder."""
 
 
 class SettingsError(ConfigError):
-    """A setting cannot be read or means nothing."""
+    """A setting cannot be read or has an invalid value."""
 
 
 class ProviderError(RagError):
     """A service failed. `retryable` says whether the same call may succeed later.
 
-    `quotes` is set where a model failed to answer a question: the answer without a model, the lines nearest
-    to the question. It is not stored.
+    If a model failed to answer a question, `quotes` is the answer without a model: the lines nearest to the
+    question. It is not stored.
     """
 
     exit_code = 3
@@ -278,7 +278,7 @@ class ProviderError(RagError):
 
 
 class AuthenticationFailed(ProviderError):
-    """The key is missing or refused, which the user can mend."""
+    """The key is missing or refused, which the user can fix."""
 
     exit_code = ConfigError.exit_code
 
@@ -288,12 +288,12 @@ class RateLimited(ProviderError):
 
 
 class ProviderUnreachable(ProviderError):
-    """Nothing answers at the address, or it took too long."""
+    """The address does not answer, or the request timed out."""
 
 
 class ProviderRejected(ProviderError):
-    """The service refused the request itself: an unknown model, a prompt too long."""
+    """The service refused the request: an unknown model, or a prompt that is too long."""
 
 
 class ProviderBroke(ProviderError):
-    """The service failed, or its answer broke off or made no sense."""
+    """The service failed, or its answer was incomplete or invalid."""

@@ -1,8 +1,8 @@
-"""What can be configured, and where from: flags win over the environment, which wins over the file.
+"""Settings. Flags take precedence over environment variables, and these over the settings file.
 
-The file is `config.toml` in `RAG_HOME` (else the platform's user data directory). Keys are the names of
-the fields below. A key the file spells wrong is an error, not ignored. An error names what the user wrote:
-the variable, the flag, or the line of the file.
+The file is `config.toml` in `RAG_HOME` (default: the platform's user data directory). Keys are the names of
+the fields below. An unknown key is an error. Error messages name the source of a value: the variable, the
+flag, or the line of the file.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ ENVIRONMENT = {
 
 MAX_WHOLE = 10**12
 MAX_NUMBER = 10**9
-"""Numbers that are not whole are seconds; the system refuses to wait for some hundred years."""
+"""The limit for seconds: the operating system refuses to wait for hundreds of years."""
 _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
 _SECRET = ("api_key", "embedding_api_key", "git_token")
 
 
 def default_home() -> Path:
-    """`RAG_HOME`, else the platform's folder for user data."""
+    """Return `RAG_HOME`, or the platform's folder for user data."""
     if named := os.environ.get("RAG_HOME"):
         return Path(named).expanduser().absolute()
     import platformdirs
@@ -120,10 +120,10 @@ class Settings:
     reword: bool = False
     """Let the model suggest words that the code may use, before a first question is searched."""
     set_by: Mapping[str, tuple[str, Any]] = field(default_factory=dict, repr=False, compare=False)
-    """For each setting that was loaded: what set it, and to which value."""
+    """For each loaded setting: its source and its value."""
 
-    def whence(self, name: str) -> str:
-        """What set a setting to the value it has, for a message: ` (RAG_MODEL)`; "" where nothing did."""
+    def source_of(self, name: str) -> str:
+        """Return the source of a setting's value for a message, such as ` (RAG_MODEL)`; "" for a default."""
         how, value = self.set_by.get(name, ("", None))
         return f" ({how})" if how and value == getattr(self, name) else ""
 
@@ -139,7 +139,7 @@ class Settings:
 
 
 def with_absolute_paths(settings: Settings) -> Settings:
-    """The same settings for a process in another folder: the files that they name have absolute paths."""
+    """Return the same settings with absolute paths, for a process in another working folder."""
     memory, template = settings.memory, settings.template
     scheme, found, path = memory.partition(":///")
     if found and scheme == "sqlite" and path:
@@ -152,10 +152,12 @@ def with_absolute_paths(settings: Settings) -> Settings:
 def load_settings(
     flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """Settings from flags, environment and file, in that order of precedence; None in `flags` is unset.
+    """Load the settings from flags, environment and file, in this order of precedence.
+
+    A flag that is None is not set.
 
     Raises:
-        SettingsError: the file cannot be read, or a value is of the wrong type or names nothing.
+        SettingsError: the file cannot be read, a key is unknown, or a value is invalid.
     """
     environ = os.environ if environ is None else environ
     flags = {name: value for name, value in (flags or {}).items() if value is not None}
@@ -167,11 +169,11 @@ def load_settings(
         for variable in reversed(variables)
         if environ.get(variable)
     }
-    told = {variable: f"the environment sets {variable}" for variable in set_by.values()}
-    settings = _updated(settings, {name: environ[set_by[name]] for name in set_by}, set_by, told)
+    described = {variable: f"the environment sets {variable}" for variable in set_by.values()}
+    settings = _updated(settings, {name: environ[set_by[name]] for name in set_by}, set_by, described)
     set_by = {name: f"--{name.replace('_', '-')}" for name in flags}
-    told = {flag: f"the command line sets {flag}" for flag in set_by.values()}
-    return _updated(settings, flags, set_by, told)
+    described = {flag: f"the command line sets {flag}" for flag in set_by.values()}
+    return _updated(settings, flags, set_by, described)
 
 
 def _from_file(settings: Settings) -> Settings:
@@ -182,31 +184,34 @@ def _from_file(settings: Settings) -> Settings:
     except FileNotFoundError:
         return settings
     except (OSError, ValueError) as error:
-        raise SettingsError(f"cannot read the settings file {path}: {error}; mend or remove it") from error
-    set_by, told = {}, {}
+        raise SettingsError(f"cannot read the settings file {path}: {error}; fix or remove it") from error
+    set_by, described = {}, {}
     for name in values:
         line = _line_of(name, text)
         set_by[name] = f"{path}, line {line}" if line else str(path)
-        told[set_by[name]] = f"{set_by[name]}{', ' if line else ' '}sets {name}"
-    return _updated(settings, values, set_by, told)
+        described[set_by[name]] = f"{set_by[name]}{', ' if line else ' '}sets {name}"
+    return _updated(settings, values, set_by, described)
 
 
 def _line_of(name: str, text: str) -> int:
-    """The line where a file sets a key; 0 where it is written too oddly to tell."""
+    """Return the line where a file sets a key; 0 if it is not recognised."""
     key = re.compile(rf"""\s*\[*\s*["']?{re.escape(name)}["']?\s*[].=]""")
     return next((n for n, line in enumerate(text.splitlines(), start=1) if key.match(line)), 0)
 
 
 def _updated(
-    settings: Settings, values: Mapping[str, Any], set_by: Mapping[str, str], told: Mapping[str, str]
+    settings: Settings, values: Mapping[str, Any], set_by: Mapping[str, str], described: Mapping[str, str]
 ) -> Settings:
-    """The settings with these values; `set_by` is what set each, `told` how a message begins about it."""
+    """Return the settings with these values.
+
+    `set_by` maps a setting to its source, `described` a source to the beginning of a message about it.
+    """
     types = {f.name: str(f.type) for f in fields(Settings) if f.name not in ("home", "set_by")}
     converted: dict[str, Any] = {}
     for name, value in values.items():
-        begins = told[set_by[name]]
+        begins = described[set_by[name]]
         if name not in types:
-            raise SettingsError(f"{begins}, which is no setting; the settings are {', '.join(types)}")
+            raise SettingsError(f"{begins}, which is not a setting; the settings are {', '.join(types)}")
         try:
             converted[name] = _convert(value, types[name])
         except (TypeError, ValueError) as error:
@@ -217,7 +222,7 @@ def _updated(
 
 
 def _convert(value: Any, kind: str) -> Any:
-    """The value as its setting has it. Raises ValueError, TypeError."""
+    """Convert a value to the type of its setting. Raises ValueError, TypeError."""
     if kind.startswith("bool"):
         if str(value).lower() not in _SWITCH:
             raise ValueError("on or off is expected")

@@ -124,7 +124,7 @@ def test_no_permission_to_read(sample_repo, unprivileged):
 
 def test_a_home_that_cannot_be_written(sample_repo, rag_home, unprivileged):
     rag_home.mkdir(mode=0o500)
-    refused(unprivileged("ask", sample_repo, SIGNED), "point RAG_HOME at a folder that can be written")
+    refused(unprivileged("ask", sample_repo, SIGNED), "set RAG_HOME to a writable folder")
     done = unprivileged("doctor")
     assert done.code == 2
     assert "export RAG_HOME=" in done.out
@@ -308,7 +308,7 @@ def test_a_full_disk_while_indexing_leaves_the_store_that_was(sample_repo, store
 def test_a_full_disk_while_saving_a_turn_loses_no_other(sample_repo, store):
     done = rag_process("ask", EXPIRE, "-c", preexec_fn=functools.partial(_small_files, 8_192))
     assert done.code == 2
-    assert "free some room" in done.err.splitlines()[-1]
+    assert "free some disk space" in done.err.splitlines()[-1]
     assert [turn["question"] for turn in rag("turns", "show", "--json").json] == [SIGNED]
     assert rag("ask", EXPIRE, "-c", "--json").json["number"] == 2
 
@@ -438,8 +438,8 @@ def test_a_context_too_small_for_one_line_of_a_source(sample_repo, server, conte
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("model = ", "mend or remove it"),
-        ('modle = "x"\n', "config.toml, line 1, sets modle, which is no setting"),
+        ("model = ", "fix or remove it"),
+        ('modle = "x"\n', "config.toml, line 1, sets modle, which is not a setting"),
         ('# ours\n\ncontext_tokens = "many"\n', "line 3, sets context_tokens = 'many', which cannot be used"),
         ("context_tokens = true\n", "a whole number is expected"),
         ('embedder = "abacus"\n', "config.toml, line 1) is not known"),

@@ -131,7 +131,7 @@ def test_a_named_conversation_is_not_asked_about_another_repository(sample_repo,
     done = rag("ask", other_repo, "How is it fired?", "--conversation", "login")
     assert done.code == 2
     assert done.out == ""
-    assert "leave the repository out" in done.err
+    assert "omit the repository" in done.err
     assert "--conversation NAME" in done.err
     assert rag("ask", other_repo, EXPIRE, "-c").code == 2
     assert rag("ask", sample_repo, EXPIRE, "-c").code == 0
@@ -335,7 +335,7 @@ def test_a_batch_is_ready_first_and_answers_every_line_in_its_place(sample_repo)
     assert replies[-1]["results"] == []
     assert done.code == 2
     assert "6 lines of the input" in done.err
-    assert replies[1]["error"].startswith("no JSON")
+    assert replies[1]["error"].startswith("invalid JSON")
     assert rag("search", sample_repo, "--batch", stdin=requests[0] + "\n").code == 0
 
 
@@ -583,7 +583,7 @@ def test_a_conversation_branches_and_goes_back(conversation):
     assert (forked["name"], forked["forked_after"], forked["turn_count"]) == ("again", 1, 1)
     assert rag("turns", "fork", "7", *of).code == 2
     assert rag("turns", "rewind", "1", *of, stdin="n\n").code == 2
-    assert rag("turns", "rewind", "1", *of, "--yes").out == "took back 1 turn of login\n"
+    assert rag("turns", "rewind", "1", *of, "--yes").out == "removed 1 turn of login\n"
     assert rag("turns", "undo", "2", *of).code == 2
     assert rag("turns", "undo", *of, "--json").json["taken_back"] == 1
     assert rag("turns", "show", *of, "--json").json == []
@@ -698,7 +698,7 @@ def test_the_doctor_says_what_is_wrong_and_the_line_that_mends_it(server, tmp_pa
         *("stored secrets", "imports"),
     }
     assert findings["model"]["state"] == "off"
-    assert "OPENAI_API_KEY" in findings["model"]["mend"]
+    assert "OPENAI_API_KEY" in findings["model"]["fix"]
     well = rag("doctor", "--base-url", server.base_url)
     assert well.code == 0
     assert "test-model" in well.out
@@ -866,7 +866,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
         terminal.type(SIGNED + "\n")
         terminal.wait_for("and on and on")
         terminal.type("\x03")
-        terminal.wait_for("stopped; the turn was not kept")
+        terminal.wait_for("stopped; the turn was not stored")
         assert server.client_left.wait(10)
         terminal.wait_for("> ")
         terminal.press_until("\x03", "/quit ends the session")
@@ -888,7 +888,7 @@ def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
     done = rag("chat", sample_repo, stdin=typed)
     assert done.code == 0
     assert done.out.count("snip/sessions.py:34-38") >= 3
-    assert "/turns    what was asked so far" in done.out
+    assert "/turns    the questions so far" in done.out
     assert "turn 2" in done.err
     first_of_new, kept = rag("turns", "list", "--json").json
     assert (first_of_new["turn_count"], kept["turn_count"]) == (1, 2)

@@ -34,11 +34,11 @@ def questions(conversation: str) -> list[str]:
 def test_a_command_that_names_none_means_the_repository_it_runs_in(asked, sample_repo, tmp_path):
     done = rag("turns", "undo", "--json", cwd=sample_repo / "snip")
     assert done.json["taken_back"] == 1
-    assert "take back turn 2 of login (about sample_repo)" in done.err and SECOND in done.err
+    assert "remove turn 2 of login (about sample_repo)" in done.err and SECOND in done.err
     assert (questions("login"), len(questions("jokes"))) == ([FIRST], 1)
     assert "1. " + FIRST in rag("turns", "show", cwd=sample_repo).out
     outside = rag("turns", "undo", cwd=tmp_path)
-    assert outside.out == "took back 1 turn of jokes\n" and "of jokes (about other)" in outside.err
+    assert outside.out == "removed 1 turn of jokes\n" and "of jokes (about other)" in outside.err
 
 
 def test_an_indexed_repository_that_nothing_was_asked_of_has_no_last_conversation(asked, tmp_path):

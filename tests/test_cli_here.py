@@ -51,7 +51,7 @@ def test_a_conversation_follows_a_folder_that_left_a_link(sample_repo, tmp_path)
     for place, flag in (([], "-c"), ([moved], "-c"), ([moved], "--conversation=login")):
         lost = rag("ask", *place, "And when do they expire?", flag)
         assert lost.code == 2
-        assert f"ln -s NEW_PLACE {sample_repo}" in lost.err
+        assert f"ln -s NEW_FOLDER {sample_repo}" in lost.err
     sample_repo.symlink_to(moved)
     assert rag("ask", "And when do they expire?", "-c").code == 0
     assert rag("ask", moved, "Is there a test for it?", "-c").code == 0

@@ -60,7 +60,7 @@ def test_a_setting_that_will_not_last_is_told() -> None:
 @pytest.mark.parametrize("memory", ["memory:", "sqlite:///{}/turns.db"])
 def test_other_memories_have_nothing_to_set(memory: str, tmp_path: Path) -> None:
     done = run("--set", "aof", "--memory", memory.format(tmp_path))
-    assert done.exit_code == 2 and "no server whose persistence" in done.stderr
+    assert done.exit_code == 2 and "no persistence settings" in done.stderr
 
 
 def test_an_unknown_kind_is_named() -> None:

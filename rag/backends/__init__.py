@@ -38,7 +38,7 @@ def open_embedder(settings: Settings) -> Embedder:
 
         return OpenAIEmbedder.from_settings(settings, model)
     raise SettingsError(
-        f"the embedder {settings.embedder!r}{settings.whence('embedder')} is not known; "
+        f"the embedder {settings.embedder!r}{settings.source_of('embedder')} is not known; "
         "it is static, minilm, or openai:MODEL"
     )
 
@@ -52,7 +52,7 @@ def open_turn_store(settings: Settings) -> MemoryStore:
     url = settings.memory or f"sqlite:///{settings.home / 'turns.db'}"
     opener = MEMORIES.get(url.partition(":")[0])
     if opener is None:
-        shown = f"{without_secrets(url)!r}{settings.whence('memory')}"
+        shown = f"{without_secrets(url)!r}{settings.source_of('memory')}"
         raise SettingsError(f"the memory {shown} is not known; it is one of {', '.join(MEMORY_URLS)}")
     return opener(url)
 
@@ -138,7 +138,7 @@ def open_generator(settings: Settings) -> AdalGenerator:
     from rag.backends.adal_generator import AdalGenerator
     from rag.backends.openai.endpoint import checked_url
 
-    checked_url(settings.base_url, settings.whence("base_url"))
+    checked_url(settings.base_url, settings.source_of("base_url"))
     return AdalGenerator.from_settings(settings)
 
 
@@ -154,7 +154,7 @@ def remote_embedder_host(settings: Settings) -> str | None:
     if not settings.embedder.startswith("openai:"):
         return None
     named = "embedding_base_url" if settings.embedding_base_url else "base_url"
-    return _remote(getattr(settings, named), settings.whence(named))
+    return _remote(getattr(settings, named), settings.source_of(named))
 
 
 def _remote(base_url: str | None, whence: str = "") -> str | None:

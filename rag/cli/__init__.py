@@ -1,7 +1,7 @@
-"""The command `rag`: thin doors onto the engine.
+"""The command `rag`: a thin layer over the engine.
 
-A command is imported when it is called by its name: a search need not wait for the web server. Everything
-else (help, a mistyped name, completion) sees all of them.
+Only the module of the called command is imported, so that a search does not wait for the web server. Help,
+completion and unknown names import all of them.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _COMMANDS = {
     "mcp": ("mcp", "mcp"),
     "doctor": ("doctor", "doctor"),
 }
-"""The commands in the order of the help: the module of each, and what it is called there."""
+"""The commands in the order of the help: the module of each, and its name there."""
 _GC_THRESHOLDS = (100_000, 50, 100)
-"""How often garbage is looked for: at Python's own rate, a tenth of a search's time goes into looking through
-what was just imported."""
+"""Garbage collection thresholds. With Python's defaults, a tenth of the time of a search goes into collecting
+newly imported modules."""
 _OF_WORDS = frozenset({"ask", "search"})
 
 
 def commands(names: Iterable[str] = _COMMANDS) -> typer.Typer:
-    """The command line with these commands."""
+    """Return the command line with these commands."""
     made = typer.Typer(
         name="rag",
         no_args_is_help=True,
@@ -77,10 +77,10 @@ def _root(
     ] = None,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Keep control characters where the output does not go to a terminal."),
+        typer.Option("--raw", help="Keep control characters if the output does not go to a terminal."),
     ] = False,
 ) -> None:
-    """Ask any code repository, and go on asking. Answers cite the lines they rest on."""
+    """Ask questions about any code repository. Answers cite the lines they are based on."""
     from rag.cli.terminal import write_raw
 
     write_raw(raw)
@@ -94,16 +94,16 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Run the command line. What a terminal cannot show, or was no text when it was typed, becomes `?`."""
+    """Run the command line. Characters that cannot be decoded or shown become `?`."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-        elif stream is None:  # who started us closed it; the next file to be opened must not take its place
+        elif stream is None:  # the parent closed it; the next opened file must not get its number
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     gc.set_threshold(*_GC_THRESHOLDS)
     first = sys.argv[1:2]
     try:
         commands(first if first and first[0] in _COMMANDS else _COMMANDS)()
-    except KeyboardInterrupt:  # before the command began
+    except KeyboardInterrupt:  # before the command started
         raise SystemExit(130) from None

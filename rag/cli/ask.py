@@ -25,7 +25,6 @@ from rag.cli.terminal import (
     out_json,
     say,
     seconds,
-    settings_from,
 )
 from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.errors import ConfigError, NotFound, ProviderError, RagError, SourceNotFound
@@ -38,68 +37,38 @@ if TYPE_CHECKING:
     from rag.service import Dialog, Engine
 
 
+@options.grouped
 def ask(
-    words: Annotated[
-        list[str], typer.Argument(metavar="[SOURCE] QUESTION", help="A path or git URL, and a question.")
-    ],
+    words: options.Words,
+    *,
     repo: options.Repositories = None,
-    ref: options.Ref = None,
-    go_on: options.Continue = False,
-    conversation: options.Named = None,
+    conversation: options.ConversationOptions,
     json: options.Json = False,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    client: options.Client = None,
-    template: options.Template = None,
-    context_tokens: options.ContextTokens = None,
-    answer_tokens: options.AnswerTokens = None,
-    gate: options.Gate = None,
-    reword: options.Reword = None,
-    cache: options.Cache = None,
-    memory: options.Memory = None,
-    embedder: options.Embedder = None,
-    include: options.Include = None,
-    exclude: options.Exclude = None,
+    answering: options.AnswerOptions,
+    index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
     keep_broken: Annotated[
-        bool, typer.Option("--keep-broken", help="Keep an answer that broke off, marked incomplete.")
+        bool,
+        typer.Option(
+            "--keep-broken", help="Store an incomplete answer if the model fails, marked as incomplete."
+        ),
     ] = False,
     yes: options.Yes = False,
 ) -> None:
     """Ask a question; the answer cites `path:start-end`.
 
-    With one word the repository is the conversation's, else the current directory.
+    rag ask . "Where is a token checked?"
 
-        rag ask . "Where is a token checked?"
+    rag ask "And who calls it?" -c
 
-        rag ask "And who calls it?" -c
-
-        rag ask -r ../api -r https://example.org/team/web.git "How does login work?"
+    rag ask -r ../api -r https://example.org/team/web.git "How does login work?"
     """
     with errors_as_exit_codes():
-        settings = settings_from(
-            model=model,
-            base_url=base_url,
-            client=client,
-            template=template,
-            context_tokens=context_tokens,
-            answer_tokens=answer_tokens,
-            gate=gate,
-            reword=reword,
-            cache=cache,
-            memory=memory,
-            embedder=embedder,
-        )
+        settings = answering.settings()
         sources, question = split_words(words, repo or [])
         with opened_engine(settings, yes=yes) as engine:
             dialog = open_dialog(
-                engine,
-                sources,
-                ref=ref,
-                go_on=go_on,
-                name=conversation,
-                filters=Filters(tuple(include or ()), tuple(exclude or ())),
-                refreshing=not no_refresh,
+                engine, sources, index=index, conversation=conversation, refreshing=not no_refresh
             )
             try:
                 answer = answer_question(engine, dialog, question, show=not json, keep_broken=keep_broken)
@@ -114,26 +83,28 @@ def ask(
 
 
 _PLACE = re.compile(r"(?:(?:\.\.?|~)(?:/\S*)?|[a-z][a-z+]*://\S+|git@\S+)")
-"""What nobody asks."""
+"""A path or URL, which is never a question."""
 
 
 def split_words(words: Sequence[str], repositories: Sequence[str]) -> tuple[list[str], str]:
-    """The sources and the question of a command line: `QUESTION`, or `SOURCE QUESTION`.
+    """Split the words of a command line, `QUESTION` or `SOURCE QUESTION`, into sources and question.
 
     Raises:
-        ConfigError: more words than that, an empty question, or a place alone.
+        ConfigError: there are more words, the question is empty, or there is only a source.
     """
     if len(words) > 2 or (len(words) == 2 and repositories):
         raise ConfigError(
-            f"{len(words)} words were given where a source and a question are expected; put the question in "
+            f"expected a source and a question, got {len(words)} words; put the question in "
             'quotes: rag ask . "Where is a token checked?"'
         )
     question = words[-1].strip()
     if not question:
-        raise ConfigError('the question is empty; ask for instance: rag ask . "Where is a token checked?"')
+        raise ConfigError('the question is empty; for example: rag ask . "Where is a token checked?"')
     is_place = "/" in question and is_folder(question)
     if len(words) == 1 and (is_place or _PLACE.fullmatch(question)):
-        raise ConfigError(f'{question} is a place; say what is asked of it: rag ask {question} "Where is …?"')
+        raise ConfigError(
+            f'{question} is a source without a question; for example: rag ask {question} "Where is …?"'
+        )
     return [*repositories, *words[:-1]], question
 
 
@@ -141,34 +112,37 @@ def open_dialog(
     engine: Engine,
     sources: Sequence[str],
     *,
-    ref: str | None,
-    go_on: bool,
-    name: str | None,
-    filters: Filters,
+    index: options.IndexOptions,
+    conversation: options.ConversationOptions,
     refreshing: bool = True,
 ) -> Dialog:
-    """The conversation that is asked for, with its repositories open.
+    """Return the requested conversation, with its repositories open.
 
     Raises:
-        ConversationMismatch: it is about other repositories than those named.
-        NotFound: there is none to go on with.
-        SourceNotFound: a folder that it is about was moved or removed.
+        ConversationMismatch: it belongs to other repositories than the named ones.
+        NotFound: there is no conversation to continue.
+        SourceNotFound: one of its folders was moved or removed.
     """
     from rag.service import Dialog, locate
 
-    asked = [locate(source, ref, filters) for source in sources]
-    found = _begun(engine, name, go_on=go_on)
+    name, filters = conversation.conversation, index.filters
+    asked = [locate(source, index.ref, filters) for source in sources]
+    found = _continued(engine, name, go_on=conversation.go_on)
     if found is not None:
-        _see_that_all_is_there(found)
-        asked = [_as_before(source, found.sources) for source in asked]
+        _check_folders(found)
+        asked = [_with_known_filters(source, found.sources) for source in asked]
         found = engine.find_conversation(name or found.id, asked)
-    wanted = asked or (list(found.sources) if found else []) or [locate(None, ref, filters)]
+    wanted = asked or (list(found.sources) if found else []) or [locate(None, index.ref, filters)]
     repositories = [engine.repository(source, refreshing=refreshing) for source in wanted]
     return Dialog(engine, repositories, found, name=name or "")
 
 
-def _begun(engine: Engine, name: str | None, *, go_on: bool) -> Conversation | None:
-    """The conversation of this name, else the last one when it is to go on. Raises NotFound if it cannot."""
+def _continued(engine: Engine, name: str | None, *, go_on: bool) -> Conversation | None:
+    """Return the conversation with this name, or the last one with `go_on`; None for a new one.
+
+    Raises:
+        NotFound: there is none to continue.
+    """
     if name is None:
         return engine.last_conversation() if go_on else None
     try:
@@ -179,20 +153,20 @@ def _begun(engine: Engine, name: str | None, *, go_on: bool) -> Conversation | N
         return None
 
 
-def _see_that_all_is_there(conversation: Conversation) -> None:
+def _check_folders(conversation: Conversation) -> None:
     for source in conversation.sources:
         folder = source.location
         if not source.is_url and not Path(folder).exists():
             raise SourceNotFound(
-                f"there is no folder {folder} any more, and the conversation {title(conversation)} is about "
-                f"it; where it was moved leave a link to it: ln -s NEW_PLACE {quote(folder)}"
+                f"the conversation {title(conversation)} is about the folder {folder}, which does not exist; "
+                f"if it was moved, create a link: ln -s NEW_FOLDER {quote(folder)}"
             )
 
 
-def _as_before(source: Source, known: Sequence[Source]) -> Source:
-    """The source as the conversation knows it: of its filters nothing has to be said again.
+def _with_known_filters(source: Source, known: Sequence[Source]) -> Source:
+    """Return the source with the filters that the conversation has for it, if it is one of its sources.
 
-    A link that stands where a folder was before it was moved leads to it.
+    A link at the old path of a moved folder is followed.
     """
     alike = [one for one in known if replace(_followed(one), filters=Filters()) == source]
     return alike[0] if len(alike) == 1 else source
@@ -205,10 +179,10 @@ def _followed(source: Source) -> Source:
 def answer_question(
     engine: Engine, dialog: Dialog, question: str, *, show: bool, keep_broken: bool = False
 ) -> Answer:
-    """Ask, print the answer as it comes (when `show`), and what it rests on and cost.
+    """Ask, print the answer while it arrives (with `show`), then its sources, time and cost.
 
     Raises:
-        BrokenPipeError: its reader went away (`rag ask … | head`); the turn is stored all the same.
+        BrokenPipeError: the reader closed the pipe (`rag ask … | head`). The turn is stored anyway.
     """
     from rag.service import converse
 
@@ -227,7 +201,7 @@ def answer_question(
                         gone = error
         except RagError as error:
             if gone is None:
-                prose.end()  # what is said of the error gets a line of its own
+                prose.end()  # the error message starts on its own line
                 if show and isinstance(error, ProviderError) and error.quotes is not None:
                     _print_quotes(error.quotes, several=len(dialog.repositories) > 1)
             raise
@@ -241,7 +215,7 @@ def answer_question(
 
 
 def _print_quotes(quotes: Answer, *, several: bool) -> None:
-    """Print what is shown of a question whose model failed."""
+    """Print the quotes for a question whose model failed."""
     prose = TerminalMarkdown()
     prose.write(quotes.text)
     prose.end()
@@ -249,7 +223,7 @@ def _print_quotes(quotes: Answer, *, several: bool) -> None:
 
 
 def _failed_json(error: ProviderError, dialog: Dialog) -> dict[str, Any]:
-    """A failed question as JSON values; the quotes are None where the question was not searched."""
+    """Return a failed question as JSON values; the quotes are None if the search did not run."""
     quotes = None if error.quotes is None else answer_json(error.quotes, dialog)
     return {"error": {"message": str(error), "type": type(error).__name__}, "quotes": quotes}
 
@@ -266,11 +240,11 @@ def _print_figures(engine: Engine, answer: Answer) -> None:
     for note in answer.notes:
         say(f"rag: {note}")
     if not answer.found and answer.hits:
-        say("rag: with --no-gate (RAG_GATE=off) the nearest places are answered from all the same")
+        say("rag: use --no-gate (RAG_GATE=off) to answer from the nearest places anyway")
     if answer.warning:
-        say("rag: with --no-gate (RAG_GATE=off) answers come without this warning")
+        say("rag: use --no-gate (RAG_GATE=off) to turn this warning off")
     if answer.found and answer.sources and not answer.citations:
-        say(f"rag: the answer refers to none of the {counted(len(answer.sources), 'source')} it was shown")
+        say(f"rag: the answer cites none of its {counted(len(answer.sources), 'source')}")
     usage = answer.usage
     parts = [seconds(answer.seconds)]
     if engine.settings.has_model:
@@ -285,5 +259,5 @@ def _print_figures(engine: Engine, answer: Answer) -> None:
 
 
 def answer_json(answer: Answer, dialog: Dialog) -> dict[str, Any]:
-    """The answer as JSON, and which repositories were asked."""
+    """Return the answer and the repositories as JSON values."""
     return to_json(answer) | {"repositories": [str(r.source) for r in dialog.repositories]}

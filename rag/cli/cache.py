@@ -1,4 +1,4 @@
-"""`rag cache`: answers that are given again while what they rest on is unchanged."""
+"""`rag cache`: the answer cache."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from rag.cli.terminal import (
 if TYPE_CHECKING:
     from rag.answer_cache.cache import CachedAnswer
 
-app = typer.Typer(help="Show, list and clear the answers that are given again.", no_args_is_help=False)
+app = typer.Typer(help="Show, list and clear cached answers.", no_args_is_help=False)
 
 
 @app.callback(invoke_without_command=True)
 def _default(context: typer.Context) -> None:
-    """Show, list and clear the answers that are given again."""
+    """Show, list and clear cached answers."""
     if context.invoked_subcommand is None:
         stats()
 
 
 @app.command()
 def stats(json: options.Json = False, memory: options.Memory = None) -> None:
-    """How many answers are cached, and what became of all look-ups.
+    """Show the number of cached answers, and of hits and misses.
 
     rag cache stats
     """
@@ -65,9 +65,7 @@ def list_answers(json: options.Json = False, memory: options.Memory = None) -> N
         if json:
             out_json(entries)
         elif not entries:
-            say(
-                "rag: no cached answers; `rag ask --cache` caches them, and without asking for it any model's"
-            )
+            say("rag: no cached answers; by default only answers of a model are cached (`--cache`)")
         else:
             rows = [
                 (e["created"][:16].replace("T", " "), ", ".join(e["repositories"]), e["model"], e["question"])
@@ -78,7 +76,7 @@ def list_answers(json: options.Json = False, memory: options.Memory = None) -> N
 
 @app.command()
 def clear(yes: options.Yes = False, json: options.Json = False, memory: options.Memory = None) -> None:
-    """Forget all cached answers; the turns they were given in stay.
+    """Clear all cached answers. Turns do not change.
 
     rag cache clear
     """
@@ -95,7 +93,7 @@ def clear(yes: options.Yes = False, json: options.Json = False, memory: options.
 
 
 def _entry_json(entry: CachedAnswer) -> dict[str, Any]:
-    """An entry as JSON values."""
+    """Return an entry as JSON values."""
     about = entry.scope.get("repositories", ())
     return {
         "question": entry.question,

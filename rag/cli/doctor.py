@@ -1,61 +1,81 @@
-"""`rag doctor`: what is configured, reachable, missing, and the exact line that mends it."""
+"""`rag doctor`: check the configuration, and name the fix for each problem."""
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import errors_as_exit_codes, out_json, settings_from, table
+from rag.cli.terminal import errors_as_exit_codes, out_json, table
 from rag.errors import ConfigError
 
-_SERVER = "Of a server"
+if TYPE_CHECKING:
+    from rag.diagnosis import Finding
+
+_SERVER = "Server"
 
 
-def doctor(
-    json: options.Json = False,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    client: options.Client = None,
-    embedder: options.Embedder = None,
-    memory: options.Memory = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Ask no server.")] = False,
-    server: Annotated[
-        bool, typer.Option("--server", help="Look at what `rag serve` needs too.", rich_help_panel=_SERVER)
-    ] = False,
+@dataclass(frozen=True, kw_only=True)
+class ServedOptions:
+    """The options for the checked server."""
+
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Its settings file.", rich_help_panel=_SERVER),
-    ] = None,
+        typer.Option("--config", metavar="FILE", help="The server's settings file.", rich_help_panel=_SERVER),
+    ] = None
     repo: Annotated[
         list[str] | None,
         typer.Option(
             "--repo",
             "-r",
             metavar="[NAME=]SOURCE",
-            help="A repository it serves. Repeatable.",
+            help="A repository to serve. Repeatable.",
             rich_help_panel=_SERVER,
         ),
-    ] = None,
+    ] = None
     host: Annotated[
-        str | None, typer.Option("--host", help="Where it listens.", rich_help_panel=_SERVER)
-    ] = None,
+        str | None, typer.Option("--host", help="The address to listen on.", rich_help_panel=_SERVER)
+    ] = None
     port: Annotated[
-        int | None, typer.Option("--port", "-p", min=0, max=65535, help="Its port.", rich_help_panel=_SERVER)
-    ] = None,
+        int | None, typer.Option("--port", "-p", min=0, max=65535, help="The port.", rich_help_panel=_SERVER)
+    ] = None
     deepwiki: Annotated[
         bool,
         typer.Option(
-            "--deepwiki", help="With the routes of deepwiki-open's backend.", rich_help_panel=_SERVER
+            "--deepwiki", help="Include the routes of deepwiki-open's backend.", rich_help_panel=_SERVER
         ),
+    ] = False
+
+    def flags(self) -> dict[str, Any]:
+        """Return the server settings; None for those that are not set."""
+        from rag.cli.serve import named_source
+
+        return {
+            "repositories": tuple(named_source(text) for text in self.repo or ()),
+            "host": self.host,
+            "port": self.port,
+            "deepwiki": self.deepwiki or None,
+            "keys": tuple(os.environ.get("RAG_SERVER_KEYS", "").split()),
+        }
+
+
+@options.grouped
+def doctor(
+    *,
+    json: options.Json = False,
+    answering: options.ServiceOptions,
+    quick: Annotated[bool, typer.Option("--quick", help="Contact no server.")] = False,
+    server: Annotated[
+        bool, typer.Option("--server", help="Also check what `rag serve` needs.", rich_help_panel=_SERVER)
     ] = False,
+    served: ServedOptions,
 ) -> None:
-    """Say what is configured, what answers, what is missing, and how to mend it.
+    """Check what is configured, reachable and missing, and how to fix it.
 
     rag doctor
 
@@ -64,31 +84,26 @@ def doctor(
     with errors_as_exit_codes():
         from rag.diagnosis import diagnose
 
-        settings = settings_from(
-            model=model, base_url=base_url, client=client, embedder=embedder, memory=memory
-        )
+        settings = answering.settings()
         findings = list(diagnose(settings, ask_servers=not quick))
-        given = (config, repo, host, port, deepwiki or None)
-        if not server and any(value is not None for value in given):
-            raise ConfigError("--config, --repo, --host, --port and --deepwiki go with --server")
+        if not server and served != ServedOptions():
+            raise ConfigError("--config, --repo, --host, --port and --deepwiki need --server")
         if server:
-            from rag.cli.serve import named_source
             from rag.serve.preflight import diagnose_server
 
-            flags = {
-                "repositories": tuple(named_source(text) for text in repo or ()),
-                "host": host,
-                "port": port,
-                "deepwiki": deepwiki or None,
-                "keys": tuple(os.environ.get("RAG_SERVER_KEYS", "").split()),
-            }
-            findings += diagnose_server(settings, config, flags, ask_servers=not quick)
+            findings += diagnose_server(settings, served.config, served.flags(), ask_servers=not quick)
         if json:
-            out_json([asdict(finding) for finding in findings])
+            out_json([_as_json(finding) for finding in findings])
         else:
             marks = {"ok": "ok", "off": "–", "bad": "BAD"}
-            rows = [(marks[f.state], f.what, f.said, f.mend) for f in findings]
-            table("", ("", "what", "state", "to mend it"), rows)
+            rows = [(marks[f.state], f.name, f.detail, f.fix) for f in findings]
+            table("", ("", "what", "state", "fix"), rows)
     if any(finding.state == "bad" for finding in findings):
         sys.stdout.flush()
         raise typer.Exit(2)
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    """Return a finding as JSON values, with the field names from before 0.2 until 0.3."""
+    old = {"what": finding.name, "said": finding.detail, "mend": finding.fix}
+    return asdict(finding) | old

@@ -1,10 +1,11 @@
-"""`rag eval`: how good retrieval is, ours and others' side by side, on anybody's repository and questions."""
+"""`rag eval`: measure retrieval on any repository and questions, beside other systems."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,70 +24,84 @@ if TYPE_CHECKING:
 
 
 class Mine(StrEnum):
-    """Where mined questions come from."""
+    """The source of mined questions."""
 
     commits = "commits"
     docstrings = "docstrings"
 
 
-def evaluate(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="The repository that the questions are about."),
-    ] = None,
+@dataclass(frozen=True, kw_only=True)
+class QuestionOptions:
+    """Which questions are asked, and of which repositories."""
+
     questions: Annotated[
         list[Path] | None,
         typer.Option(
-            "--questions", metavar="FILE", help="Questions with their answers, JSON lines. Repeatable."
+            "--questions", metavar="FILE", help="Questions and their answers, as JSON lines. Repeatable."
         ),
-    ] = None,
+    ] = None
     mine: Annotated[
         Mine | None,
         typer.Option(
             "--mine",
-            help="Take the questions from the repository itself: its commits' titles, or docstrings.",
+            help="Take questions from the repository itself: commit titles or docstrings.",
         ),
-    ] = None,
-    number: Annotated[int, typer.Option("-n", min=1, help="How many questions --mine takes.")] = 100,
+    ] = None
+    number: Annotated[int, typer.Option("-n", min=1, help="The number of questions for --mine.")] = 100
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write the mined questions there as well.")
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Also write the mined questions to this file."),
+    ] = None
+    repositories: Annotated[
+        Path | None,
+        typer.Option("--repositories", metavar="TOML", help="A list of the repositories of the questions."),
+    ] = None
+    cache: Annotated[
+        Path | None, typer.Option("--cache", metavar="DIR", help="The folder for these repositories.")
+    ] = None
+    kinds: Annotated[
+        str, typer.Option("--kinds", help="Only these kinds: newcomer,first,docstring,follow-up …")
+    ] = ""
+
+    def wanted_kinds(self) -> set[str]:
+        """Return the kinds to ask; empty for all."""
+        return {kind.strip() for kind in self.kinds.split(",") if kind.strip()}
+
+
+@options.grouped
+def evaluate(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="The repository of the questions."),
     ] = None,
+    *,
+    material: QuestionOptions,
     system: Annotated[
         list[str] | None,
         typer.Option(
             "--system",
             metavar="[NAME=]COMMAND",
-            help="Another system: a command with {path} in it that speaks what `rag search --batch` does.",
+            help="Another system: a command with {path} and the protocol of `rag search --batch`.",
         ),
     ] = None,
     without_rag: Annotated[
-        bool, typer.Option("--without-rag", help="Measure only the systems named by --system.")
+        bool, typer.Option("--without-rag", help="Measure only the systems of --system.")
     ] = False,
-    repositories: Annotated[
-        Path | None,
-        typer.Option("--repositories", metavar="TOML", help="Where the questions' repositories come from."),
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option("--cache", metavar="DIR", help="Where they are unpacked and kept.")
-    ] = None,
-    kinds: Annotated[
-        str, typer.Option("--kinds", help="Only these kinds: newcomer,first,docstring,follow-up …")
-    ] = "",
     answers: Annotated[
         bool,
         typer.Option(
             "--answers",
-            help='Measure answers without a model instead: what they quote, if "not found" is right. '
-            "Questions without answers are asked too.",
+            help='Measure answers without a model instead: their quotes, and whether "not found" is right. '
+            "Includes questions without answers.",
         ),
     ] = False,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results each system gives.")] = 50,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="The number of results of each system.")] = 50,
     json: options.Json = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a report with plots.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML report with plots.")
     ] = None,
 ) -> None:
-    """Measure retrieval on your own questions: NDCG, MRR, recall, lines found, times, side by side.
+    """Measure retrieval on your own questions: NDCG, MRR, recall, lines and times, beside other systems.
 
     rag eval . --questions questions.jsonl
 
@@ -104,17 +119,13 @@ def evaluate(
         from rag.evaluation.trees import plan
 
         if answers and (system or html is not None or without_rag):
-            raise SettingsError("--answers measures no --system and draws no --html; leave these out")
+            raise SettingsError("--answers cannot be combined with --system, --without-rag or --html")
         systems = read_systems(system or [], first=() if without_rag else (OURS,))
         if not systems:
-            raise SettingsError("there is nothing to measure: name a --system, or leave out --without-rag")
-        wanted = {kind.strip() for kind in kinds.split(",") if kind.strip()}
-        with _material(folder, questions, repositories, cache, mine, number, save, wanted) as (
-            asked,
-            folders,
-        ):
+            raise SettingsError("there is nothing to measure: add --system, or remove --without-rag")
+        with _opened_material(folder, material) as (asked, folders):
             if answers:
-                _measure_answers(plan([*asked, *_unanswerable(questions, wanted)], folders), json=json)
+                _measure_answers(plan([*asked, *_unanswerable(material)], folders), json=json)
                 return
             outcomes = run(systems, plan(asked, folders), k=k, progress=_progress())
         summary = summarise(asked, outcomes, k=k)
@@ -122,44 +133,39 @@ def evaluate(
             out_json(as_json(summary, asked, outcomes))
         else:
             print_summary(summary)
-        if html is not None:  # last: a folder that is not there costs nothing of what was measured
+        if html is not None:  # last, so that a missing folder does not lose the measurement
             _write(html, html_report(summary))
 
 
 @contextmanager
-def _material(
-    folder: Path | None,
-    questions: list[Path] | None,
-    repositories: Path | None,
-    cache: Path | None,
-    mine: Mine | None,
-    number: int,
-    save: Path | None,
-    kinds: set[str],
+def _opened_material(
+    folder: Path | None, material: QuestionOptions
 ) -> Iterator[tuple[list[Question], dict[str, Path]]]:
-    """The questions and the folders they are about, which last as long as the context."""
+    """Yield the questions and the folders they are about; mined ones are removed at the end."""
     from rag.evaluation.questions import read_questions
 
-    if mine is not None:
-        if questions or repositories is not None or folder is None:
+    kinds = material.wanted_kinds()
+    if material.mine is not None:
+        if material.questions or material.repositories is not None or folder is None:
             raise SettingsError(
-                "--mine takes the questions from one folder: name it, and nothing else to ask"
+                "--mine takes the questions from one folder: give DIR, without --questions and --repositories"
             )
-        with _mined(mine, folder, number, save) as (file, root):
+        with _mined(material.mine, folder, material.number, material.save) as (file, root):
             yield read_questions([file], kinds), {"": root}
         return
-    if not questions:
+    if not material.questions:
         raise SettingsError(
-            "name the questions with --questions FILE, or take them from the repository with --mine; "
-            "docs/evaluation.md shows what a question looks like"
+            "give questions with --questions FILE, or take them from the repository with --mine; "
+            "docs/evaluation.md shows the format"
         )
-    asked = read_questions(questions, kinds)
-    yield asked, _folders(folder, repositories, cache, {question.repo for question in asked})
+    asked = read_questions(material.questions, kinds)
+    names = {question.repo for question in asked}
+    yield asked, _folders(folder, material.repositories, material.cache, names)
 
 
 @contextmanager
 def _mined(mine: Mine, folder: Path, number: int, save: Path | None) -> Iterator[tuple[Path, Path]]:
-    """A file of mined questions and the folder that they are asked of."""
+    """Yield a file of mined questions and the folder they are about."""
     import json
 
     from rag.evaluation.mine import mine_commits, mine_docstrings
@@ -179,7 +185,7 @@ def _mined(mine: Mine, folder: Path, number: int, save: Path | None) -> Iterator
             say(f"rag: {asked} from {commits}, asked of the tree before the oldest, {mined.commit[:10]}")
         else:
             definitions = counted(mined.considered, "documented definition")
-            say(f"rag: {asked} of {definitions}; their documentation is emptied where they are asked")
+            say(f"rag: {asked} of {definitions}; their documentation is removed from the searched copy")
         text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in mined.records)
         file = Path(workplace) / "questions.jsonl"
         file.write_text(text, encoding="utf-8")
@@ -195,7 +201,7 @@ def _folders(
     from rag.settings import default_home
 
     if (folder is None) == (repositories is None):
-        raise SettingsError("name either the folder that the questions are about, or --repositories TOML")
+        raise SettingsError("give either the folder of the questions, or --repositories TOML")
     if repositories is not None:
         chosen = [entry for entry in read_repositories(repositories) if entry.name in wanted]
         return obtain_all(chosen, cache or default_home() / "evaluation")
@@ -204,24 +210,24 @@ def _folders(
         raise SettingsError(f"there is no folder {folder}")
     if len(wanted) > 1:
         raise SettingsError(
-            f"the questions are about {', '.join(sorted(map(repr, wanted)))}; say where these come from with "
+            f"the questions are about {', '.join(sorted(map(repr, wanted)))}; list them with "
             "--repositories TOML"
         )
     return dict.fromkeys(wanted, folder.resolve())
 
 
 def _progress() -> Callable[[str, int, int], None]:
-    """One line that changes on a terminal; elsewhere a line for each tree and system."""
+    """Return a progress callback: one changing line on a terminal, elsewhere a line per tree and system."""
     drawn = sys.stderr.isatty()
 
-    def tell(label: str, done: int, total: int) -> None:
+    def report(label: str, done: int, total: int) -> None:
         if drawn:
             sys.stderr.write(f"\r\033[K{f'{done}/{total} {label}' if label else ''}")
             sys.stderr.flush()
         elif label:
             say(f"rag: {done}/{total} {label}")
 
-    return tell
+    return report
 
 
 def _write(path: Path, text: str) -> None:
@@ -232,10 +238,11 @@ def _write(path: Path, text: str) -> None:
     say(f"rag: wrote {path}")
 
 
-def _unanswerable(questions: list[Path] | None, kinds: set[str]) -> list[Question]:
+def _unanswerable(material: QuestionOptions) -> list[Question]:
     from rag.evaluation.answers import UNANSWERABLE, read_unanswerable
 
-    return read_unanswerable(questions or []) if not kinds or UNANSWERABLE in kinds else []
+    kinds = material.wanted_kinds()
+    return read_unanswerable(material.questions or []) if not kinds or UNANSWERABLE in kinds else []
 
 
 def _measure_answers(trees: list[Tree], *, json: bool) -> None:
@@ -276,7 +283,7 @@ def _measure_answers(trees: list[Tree], *, json: bool) -> None:
 
 
 def print_summary(summary: Summary) -> None:
-    """Print the tables: quality by kind, by language and in all, then what each system takes."""
+    """Print the tables: quality by kind, by language and in total, then the cost of each system."""
     from rag.evaluation.summary import MEASURES
 
     columns = ["group", "n", "system", *(measure.title for measure in MEASURES), f"{summary.first} ahead by"]

@@ -1,4 +1,4 @@
-"""`rag facts` and `rag prefer`: what is known of a repository, and what the user prefers."""
+"""`rag facts` and `rag prefer`: facts about repositories, and the user's preferences."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ if TYPE_CHECKING:
 
 _SHOWN_OF_AN_ID = 8
 
-app = typer.Typer(help="Keep facts about a repository, and say which still hold.", no_args_is_help=False)
+app = typer.Typer(
+    help="Store facts about a repository, and check which are still true.", no_args_is_help=False
+)
 
 Repository = Annotated[
-    str | None, typer.Option("--repo", "-r", metavar="SOURCE", help="Only this repository's; else all.")
+    str | None,
+    typer.Option("--repo", "-r", metavar="SOURCE", help="Only facts about this repository. Default: all."),
 ]
 
 
 @app.callback(invoke_without_command=True)
 def _default(context: typer.Context) -> None:
-    """Keep facts about a repository, and say which still hold."""
+    """Store facts about a repository, and check which are still true."""
     if context.invoked_subcommand is None:
         list_facts()
 
@@ -68,19 +71,22 @@ def list_facts(repo: Repository = None, json: options.Json = False, memory: opti
 
 @app.command()
 def add(
-    text: Annotated[str, typer.Argument(help="What is so, in a sentence.")],
+    text: Annotated[str, typer.Argument(help="The fact, as a sentence.")],
     turn: Annotated[
-        str | None, typer.Option("--turn", metavar="TURN", help="The turn that states it: its number or id.")
+        str | None,
+        typer.Option("--turn", metavar="TURN", help="The turn that the fact comes from: its number or id."),
     ] = None,
     conversation: Of = None,
     repo: Annotated[
         str | None,
-        typer.Option("--repo", "-r", metavar="SOURCE", help="What it is about, where no turn states it."),
+        typer.Option(
+            "--repo", "-r", metavar="SOURCE", help="The repository, if the fact comes from no turn."
+        ),
     ] = None,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Keep a fact. With a turn it rests on the lines that the turn cites, and holds as long as they do.
+    """Store a fact. With --turn, it depends on the lines that the turn cites.
 
     rag facts add "Sessions end after one hour" --turn 2
 
@@ -99,7 +105,7 @@ def add(
 
 @app.command()
 def forget(
-    fact: Annotated[str, typer.Argument(help="The fact's id, or how it begins.")],
+    fact: Annotated[str, typer.Argument(help="The id of the fact, or its first characters.")],
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
@@ -124,7 +130,7 @@ def check(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Say which facts still hold: what became of the lines they rest on, the worst of them.
+    """Check which facts are still true: the state of the lines they depend on.
 
     rag facts check
 
@@ -146,15 +152,13 @@ def check(
 
 
 def prefer(
-    key: Annotated[str | None, typer.Argument(help="What about; all when left out.")] = None,
-    value: Annotated[
-        str | None, typer.Argument(help="What is preferred: JSON, or else text.", metavar="VALUE")
-    ] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Prefer nothing any more.")] = False,
+    key: Annotated[str | None, typer.Argument(help="The name of the preference. Default: list all.")] = None,
+    value: Annotated[str | None, typer.Argument(help="The value: JSON or text.", metavar="VALUE")] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Remove the preference.")] = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Show or change what you prefer; a model is told. `language` is the one that answers are in.
+    """Show or change your preferences, which are part of every prompt. `language` is the language of answers.
 
     rag prefer language zh-CN
 
@@ -168,10 +172,10 @@ def prefer(
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         kept = Preferences(engine.turns, namespace=engine.settings.namespace)
         if forget and (key is None or value is not None):
-            raise ConfigError("say which one to forget, without a value: `rag prefer KEY --forget`")
+            raise ConfigError("--forget needs a key and no value: `rag prefer KEY --forget`")
         if key is not None and forget:
             if not kept.delete(USER, key):
-                say(f"rag: nothing is preferred about {visible(key)}")
+                say(f"rag: there is no preference {visible(key)}")
                 raise typer.Exit(NOTHING_FOUND)
         elif key is not None and value is not None:
             kept.save(USER, key, _value(value))
@@ -180,13 +184,13 @@ def prefer(
         if json:
             out_json(shown)
         for name, preferred in shown.items() if not json else ():
-            told = preferred if isinstance(preferred, str) else json_.dumps(preferred, ensure_ascii=False)
-            out(f"{visible(name)}: {visible(told)}")
+            text = preferred if isinstance(preferred, str) else json_.dumps(preferred, ensure_ascii=False)
+            out(f"{visible(name)}: {visible(text)}")
         if key is not None and not shown and not forget:
-            say(f"rag: nothing is preferred about {visible(key)}")
+            say(f"rag: there is no preference {visible(key)}")
             raise typer.Exit(NOTHING_FOUND)
         if not every and not json and not forget:
-            say("rag: nothing is preferred yet; for instance `rag prefer language zh-CN`")
+            say("rag: there are no preferences yet; for example `rag prefer language zh-CN`")
 
 
 def _value(text: str) -> Any:
@@ -208,7 +212,7 @@ def _location(repo: str | None) -> str | None:
 
 
 def _sources(engine: Engine, facts: list[Fact]) -> list[Source]:
-    """The repositories that facts are about, as the conversations about them name them."""
+    """Return the repositories of the facts, with the names that conversations use."""
     known = {
         source.location: source
         for conversation in engine.turns.conversations(namespace=engine.settings.namespace)

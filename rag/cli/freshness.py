@@ -1,4 +1,4 @@
-"""`rag turns check`, `about`, `replay`: earlier answers beside the code as it is now."""
+"""`rag turns check`, `about`, `replay`: compare earlier answers with the current code."""
 
 from __future__ import annotations
 
@@ -31,19 +31,23 @@ if TYPE_CHECKING:
 
 AsOf = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="COMMIT", help="Compare with this commit, tag or branch instead."),
+    typer.Option(
+        "--as-of",
+        metavar="COMMIT",
+        help="Compare with this commit, tag or branch instead of the current files.",
+    ),
 ]
 
 
 def check(
     conversation: Annotated[
-        str | None, typer.Argument(help="A conversation: its name or id; the last when left out.")
+        str | None, typer.Argument(help="The name or id of a conversation. Default: the last one.")
     ] = None,
     as_of: AsOf = None,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Say which answers still hold: what became of the lines they rest on.
+    """Check which answers are still valid: the state of the lines they cite.
 
     Each is fresh, moved (and where to), changed, gone, or unknown (and why).
 
@@ -72,18 +76,16 @@ def check(
 
 
 def about(
-    place: Annotated[str, typer.Argument(help="A file, or a line of it.", metavar="PATH[:LINE]")],
+    place: Annotated[str, typer.Argument(help="A file, or a line in it.", metavar="PATH[:LINE]")],
     repo: Annotated[
         str | None,
-        typer.Option(
-            "--repo", "-r", metavar="SOURCE", help="The repository; that of the file when left out."
-        ),
+        typer.Option("--repo", "-r", metavar="SOURCE", help="The repository. Default: the file's."),
     ] = None,
     as_of: AsOf = None,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """List the answers that talked about a file or a line, wherever its lines stood then.
+    """List the answers that cite a file or a line, also if the lines have moved since.
 
     rag turns about src/auth.py:42
     """
@@ -99,22 +101,21 @@ def about(
             name = _name(engine, turn)
             print_check(turn, pairs, name=f"{name} " if name else "")
         if not found:
-            say(f"rag: no answer rests on {inside}{f':{line}' if line else ''} of {source.name}")
+            say(f"rag: no answer cites {inside}{f':{line}' if line else ''} of {source.name}")
             raise typer.Exit(NOTHING_FOUND)
 
 
+@options.grouped
 def replay(
-    which: Annotated[str, typer.Argument(help="A turn: its number, or its id.", metavar="TURN")],
+    which: Annotated[str, typer.Argument(help="The number or id of a turn.", metavar="TURN")],
     conversation: Of = None,
     as_of: AsOf = None,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    client: options.Client = None,
+    *,
+    asking: options.TurnModelOptions,
     json: options.Json = False,
-    memory: options.Memory = None,
     yes: options.Yes = False,
 ) -> None:
-    """Ask an old question again, of the code as it is now, and show what differs. Nothing is stored.
+    """Ask an old question again about the current code, and show the differences. Nothing is stored.
 
     rag turns replay 2
 
@@ -122,8 +123,7 @@ def replay(
     """
     from rag.service.replay import replay as ask_again
 
-    settings = settings_from(model=model, base_url=base_url, client=client, memory=memory)
-    with errors_as_exit_codes(), opened_engine(settings, yes=yes) as engine:
+    with errors_as_exit_codes(), opened_engine(asking.settings(), yes=yes) as engine:
         (turn,) = chosen(engine, which, conversation)
         result = ask_again(engine, turn, as_of=as_of)
         turn, answer = result.turn, result.answer
@@ -141,18 +141,18 @@ def replay(
             )
             return
         out(f"{number(turn)}. {turn.question}")
-        out("\n".join(difference) if difference else "   the answer is the same, word for word")
+        out("\n".join(difference) if difference else "   the answer is identical")
         out()
         for citation, found in result.lost:
             out(f"- {place_in(turn, citation)}  {visible(str(found))}")
         for citation in result.gained:
             out(f"+ {place_in(turn, citation)}  {citation.qualified_name}".rstrip())
         if not result.lost and not result.gained:
-            out("  it rests on the same places")
+            out("  it cites the same places")
 
 
 def marked_stale(engine: Engine, turns: list[DialogTurn]) -> list[DialogTurn]:
-    """Turns with what became of their sources, looked up where nothing need be fetched for it."""
+    """Return turns with the state of their sources, without network access."""
     from rag.service.freshness import checked
 
     sources: dict[Source, None] = {}
@@ -165,7 +165,7 @@ def marked_stale(engine: Engine, turns: list[DialogTurn]) -> list[DialogTurn]:
 def print_check(
     turn: DialogTurn, pairs: tuple[tuple[Citation, Freshness], ...] | None = None, *, name: str = ""
 ) -> None:
-    """A turn's question with its state, then a line for each citation it rests on."""
+    """Print a turn's question and state, then a line for each citation."""
     shown = turn.checked if pairs is None else pairs
     state = worst(check for _, check in shown).state if shown else "no sources"
     out(f"{name}{number(turn)}. {turn.question}  [{state}]")
@@ -188,13 +188,13 @@ def _place(text: str) -> tuple[str, int | None]:
     path, colon, line = text.rpartition(":")
     if colon and line.isdecimal() and path:
         if not int(line):
-            raise ConfigError(f"{text} names no line: they count from 1")
+            raise ConfigError(f"{text} is not a line: lines count from 1")
         return path, int(line)
     return text, None
 
 
 def _asked_about(engine: Engine, path: str, repo: str | None) -> tuple[Source, str]:
-    """The repository that was asked about, as some conversation knows it, and the path inside it."""
+    """Return the repository as a conversation knows it, and the path inside it."""
     from rag.service import locate
 
     every = engine.turns.conversations(namespace=engine.settings.namespace)
@@ -217,5 +217,5 @@ def _asked_about(engine: Engine, path: str, repo: str | None) -> tuple[Source, s
 
 
 def _place_of(source: Source) -> str:
-    """Where it is: a folder that was moved may have left a link."""
+    """Return the real path; a moved folder may have left a link."""
     return source.location if source.is_url else os.path.realpath(source.location)

@@ -1,4 +1,4 @@
-"""`rag index`: build or refresh a store, and see what is in it."""
+"""`rag index`: build, update, list and remove stores."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from rag.cli.terminal import (
 )
 from rag.errors import NotFound, StoreError
 from rag.settings import Settings
-from rag.types import PARSER_GAVE_UP, Filters, IndexReport, Source
+from rag.types import PARSER_GAVE_UP, IndexReport, Source
 
 if TYPE_CHECKING:
     from rag.service.watch import Update
 
 NAMED = 3
-"""Paths that a line names."""
+"""The maximum number of paths in one line."""
 
 
+@options.grouped
 def index(
     source: Annotated[
-        str | None, typer.Argument(help="A path or git URL; the current directory when left out.")
+        str | None, typer.Argument(help="A path or a git URL. Default: the current directory.")
     ] = None,
-    ref: options.Ref = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make it anew, whatever there is.")] = False,
-    list_all: Annotated[bool, typer.Option("--list", help="List the stores there are.")] = False,
+    *,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the store from scratch.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List all stores.")] = False,
     remove: Annotated[
         str | None, typer.Option("--remove", metavar="SOURCE", help="Remove the stores of this source.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Then go on: take up what changes, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Keep running and re-index files that change, until Ctrl-C.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Name every skipped file.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every skipped file.")] = False,
     json: options.Json = False,
     embedder: options.Embedder = None,
-    include: options.Include = None,
-    exclude: options.Exclude = None,
+    files: options.IndexOptions,
     yes: options.Yes = False,
 ) -> None:
-    """Index a repository, or what changed of it, and say what was seen, indexed and skipped, and why.
+    """Index a repository, or update its index, and report the indexed and skipped files.
 
     rag index .
 
@@ -67,11 +67,11 @@ def index(
         if list_all:
             _list(settings, json=json)
         elif remove is not None:
-            _remove(settings, remove, ref, json=json)
+            _remove(settings, remove, files.ref, json=json)
         else:
             from rag.service import locate
 
-            wanted = locate(source, ref, Filters(tuple(include or ()), tuple(exclude or ())))
+            wanted = locate(source, files.ref, files.filters)
             if watch:
                 _watch(settings, wanted, rebuild=rebuild, verbose=verbose, json=json, yes=yes)
                 return
@@ -82,7 +82,7 @@ def index(
 
 
 def report_json(report: IndexReport) -> dict[str, Any]:
-    """The report as JSON values."""
+    """Return the report as JSON values."""
     return {
         "source": str(report.source),
         "action": report.action,
@@ -122,7 +122,7 @@ def _print_report(report: IndexReport, *, verbose: bool) -> None:
 def _watch(
     settings: Settings, source: Source, *, rebuild: bool, verbose: bool, json: bool, yes: bool
 ) -> None:
-    """Report the first indexing as `rag index` does, then a line on stderr (JSON: on stdout) per update."""
+    """Report the first run like `rag index`, then one line per update, on stderr (JSON: on stdout)."""
     from rag.service.watch import updates
 
     with opened_engine(settings, yes=yes) as engine:
@@ -132,11 +132,11 @@ def _watch(
         report = next(every).report
         assert report is not None
         out_json(report_json(report)) if json else _print_report(report, verbose=verbose)
-        say(f"rag: watching {source}; Ctrl-C ends it")
-        engine.progress = lambda stage, done, total: None  # from here on a line for each update
+        say(f"rag: watching {source}; press Ctrl-C to stop")
+        engine.progress = lambda stage, done, total: None  # from now on, one line per update
         for update in every:
             if update.error:
-                say(f"rag: not updated: {update.error}; tried again with the next change")
+                say(f"rag: not updated: {update.error}; the next change tries again")
             elif json:
                 out_json(_update_json(update))
             else:
@@ -154,7 +154,10 @@ def _update_json(update: Update) -> dict[str, Any]:
 
 
 def _update_line(update: Update) -> str:
-    """`2 changed (a.py, b.py), 1 added (c.py); 214 chunks, 41 ms`; of many paths the first three."""
+    """Return a line such as `2 changed (a.py, b.py), 1 added (c.py); 214 chunks, 41 ms`.
+
+    At most three paths are listed of each kind.
+    """
     parts = []
     for what in ("added", "changed", "removed"):
         paths = getattr(update, what)
@@ -196,13 +199,13 @@ def _list(settings: Settings, *, json: bool) -> None:
         for row in found
     ]
     if not rows:
-        say("rag: no stores yet; make one with `rag index SOURCE`")
+        say("rag: no stores yet; create one with `rag index SOURCE`")
         return
     table("", ("source", "built", "size", "commit"), rows)
 
 
 def _filtered(row: Mapping[str, Any]) -> str:
-    """The source, with the globs that tell its store from others of the same source."""
+    """Return the source with its globs, which distinguish several stores of one source."""
     include, exclude = row["filters"]
     globs = [*(f"--include {glob}" for glob in include), *(f"--exclude {glob}" for glob in exclude)]
     return " ".join([row["source"], *globs])
@@ -213,7 +216,7 @@ def _remove(settings: Settings, text: str, ref: str | None, *, json: bool) -> No
 
     removed, freed = forget(text, settings, ref=ref)
     if not removed:
-        raise NotFound(f"there is no store of {text}; `rag index --list` lists those there are")
+        raise NotFound(f"there is no store of {text}; `rag index --list` lists all stores")
     if json:
         out_json({"removed": removed, "freed_bytes": freed})
     else:

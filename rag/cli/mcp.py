@@ -1,4 +1,4 @@
-"""`rag mcp`: the tools of the server over stdin and stdout, for editors and agents that start it."""
+"""`rag mcp`: the MCP server on stdin and stdout, for editors and agents."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ import typer
 
 from rag.cli import options
 from rag.cli.serve import named_source
-from rag.cli.terminal import errors_as_exit_codes, settings_from
+from rag.cli.terminal import errors_as_exit_codes
 from rag.errors import BackendMissing
 
 
+@options.grouped
 def mcp(
+    *,
     repo: Annotated[
         list[str] | None,
-        typer.Option("--repo", "-r", metavar="[NAME=]SOURCE", help="A repository to serve; here by default."),
+        typer.Option(
+            "--repo",
+            "-r",
+            metavar="[NAME=]SOURCE",
+            help="A repository to serve. Default: the current directory.",
+        ),
     ] = None,
     allow_urls: Annotated[
-        list[str] | None, typer.Option("--allow-urls", metavar="HOST", help="Also repositories of this host.")
+        list[str] | None,
+        typer.Option("--allow-urls", metavar="HOST", help="Also serve repositories of this host."),
     ] = None,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    client: options.Client = None,
-    memory: options.Memory = None,
-    embedder: options.Embedder = None,
+    answering: options.ServiceOptions,
 ) -> None:
     """Serve the Model Context Protocol on stdin and stdout.
 
     rag mcp --repo .
     """
     with errors_as_exit_codes():
-        settings = settings_from(
-            model=model, base_url=base_url, client=client, memory=memory, embedder=embedder
-        )
+        settings = answering.settings()
         try:
             from rag.serve.mcp.server import make_mcp
             from rag.serve.service import Service

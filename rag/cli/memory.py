@@ -1,4 +1,4 @@
-"""`rag memory`: what the server that keeps the turns writes to its disk, and what is kept for nobody."""
+"""`rag memory`: maintain the turn store."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from rag.errors import ConfigError
 from rag.ports import Persistence, PersistenceKind, PersistentStore
 
 app = typer.Typer(
-    help="Look after the store that keeps the turns.",
+    help="Maintain the turn store.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 @app.callback(invoke_without_command=True)
 def _default(context: typer.Context) -> None:
-    """Look after the store that keeps the turns."""
+    """Maintain the turn store."""
     if context.invoked_subcommand is None:
         out(context.get_help())
 
 
 @app.command()
 def sweep(json: options.Json = False, memory: options.Memory = None) -> None:
-    """Remove the files, prompts and cached answers that are kept for turns which are gone.
+    """Remove stored files, prompts and cached answers whose turns no longer exist.
 
-    They go by themselves when turns are deleted, or conversations expire; this looks at every one, and so
-    finds what a process left that was killed in between.
+    This happens automatically when turns are deleted or expire. The command checks all of them, and so also
+    finds what a killed process left behind.
 
     rag memory sweep
     """
@@ -46,30 +46,30 @@ def sweep(json: options.Json = False, memory: options.Memory = None) -> None:
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         gone = KeptFiles(engine.turns, engine.settings.namespace).sweep()
-        out_json({"removed": gone}) if json else out(f"removed {counted(gone, 'kept file')}")
+        out_json({"removed": gone}) if json else out(f"removed {counted(gone, 'stored file')}")
 
 
 @app.command()
 def persistence(
     show: Annotated[
-        bool, typer.Option("--show", help="Say what each server does; so it does without any option.")
+        bool, typer.Option("--show", help="Show the settings of each server (the default).")
     ] = False,
     kind: Annotated[
         str | None,
         typer.Option("--set", metavar="KIND", help=f"One of {', '.join(get_args(PersistenceKind))}."),
     ] = None,
     save: Annotated[
-        bool, typer.Option("--save", help="Write a snapshot now; nobody is served meanwhile.")
+        bool, typer.Option("--save", help="Write a snapshot now. The server blocks until it is done.")
     ] = False,
     bgsave: Annotated[bool, typer.Option("--bgsave", help="Write a snapshot in the background.")] = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Show or set what a Redis or Valkey writes to its disk, on every node of a cluster.
+    """Show or set the persistence of a Redis or Valkey server, on every node of a cluster.
 
-    Kinds: `rdb` is a snapshot from time to time; `aof` a log of every write, synced each second; `aof-always`
-    the same, synced before a write is acknowledged, so that a crash of the server loses nothing;
-    `rdb+aof` and `rdb+aof-always` both; `none` keeps all in memory alone.
+    Kinds: `rdb` writes periodic snapshots; `aof` logs every write and syncs once a second; `aof-always` syncs
+    before a write is acknowledged, so that a crash loses nothing; `rdb+aof` and `rdb+aof-always` do both;
+    `none` writes nothing to disk.
 
     rag memory persistence --memory redis://127.0.0.1:6379
 
@@ -79,8 +79,8 @@ def persistence(
         store = engine.turns
         if not isinstance(store, PersistentStore):
             raise ConfigError(
-                "this memory has no server whose persistence could be set: SQLite and Postgres keep every "
-                "acknowledged turn by themselves, memory: keeps none; name a Redis or Valkey with --memory"
+                "this turn store has no persistence settings: SQLite and Postgres keep every turn, "
+                "memory: keeps none; name a Redis or Valkey server with --memory"
             )
         if kind is not None:
             _set(store, kind)
@@ -94,7 +94,7 @@ def _set(store: PersistentStore, kind: str) -> None:
     for known in get_args(PersistenceKind):
         if kind == known:
             for node in store.set_persistence(known):
-                say(f"rag: {node} has no file of settings that it can write: this is lost when it stops")
+                say(f"rag: {node} cannot write its settings file: the change is lost when it stops")
             return
     raise ConfigError(f"--set is one of {', '.join(get_args(PersistenceKind))}, not {kind!r}")
 
@@ -107,11 +107,11 @@ def _show(nodes: list[Persistence], *, json: bool) -> None:
     table("", ("server", "snapshot after", "log synced", "last snapshot"), rows)
     for node in nodes:
         if node.failed:
-            out(f"{node.node} could not write the last time: see its log and the room on its disk")
+            out(f"{node.node} failed to write the last time: check its log and its free disk space")
 
 
-def _snapshots(told: str) -> str:
-    words = told.split()
+def _snapshots(setting: str) -> str:
+    words = setting.split()
     pairs = zip(words[::2], words[1::2], strict=False)
     return ", ".join(f"{seconds} s with {writes} writes" for seconds, writes in pairs) or "never"
 

@@ -1,11 +1,25 @@
-"""The options that several commands have, each defined once."""
+"""The options that several commands share, each defined once, and groups of them.
+
+A command decorated with `grouped` takes a whole group as one parameter:
+
+    @options.grouped
+    def chat(source: Source = "", *, index: options.IndexOptions, answering: options.AnswerOptions) -> None:
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
+
+from rag.cli.terminal import settings_from
+from rag.settings import Settings
+from rag.types import Filters
 
 _MODEL = "Language model"
 _INDEX = "Index"
@@ -16,22 +30,30 @@ class WordsCommand(TyperCommand):
     """A command of `[SOURCE] QUESTION`, whose usage line says so."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The pieces of the usage line after the command's name."""
+        """Return the parts of the usage line after the command's name."""
         return [self.options_metavar or "", "[SOURCE] QUESTION"]
 
 
-Model = Annotated[str | None, typer.Option("--model", help="The model that answers.", rich_help_panel=_MODEL)]
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[SOURCE] QUESTION",
+        help="A path or a git URL, and a question. Default: the repository of the continued conversation, or "
+        "the current directory.",
+    ),
+]
+Model = Annotated[str | None, typer.Option("--model", help="The language model.", rich_help_panel=_MODEL)]
 BaseUrl = Annotated[
     str | None,
     typer.Option(
         "--base-url",
-        help="Any OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama).",
+        help="The address of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama).",
         rich_help_panel=_MODEL,
     ),
 ]
 Client = Annotated[
     str | None,
-    typer.Option("--client", help="Another AdalFlow model client, by name.", rich_help_panel=_MODEL),
+    typer.Option("--client", help="The name of another AdalFlow model client.", rich_help_panel=_MODEL),
 ]
 Template = Annotated[
     str | None,
@@ -43,17 +65,21 @@ Template = Annotated[
 ]
 ContextTokens = Annotated[
     int | None,
-    typer.Option("--context-tokens", help="Tokens of prompt and answer together.", rich_help_panel=_MODEL),
+    typer.Option(
+        "--context-tokens", help="The limit for prompt and answer together.", rich_help_panel=_MODEL
+    ),
 ]
 AnswerTokens = Annotated[
     int | None,
-    typer.Option("--answer-tokens", help="Tokens kept for the answer.", rich_help_panel=_MODEL),
+    typer.Option(
+        "--answer-tokens", help="The part of it that is reserved for the answer.", rich_help_panel=_MODEL
+    ),
 ]
 Gate = Annotated[
     bool | None,
     typer.Option(
         "--gate/--no-gate",
-        help="Warn where the repository probably does not hold the answer; on by default.",
+        help="Warn if the answer is probably not in the repository. Default: on.",
         show_default=False,
     ),
 ]
@@ -61,7 +87,7 @@ Reword = Annotated[
     bool | None,
     typer.Option(
         "--reword/--no-reword",
-        help="Have the model say first in which words code may put a vague question; off by default.",
+        help="Let the model suggest words that the code may use, before the search. Default: off.",
         rich_help_panel=_MODEL,
         show_default=False,
     ),
@@ -70,7 +96,7 @@ Cache = Annotated[
     bool | None,
     typer.Option(
         "--cache/--no-cache",
-        help="Give an answer again while what it rests on is unchanged; on by default with a model.",
+        help="Repeat a cached answer while the code it cites is unchanged. Default: on with a model.",
         show_default=False,
     ),
 ]
@@ -78,7 +104,7 @@ Memory = Annotated[
     str | None,
     typer.Option(
         "--memory",
-        help="Where turns are kept: sqlite:///PATH, postgresql://HOST/DB, redis://HOST or memory:.",
+        help="Where turns are stored: sqlite:///PATH, postgresql://HOST/DB, redis://HOST or memory:.",
         rich_help_panel=_CONVERSATION,
     ),
 ]
@@ -89,36 +115,152 @@ Embedder = Annotated[
 Ref = Annotated[str | None, typer.Option("--ref", help="A branch, tag or commit.", rich_help_panel=_INDEX)]
 Include = Annotated[
     list[str] | None,
-    typer.Option("--include", help="Index only what matches this glob. Repeatable.", rich_help_panel=_INDEX),
+    typer.Option(
+        "--include", help="Index only files that match this glob. Repeatable.", rich_help_panel=_INDEX
+    ),
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option("--exclude", help="Leave out what matches this glob. Repeatable.", rich_help_panel=_INDEX),
+    typer.Option(
+        "--exclude", help="Do not index files that match this glob. Repeatable.", rich_help_panel=_INDEX
+    ),
 ]
 NoRefresh = Annotated[
     bool,
     typer.Option(
-        "--no-refresh", help="Take the index as it is; say how many files are behind.", rich_help_panel=_INDEX
+        "--no-refresh",
+        help="Use the index without updating it; report how many files have changed since.",
+        rich_help_panel=_INDEX,
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Agree to what would be asked.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Repositories = Annotated[
     list[str] | None,
-    typer.Option(
-        "--repo", "-r", help="A repository to ask: a path or a git URL. Repeatable.", metavar="SOURCE"
-    ),
+    typer.Option("--repo", "-r", help="A repository: a path or a git URL. Repeatable.", metavar="SOURCE"),
 ]
 Continue = Annotated[
     bool,
-    typer.Option("--continue", "-c", help="Go on with the last conversation.", rich_help_panel=_CONVERSATION),
+    typer.Option("--continue", "-c", help="Continue the last conversation.", rich_help_panel=_CONVERSATION),
 ]
 Named = Annotated[
     str | None,
     typer.Option(
         "--conversation",
         metavar="NAME",
-        help="Go on with this conversation, or begin it.",
+        help="Continue this conversation, or start it.",
         rich_help_panel=_CONVERSATION,
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsOptions:
+    """Options that set the settings of their own names."""
+
+    def settings(self) -> Settings:
+        """Return the settings of this run."""
+        return settings_from(**vars(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(SettingsOptions):
+    """Which model is asked."""
+
+    model: Model = None
+    base_url: BaseUrl = None
+    client: Client = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnModelOptions(ModelOptions):
+    """Which model is asked about stored turns, and where these are."""
+
+    memory: Memory = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions(TurnModelOptions):
+    """Model, turn store and embedder."""
+
+    embedder: Embedder = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingOptions(ModelOptions):
+    """How text about a repository is written."""
+
+    context_tokens: ContextTokens = None
+    answer_tokens: AnswerTokens = None
+    embedder: Embedder = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(ModelOptions):
+    """How questions are answered."""
+
+    template: Template = None
+    context_tokens: ContextTokens = None
+    answer_tokens: AnswerTokens = None
+    gate: Gate = None
+    reword: Reword = None
+    cache: Cache = None
+    memory: Memory = None
+    embedder: Embedder = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions:
+    """Which version and which files of a repository are indexed."""
+
+    ref: Ref = None
+    include: Include = None
+    exclude: Exclude = None
+
+    @property
+    def filters(self) -> Filters:
+        """Return the globs of the files."""
+        return Filters(tuple(self.include or ()), tuple(self.exclude or ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationOptions:
+    """Which conversation is continued."""
+
+    go_on: Continue = False
+    conversation: Named = None
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Show each parameter that is a dataclass of options as these options on the command line.
+
+    The command is called with the dataclass. Field names must be unique in the command.
+    """
+    shown: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+            shown += _parameters(parameter.annotation)
+        else:
+            shown.append(parameter)
+
+    @wraps(command)
+    def with_groups(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    with_groups.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return with_groups
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    """Return the fields of a dataclass as parameters of a function."""
+    types = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(field.name, kind, default=field.default, annotation=types[field.name])
+        for field in fields(group)
+    ]

@@ -1,4 +1,4 @@
-"""`rag turns search` and `consolidate`: words in what was said, and a conversation in short."""
+"""`rag turns search` and `consolidate`: search in conversations, and summarise them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ _WORD = re.compile(r"\w")
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(help="Words, or names as they are written in code.")],
+    words: Annotated[list[str], typer.Argument(help="Words, or names as written in code.")],
     conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="NAME", help="Only this one; else all.")
+        str | None,
+        typer.Option("--conversation", metavar="NAME", help="Only this conversation. Default: all."),
     ] = None,
-    limit: Annotated[int, typer.Option("-k", min=1, help="How many at most.")] = 10,
+    limit: Annotated[int, typer.Option("-k", min=1, help="The maximum number of results.")] = 10,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Find what was said, best first: names are split into their words, Chinese needs no spaces.
+    """Search in conversations, best match first. Names are split into words; Chinese needs no spaces.
 
     A single Chinese or Japanese character alone is sought in the newest 2,000 turns only.
 
@@ -61,27 +62,26 @@ def search(
         for one, item in [] if json else shown:
             _print(engine, one, item, sought)
         if not shown:
-            say(f"rag: nothing that was said holds {query!r}")
+            say(f"rag: no turn or message contains {query!r}")
             raise typer.Exit(NOTHING_FOUND)
 
 
+@options.grouped
 def consolidate(
     conversation: Annotated[
-        str | None, typer.Argument(help="A conversation: its name or id; the last when left out.")
+        str | None, typer.Argument(help="The name or id of a conversation. Default: the last one.")
     ] = None,
     keep_recent: Annotated[
-        int, typer.Option("--keep-recent", min=0, help="Leave the newest turns for later.")
+        int, typer.Option("--keep-recent", min=0, help="Do not summarise the newest turns yet.")
     ] = 0,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    client: options.Client = None,
+    *,
+    asking: options.TurnModelOptions,
     json: options.Json = False,
-    memory: options.Memory = None,
 ) -> None:
-    """Bring the conversation's summary up to date; the turns stay as they are.
+    """Update the summary of a conversation. The turns do not change.
 
-    A model writes it and names facts (see `rag facts`); without one it is a digest. What is in the summary
-    already is not taken again.
+    A model writes the summary and extracts facts (see `rag facts`); without a model it is a digest. Turns
+    that are already summarised are skipped.
 
     rag turns consolidate
 
@@ -89,8 +89,7 @@ def consolidate(
     """
     from rag.service.facts import consolidate_conversation
 
-    settings = settings_from(model=model, base_url=base_url, client=client, memory=memory)
-    with errors_as_exit_codes(), opened_engine(settings) as engine:
+    with errors_as_exit_codes(), opened_engine(asking.settings()) as engine:
         of = named(engine, conversation)
         done = consolidate_conversation(engine, of, keep_recent=keep_recent)
         if json:
@@ -120,7 +119,7 @@ def _print(engine: Engine, one: Recalled, item: DialogTurn | Message, sought: se
 
 
 def _excerpt(text: str, sought: set[str]) -> str:
-    """The text on one line, from the first of its lines that hold most of what was sought."""
+    """Return the text on one line, starting at the line with the most search words."""
     lines = [line for line in text.splitlines() if _WORD.search(line)] or [text]
     best = max(range(len(lines)), key=lambda n: len(sought & set(terms(lines[n]))))
     line = " ".join(["[…]" if best else "", *lines[best:]]).strip()

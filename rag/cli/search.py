@@ -1,4 +1,4 @@
-"""`rag search`: retrieval alone. No model is asked, and AdalFlow is not imported."""
+"""`rag search`: retrieval only. It uses no model and does not import AdalFlow."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from rag.errors import ConfigError, SourceError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import visible
 from rag.schema import to_json, with_old_names
-from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, Filters, Hit
+from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, Hit
 
 if TYPE_CHECKING:
+    from rag.retrieval.search import RetrievalResult, Searcher
     from rag.service import Engine, Repository
 
 _PREVIEW_LINES = 3
 _BATCH_FIELDS = {"path", "start_line", "end_line", "symbol", "scope", "score"}
-_PREVIEW_CHARS = 156  # where there is no terminal to say how much fits
+_PREVIEW_CHARS = 156  # if the output is not a terminal
 
 
+@options.grouped
 def search(
-    words: Annotated[
-        list[str], typer.Argument(metavar="[SOURCE] QUESTION", help="A path or git URL, and a question.")
-    ],
+    words: options.Words,
+    *,
     repo: options.Repositories = None,
-    ref: options.Ref = None,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many hits.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="The number of hits.")] = 10,
     batch: Annotated[
         bool,
         typer.Option(
@@ -56,12 +56,11 @@ def search(
     ] = False,
     json: options.Json = False,
     embedder: options.Embedder = None,
-    include: options.Include = None,
-    exclude: options.Exclude = None,
+    index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
     yes: options.Yes = False,
 ) -> None:
-    """Find the lines for a question, without any model.
+    """Find the lines for a question, without a model.
 
     rag search . "Where is a token checked?" -k 5
 
@@ -75,23 +74,16 @@ def search(
             sources, question = split_words(words, repo or [])
         began = time.perf_counter()
         with opened_engine(settings, yes=yes) as engine:
-            from rag.retrieval.search import search as find
             from rag.service import locate
 
-            filters = Filters(tuple(include or ()), tuple(exclude or ()))
             named: list[str | None] = [*sources] or [None]
-            wanted = [locate(source, ref, filters) for source in named]
+            wanted = [locate(source, index.ref, index.filters) for source in named]
             repositories = [engine.repository(source, refreshing=not no_refresh) for source in wanted]
             if batch:
                 _serve_batch(engine, repositories, refreshing=not no_refresh)
                 return
-            searchers = [repository.searcher for repository in repositories]
             opened = time.perf_counter()
-            try:
-                found = find(searchers, question, k=k)
-            except StoreCorrupt as damage:
-                searchers = [repository.searcher for repository in engine.rebuilt(repositories, damage)]
-                found = find(searchers, question, k=k)
+            searchers, found = _found(engine, repositories, question, k)
             searched = time.perf_counter()
             for remark in found.remarks:
                 say(f"rag: {remark}")
@@ -114,8 +106,22 @@ def search(
             _print_hits(found.hits, several=several)
         say("rag: " + seconds(times))
     if not found.hits:
-        say("rag: nothing was found")
+        say("rag: nothing found")
         raise typer.Exit(NOTHING_FOUND)
+
+
+def _found(
+    engine: Engine, repositories: list[Repository], question: str, k: int
+) -> tuple[list[Searcher], RetrievalResult]:
+    """Search the repositories; a damaged store is rebuilt first."""
+    from rag.retrieval.search import search as find
+
+    searchers = [repository.searcher for repository in repositories]
+    try:
+        return searchers, find(searchers, question, k=k)
+    except StoreCorrupt as damage:
+        searchers = [repository.searcher for repository in engine.rebuilt(repositories, damage)]
+        return searchers, find(searchers, question, k=k)
 
 
 def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:
@@ -130,9 +136,9 @@ def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:
 
 
 def _serve_batch(engine: Engine, repositories: list[Repository], *, refreshing: bool) -> None:
-    """Answer JSON lines until the input ends. A line that is no request gets an error line, in its place.
+    """Answer JSON lines until the input ends. An invalid line gets an error object as its reply.
 
-    With `refreshing` each answer has the files as they are when its line is read.
+    With `refreshing`, changed files are re-indexed before each answer.
     """
     from rag.service.current_repositories import CurrentRepositories
 
@@ -148,7 +154,7 @@ def _serve_batch(engine: Engine, repositories: list[Repository], *, refreshing: 
             out(json_text(reply))
     if failed:
         raise ConfigError(
-            f"{counted(failed, 'line')} of the input could not be answered; the output says why"
+            f"{counted(failed, 'line')} of the input could not be answered; see the errors in the output"
         )
 
 
@@ -161,7 +167,7 @@ def _batch_reply(opened: Callable[[], list[Repository]], line: bytes) -> dict[st
         query, history, k = _checked_request(request)
     except ValueError as error:
         number = request.get("id") if isinstance(request, dict) else None
-        what = "no JSON: " if isinstance(error, json_module.JSONDecodeError) else ""
+        what = "invalid JSON: " if isinstance(error, json_module.JSONDecodeError) else ""
         return {"id": number, "error": f"{what}{error}"}
     try:
         searchers = [repository.searcher for repository in opened()]

@@ -1,4 +1,4 @@
-"""The conversation and the turns that a command is about, named before it removes any of them."""
+"""Select the conversation and turns of a command, and list them before a change."""
 
 from __future__ import annotations
 
@@ -16,33 +16,31 @@ from rag.types import Citation, Conversation, DialogTurn
 if TYPE_CHECKING:
     from rag.service import Engine
 
-Which = Annotated[
-    str | None, typer.Argument(help="A turn: its number in the conversation, or its id.", metavar="TURN")
-]
+Which = Annotated[str | None, typer.Argument(help="The number or id of a turn.", metavar="TURN")]
 Of = Annotated[
     str | None,
     typer.Option(
         "--conversation",
         metavar="NAME",
-        help="A conversation: its name or id. When left out: the last one about the repository of the "
-        "current folder, and outside of any indexed repository the last one of all.",
+        help="The name or id of a conversation. Default: the last one about the repository of the current "
+        "folder, or the last one of all outside of indexed repositories.",
     ),
 ]
 
 _SHOWN_QUESTION = 70
 SHOWN_TURNS = 3
-"""How many turns are printed before a command changes them."""
+"""The maximum number of turns that are listed before a change."""
 
 
 def named(engine: Engine, name: str | None) -> Conversation:
-    """The conversation of this name or id; when none is named the current one. Raises NotFound."""
+    """Return the conversation with this name or id, or the current one. Raises NotFound."""
     from rag.service.current_conversation import current_conversation
 
     return current_conversation(engine, Path.cwd()) if name is None else engine.find_conversation(name)
 
 
 def to_change(engine: Engine, name: str | None) -> Conversation:
-    """The same as `named`, for a command that removes or rewrites turns.
+    """Return the same as `named`, for a command that removes or changes turns.
 
     Raises:
         NotFound: there is none.
@@ -54,15 +52,15 @@ def to_change(engine: Engine, name: str | None) -> Conversation:
         last = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=1)
         if last and last[0].conversation_id != of.id:
             raise ConfigError(
-                f"the last conversation, {title(of)}, was forked and nothing was asked in it yet; say which "
-                f"one is meant: --conversation {title(of)}, or the one it comes from: "
+                f"the last conversation, {title(of)}, is a fork without questions of its own; name the "
+                f"conversation: --conversation {title(of)}, or its parent: "
                 f"--conversation {of.parent}"
             )
     return of
 
 
 def turn_to_change(engine: Engine, which: str, conversation: str | None) -> tuple[Conversation, DialogTurn]:
-    """A turn by its number or id that a command rewrites or removes, and its conversation.
+    """Return the turn that a command changes or removes, and its conversation.
 
     Raises:
         NotFound, ConfigError: see `to_change`.
@@ -81,7 +79,7 @@ def announce(
     always_ask: bool = False,
     count: int = 0,
 ) -> None:
-    """Name the conversation and the turns that are about to be changed; on a terminal, ask.
+    """Print the conversation and the turns that will change; on a terminal, ask for confirmation.
 
     Args:
         doing: what is about to happen, such as "delete".
@@ -108,7 +106,7 @@ def announce(
 
 
 def chosen(engine: Engine, which: str | None, conversation: str | None) -> list[DialogTurn]:
-    """All turns of a conversation, or the one that `which` names by number or id.
+    """Return all turns of a conversation, or the one with the number or id `which`.
 
     Raises:
         NotFound: there is none.
@@ -130,23 +128,23 @@ def chosen(engine: Engine, which: str | None, conversation: str | None) -> list[
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers in short: `1-3, 5`."""
+    """Return ascending numbers as ranges: `1-3, 5`."""
     first = [n for at, n in enumerate(numbers) if not at or numbers[at - 1] != n - 1]
     last = [n for at, n in enumerate(numbers, start=1) if at == len(numbers) or numbers[at] != n + 1]
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(first, last, strict=True))
 
 
 def number(turn: DialogTurn) -> int:
-    """The number of a turn as people say it, from 1."""
+    """Return the number of a turn, counted from 1."""
     return (turn.order or 0) + 1
 
 
 def title(conversation: Conversation) -> str:
-    """What to call a conversation."""
+    """Return the name of a conversation, or its id."""
     return conversation.name or conversation.id
 
 
 def place_in(turn: DialogTurn, citation: Citation) -> str:
-    """`path:start-end` on one line, with the repository before it where the turn rests on several."""
+    """Return `path:start-end`, with the repository in front if the turn cites several."""
     several = len({one.location for one in turn.citations}) > 1
     return visible(f"{citation.repo}:{citation.place}" if several else citation.place)

@@ -1,16 +1,17 @@
-"""`rag serve`: one engine behind HTTP."""
+"""`rag serve`: the HTTP server."""
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import errors_as_exit_codes, out, say, settings_from
+from rag.cli.terminal import errors_as_exit_codes, out, say
 from rag.errors import BackendMissing, ConfigError
 from rag.resources import is_folder
 
@@ -22,75 +23,138 @@ _WHO = "To whom"
 _MUCH = "How much"
 
 _SWITCH_S = 0.001
-"""How long a thread may go on while another waits: often that is the event loop, which all wait for."""
+"""The thread switch interval. The waiting thread is often the event loop, which all requests need."""
 
 
-def serve(
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """What is served, to whom, and the limits."""
+
     repo: Annotated[
         list[str] | None,
         typer.Option(
             "--repo",
             "-r",
             metavar="[NAME=]SOURCE",
-            help="A repository to serve, a path or git URL, by its own or this name. Repeatable; the current "
-            "directory when left out.",
+            help="A repository to serve: a path or a git URL, with an optional name. Repeatable. Default: "
+            "the current directory.",
             rich_help_panel=_SERVED,
         ),
-    ] = None,
+    ] = None
     repos: Annotated[
         list[Path] | None,
         typer.Option(
             "--repos",
             metavar="FOLDER",
-            help="Serve each git repository in this folder, by the name of its subfolder. Repeatable.",
+            help="Serve each git repository in this folder under the name of its subfolder. Repeatable.",
             rich_help_panel=_SERVED,
         ),
-    ] = None,
+    ] = None
     allow_urls: Annotated[
         list[str] | None,
         typer.Option(
             "--allow-urls",
             metavar="HOST",
-            help="Serve any https URL on this host too. Repeatable.",
+            help="Also serve every https URL of this host. Repeatable.",
             rich_help_panel=_SERVED,
         ),
-    ] = None,
+    ] = None
     refs: Annotated[
         list[str] | None,
         typer.Option(
             "--refs",
             metavar="PATTERN",
-            help="What NAME@REF may name: refs/heads, refs/tags/v*, … and the commits these reach; * is all. "
-            "Repeatable; branches and tags when left out.",
+            help="The refs that NAME@REF may use, such as refs/heads or refs/tags/v*, and their commits; "
+            "* allows all. Repeatable. Default: branches and tags.",
             rich_help_panel=_SERVED,
         ),
-    ] = None,
+    ] = None
     deepwiki: Annotated[
         bool,
         typer.Option(
             "--deepwiki",
-            help="Add the routes of deepwiki-open's backend, for its frontend; on port 8001.",
+            help="Add the routes of deepwiki-open's backend for its frontend; the default port is then 8001.",
             rich_help_panel=_SERVED,
         ),
-    ] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Read settings from a TOML file; flags win over it."),
-    ] = None,
+    ] = False
     host: Annotated[
         str | None,
         typer.Option(
             "--host",
-            help="Where to listen, 127.0.0.1 unless told otherwise; elsewhere than here needs a key.",
+            help="The address to listen on. Default: 127.0.0.1. Other addresses need a key.",
         ),
-    ] = None,
+    ] = None
     port: Annotated[
-        int | None, typer.Option("--port", "-p", min=0, max=65535, help="8000 unless told otherwise.")
+        int | None, typer.Option("--port", "-p", min=0, max=65535, help="The port. Default: 8000.")
+    ] = None
+    public_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--public-host", metavar="HOST", help="A host name of this server.", rich_help_panel=_WHO
+        ),
+    ] = None
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--origin",
+            metavar="URL",
+            help="The origin of a web page that may call the server.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            "--rate", help="The request limit of each client, such as 60/minute.", rich_help_panel=_MUCH
+        ),
+    ] = None
+    concurrent: Annotated[
+        int | None,
+        typer.Option(
+            "--concurrent",
+            min=1,
+            help="The number of concurrent questions. Default: 256.",
+            rich_help_panel=_MUCH,
+        ),
+    ] = None
+
+    def flags(self) -> dict[str, Any]:
+        """Return the server settings from flags and environment; None for those that are not set."""
+        from rag.service import repositories_in
+
+        return {
+            "repositories": (
+                *(named_source(text) for text in self.repo or ()),
+                *(found for folder in self.repos or () for found in repositories_in(folder)),
+            ),
+            "allow_urls": tuple(self.allow_urls or ()),
+            "refs": tuple(self.refs or ()),
+            "public_hosts": tuple(self.public_host or ()),
+            "origins": tuple(self.origin or ()),
+            "host": self.host,
+            "port": self.port,
+            "rate": self.rate,
+            "concurrent": self.concurrent,
+            "deepwiki": self.deepwiki or None,
+            "deepwiki_code": os.environ.get("RAG_DEEPWIKI_CODE") or None,
+            "keys": tuple(os.environ.get("RAG_SERVER_KEYS", "").split()),
+        }
+
+
+@options.grouped
+def serve(
+    *,
+    server: ServerOptions,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Read settings from a TOML file. Flags take precedence."
+        ),
     ] = None,
     add_key: Annotated[
         str | None,
         typer.Option(
-            "--add-key", metavar="NAME", help="Make a key, print it once, and end.", rich_help_panel=_WHO
+            "--add-key", metavar="NAME", help="Create a key, print it once, and exit.", rich_help_panel=_WHO
         ),
     ] = None,
     key_namespace: Annotated[
@@ -98,35 +162,13 @@ def serve(
         typer.Option(
             "--namespace",
             metavar="NAME",
-            help="Whose conversations the new key sees; its own when left out.",
+            help="The namespace of the new key's conversations. Default: its own.",
             rich_help_panel=_WHO,
         ),
     ] = None,
-    public_host: Annotated[
-        list[str] | None,
-        typer.Option("--public-host", metavar="HOST", help="A name it is called by.", rich_help_panel=_WHO),
-    ] = None,
-    origin: Annotated[
-        list[str] | None,
-        typer.Option("--origin", metavar="URL", help="A web page that may call it.", rich_help_panel=_WHO),
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option("--rate", help="Requests of one caller, such as 60/minute.", rich_help_panel=_MUCH),
-    ] = None,
-    concurrent: Annotated[
-        int | None,
-        typer.Option(
-            "--concurrent", min=1, help="Questions at once, 256 unless told otherwise.", rich_help_panel=_MUCH
-        ),
-    ] = None,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    client: options.Client = None,
-    memory: options.Memory = None,
-    embedder: options.Embedder = None,
+    answering: options.ServiceOptions,
 ) -> None:
-    """Serve repositories over HTTP: OpenAI-compatible, native, and more, on 127.0.0.1 unless told otherwise.
+    """Serve repositories over HTTP: a web page, an OpenAI-compatible API, a native API, and MCP.
 
     rag serve
 
@@ -134,58 +176,35 @@ def serve(
 
     rag serve --repos ~/repositories
 
-    Keys also come from RAG_SERVER_KEYS, separated by spaces; the code that deepwiki-open's frontend asks
-    for from RAG_DEEPWIKI_CODE.
+    The environment variable RAG_SERVER_KEYS sets keys, separated by spaces; RAG_DEEPWIKI_CODE sets the
+    authorization code of deepwiki-open's frontend.
     """
     with errors_as_exit_codes():
-        settings = settings_from(
-            model=model, base_url=base_url, client=client, memory=memory, embedder=embedder
-        )
+        settings = answering.settings()
         try:
             from rag.serve.access.keys import add_key as new_key
             from rag.serve.config import keys_file, server_settings
             from rag.serve.run import log_json, make_server
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
-        from rag.service import repositories_in
-
         if add_key is not None:
             out(new_key(keys_file(settings), add_key, key_namespace))
-            say(f"rag: only its hash is kept, in {keys_file(settings)}; send it as `Authorization: Bearer`")
+            say(f"rag: only its hash is stored, in {keys_file(settings)}; send it as `Authorization: Bearer`")
             return
         if key_namespace is not None:
-            raise ConfigError("--namespace goes with --add-key")
-        flags = {
-            "repositories": (
-                *(named_source(text) for text in repo or ()),
-                *(found for folder in repos or () for found in repositories_in(folder)),
-            ),
-            "allow_urls": tuple(allow_urls or ()),
-            "refs": tuple(refs or ()),
-            "public_hosts": tuple(public_host or ()),
-            "origins": tuple(origin or ()),
-            "host": host,
-            "port": port,
-            "rate": rate,
-            "concurrent": concurrent,
-            "deepwiki": deepwiki or None,
-            "deepwiki_code": os.environ.get("RAG_DEEPWIKI_CODE") or None,
-            "keys": tuple(os.environ.get("RAG_SERVER_KEYS", "").split()),
-        }
-        wanted = server_settings(settings, config, flags)
-        server = make_server(wanted)
+            raise ConfigError("--namespace needs --add-key")
+        wanted = server_settings(settings, config, server.flags())
+        running = make_server(wanted)
         sys.setswitchinterval(_SWITCH_S)
         log_json()
         say(f"rag: serving on http://{wanted.host}:{wanted.port} (Ctrl-C to stop)")
-        server.run()
-        if not server.started:
-            raise ConfigError(
-                f"the server could not listen on {wanted.host}:{wanted.port}; is the port taken? Try --port"
-            )
+        running.run()
+        if not running.started:
+            raise ConfigError(f"cannot listen on {wanted.host}:{wanted.port}; is the port in use? Try --port")
 
 
 def named_source(text: str | None) -> tuple[str, Source]:
-    """`NAME=SOURCE`, or a source under its own name. A folder that has `=` in its path is itself.
+    """Parse `NAME=SOURCE`, or a source without a name. A folder with `=` in its path is a source.
 
     None is the current folder.
     """

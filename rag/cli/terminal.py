@@ -1,4 +1,4 @@
-"""What all commands share: settings from flags, progress and notices on stderr, errors as exit codes.
+"""Shared parts of all commands: settings from flags, progress and notices on stderr, exit codes.
 
 Results go to stdout; everything else to stderr, and plainly when that is not a terminal. Text of a repository
 or of a service may hold escapes that command a terminal, or reorder what it shows. They are replaced wherever
@@ -49,13 +49,13 @@ _raw = False
 
 
 def write_raw(raw: bool) -> None:
-    """Choose whether output that does not go to a terminal keeps its control characters."""
+    """Set whether output that does not go to a terminal keeps control characters."""
     global _raw
     _raw = raw
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write at once. What the stream's encoding lacks is written as an escape, which JSON reads too."""
+    """Write and flush. Characters that the stream cannot encode are written as escapes, valid in JSON too."""
     kept = _raw and not stream.isatty()
     text = text if kept else text.replace("\r\n", "\n").translate(CONTROLS)
     try:
@@ -83,7 +83,7 @@ def out(text: str = "", *, end: str = "\n") -> None:
 
 
 def say(text: str) -> None:
-    """Tell the user something that is not the result."""
+    """Print a message that is not part of the result to stderr."""
     if sys.stderr.isatty():
         room = shutil.get_terminal_size().columns
         text = "\n".join("\n".join(_wrapped(line, room, "", " " * 5)) for line in text.split("\n"))
@@ -91,7 +91,7 @@ def say(text: str) -> None:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """A value as JSON: readable, not escaped to ASCII; but what commands a terminal is."""
+    """Return a value as JSON without ASCII escapes, except for terminal control characters."""
     return json.dumps(value, ensure_ascii=False, indent=indent).translate(_JSON_ESCAPES)
 
 
@@ -104,37 +104,37 @@ def out_json(value: Any) -> None:
 
 @contextmanager
 def errors_as_exit_codes() -> Iterator[None]:
-    """Turn our errors into one line on stderr and their exit code; Ctrl-C into 130; a closed pipe into 0."""
+    """Turn our errors into a line on stderr and an exit code, Ctrl-C into 130, a closed pipe into 0."""
     try:
         yield
     except RagError as error:
         say(f"rag: {error}")
         raise typer.Exit(error.exit_code) from None
     except typer.Abort:
-        say("\nrag: nothing was done; answer y, or agree beforehand with --yes")
+        say("\nrag: nothing was changed; answer y, or use --yes")
         raise typer.Exit(ConfigError.exit_code) from None
     except KeyboardInterrupt:
         say("\nrag: interrupted; nothing is lost")
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        # The reader of our output went away (`rag search … | head`): not an error of ours.
+        # The reader closed the pipe (`rag search … | head`), which is not an error.
         _drop_output()
         raise typer.Exit(0) from None
 
 
 def _drop_output() -> None:
-    """Let what Python still holds of the output go nowhere, or it would fail again at the end."""
+    """Discard the rest of the buffered output, which would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def settings_from(**flags: Any) -> Settings:
-    """The settings of this run; a flag that is None was not given."""
+    """Return the settings of this run; a flag that is None is not set."""
     return load_settings({name: value for name, value in flags.items() if value is not None})
 
 
 @contextmanager
 def opened_engine(settings: Settings, *, yes: bool = False) -> Iterator[Engine]:
-    """An engine whose progress and notices go to stderr, closed in the end.
+    """Open an engine whose progress and notices go to stderr, and close it at the end.
 
     What expired conversations have left in its store is removed when the command has done its work.
     """
@@ -143,7 +143,7 @@ def opened_engine(settings: Settings, *, yes: bool = False) -> Iterator[Engine]:
     progress = _Progress()
     engine = Engine(
         settings,
-        progress=progress.tell,
+        progress=progress.show,
         notice=progress.interrupted_by(lambda text: say(f"rag: {text}")),
         confirm=progress.interrupted_by(_Confirmation(yes)),
     )
@@ -166,15 +166,15 @@ def _sweep(engine: Engine) -> None:
 
 
 class _Progress:
-    """A bar on a terminal; elsewhere one line for each stage that takes part in an indexing."""
+    """A progress bar on a terminal; elsewhere one line for each stage of indexing."""
 
     def __init__(self) -> None:
         self._bar: Any = None
         self._task: Any = None
         self._stage = ""
 
-    def tell(self, stage: str, done: int, total: int) -> None:
-        """Show how far a stage is. A total of 0 is unknown."""
+    def show(self, stage: str, done: int, total: int) -> None:
+        """Show the progress of a stage. A total of 0 is unknown."""
         if stage == "scan":
             return
         name = _STAGES.get(stage, stage)
@@ -208,14 +208,14 @@ class _Progress:
         self._bar.update(self._task, completed=done, total=total or None)
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = self._task = None
         self._stage = ""
 
     def interrupted_by(self, action: Any) -> Any:
-        """The action, done with the bar taken away."""
+        """Return the action, which runs with the bar removed."""
 
         def run(*args: Any) -> None:
             self.stop()
@@ -229,7 +229,7 @@ def _unit(stage: str) -> str:
 
 
 def confirm(question: str, *, yes: bool, always_ask: bool = False) -> None:
-    """Ask whether to go on, on a terminal; with `always_ask` also elsewhere, where no answer is a no.
+    """Ask for confirmation on a terminal; with `always_ask` also elsewhere, where no answer means no.
 
     Raises:
         ConfigError: the user does not agree.
@@ -239,7 +239,7 @@ def confirm(question: str, *, yes: bool, always_ask: bool = False) -> None:
 
 
 class _Confirmation:
-    """Asks before many texts are sent to a paid service."""
+    """Asks for confirmation before many texts are sent to a paid service."""
 
     SMALL_USD = 0.05
 
@@ -252,19 +252,20 @@ class _Confirmation:
             return
         tokens, usd = estimate(texts)
         cost = "at no known price" if usd is None else f"about ${usd:.2f}"
-        say(f"rag: {len(texts):,} chunks, about {tokens:,} tokens, go to {embedder.fingerprint} ({cost})")
+        say(
+            f"rag: {len(texts):,} chunks, about {tokens:,} tokens, "
+            f"will be sent to {embedder.fingerprint} ({cost})"
+        )
         if self._yes or usd == 0 or (usd is not None and usd < self.SMALL_USD):
             return
         if not sys.stdin.isatty():
-            raise ConfigError("indexing would send that much text to a paid service; say --yes to agree")
+            raise ConfigError("indexing would send this text to a paid service; use --yes to agree")
         if not typer.confirm("go on?", err=True):
-            raise ConfigError(
-                "nothing was sent; choose another embedder with --embedder, or agree with --yes"
-            )
+            raise ConfigError("nothing was sent; choose another embedder with --embedder, or use --yes")
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table to stdout: drawn on a terminal, tab-separated with a heading line elsewhere.
+    """Print a table to stdout: drawn on a terminal, tab-separated with a header line elsewhere.
 
     A cell is on one line: what would break it, in a name or a question, becomes a visible escape.
     Nothing is cut off: a path or a command may be copied from here. Where the terminal is too narrow for
@@ -293,7 +294,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
 
 
 def _stays_whole(cell: str) -> bool:
-    """Whether it is short enough for one line: a name, a number, a date."""
+    """Return whether a cell fits on one line: a name, a number, a date."""
     return len(cell) <= (_PHRASE_WIDTH if " " in cell else _NAME_WIDTH)
 
 
@@ -310,23 +311,23 @@ def _draw(console: Console, title: str, columns: Sequence[str], cells: Sequence[
 
 
 def _listed(row: Sequence[str], widths: Sequence[int], whole: Sequence[bool], room: int) -> list[str]:
-    """A row as lines: short cells side by side, the first long one beside them if there is room, or below."""
+    """Return a row as lines: short cells first, the first long cell next to them if it fits, else below."""
     from rich.cells import set_cell_size
 
     first_long = whole.index(False) if False in whole else len(whole)
     used = sum(width + 2 for width in widths[:first_long])
-    beside = used > 0 and room - used >= _LEAST_ROOM
-    hang = " " * (used if beside else _INDENT)
+    fits = used > 0 and room - used >= _LEAST_ROOM
+    hang = " " * (used if fits else _INDENT)
     lines: list[str] = []
     short = ""
     for cell, width, one_line in zip(row, widths, whole, strict=True):
         if one_line:
             short += set_cell_size(cell, width + 2)
             continue
-        if short.strip() and not (beside and not lines):
+        if short.strip() and not (fits and not lines):
             lines.append(hang * bool(lines) + short)
             short = ""
-        begin = short if beside and not lines else hang * bool(lines)
+        begin = short if fits and not lines else hang * bool(lines)
         lines += _wrapped(cell, room, begin, hang) or [begin] * bool(begin.strip())
         short = ""
     if short.strip():
@@ -346,17 +347,17 @@ def _wrapped(text: str, room: int, begin: str, hang: str) -> list[str]:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 turn`, `2 turns`."""
+    """Return a count with its noun: `1 turn`, `2 turns`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def megabytes(size_bytes: int) -> str:
-    """A size as people read it."""
+    """Return a size in megabytes."""
     return f"{size_bytes / 1e6:.1f} MB"
 
 
 def seconds(values: Mapping[str, float]) -> str:
-    """Durations as `search 12 ms, answer 1.4 s`."""
+    """Return durations as `search 12 ms, answer 1.4 s`."""
     return ", ".join(f"{name} {_duration(value)}" for name, value in values.items())
 
 

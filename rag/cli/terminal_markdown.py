@@ -1,4 +1,4 @@
-"""Answers on a terminal: broken between words as they come, while code and tables keep their lines.
+"""Write Markdown answers to a terminal: wrap text between words; keep lines of code and tables.
 
 A word is held back until its end is known; signs of scripts that are written without spaces are not.
 Elsewhere than on a terminal the text goes out as it is.
@@ -21,24 +21,24 @@ _CODE_INDENT = 4
 
 
 class TerminalMarkdown:
-    """Writes an answer piece by piece to stdout. `end` writes what is held back, and ends the line."""
+    """Writes an answer in pieces to stdout. `end` writes the rest and ends the line."""
 
     def __init__(self) -> None:
         self._flow = Flow(shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
         self._last = "\n"
 
     def write(self, piece: str) -> None:
-        """Write a piece; it may begin and end anywhere."""
+        """Write a piece, which may begin and end anywhere."""
         self._last = piece[-1:] or self._last
         out(self._flow.feed(piece) if self._flow else piece, end="")
 
     def end(self) -> None:
-        """Write the rest, and a line end where there is none."""
+        """Write the rest, and a line end if it has none."""
         out(self._flow.rest() if self._flow else "", end="" if self._last == "\n" else "\n")
 
 
 class Flow:
-    """Breaks Markdown between words.
+    """Wraps Markdown between words.
 
     Args:
         width: the cells of a line.
@@ -51,11 +51,11 @@ class Flow:
         self._fence = ""
 
     def feed(self, piece: str) -> str:
-        """What can be written of the text so far; all pieces and the rest together are the text."""
+        """Return the part of the text that can be written now. All parts and the rest are the whole text."""
         return "".join(self._fed(piece))
 
     def rest(self) -> str:
-        """What is still held back."""
+        """Return the rest of the text."""
         held = self._placed() + self._gap
         self._gap = ""
         return held
@@ -77,16 +77,16 @@ class Flow:
 
     def _begin_line(self) -> None:
         self._column = self._hang = 0
-        self._begun = self._as_it_is = False
+        self._continued = self._as_it_is = False
 
     def _placed(self) -> str:
-        """The word that was held back, on this line or on a new one."""
+        """Return the pending word, on this line or on a new one."""
         from rich.cells import cell_len
 
         word, self._word = self._word, ""
         if not word:
             return ""
-        if not self._begun:
+        if not self._continued:
             self._judge_line(word)
         size, room = cell_len(word), self._width - self._hang
         breaks = self._column > self._hang and self._column + len(self._gap) + size > self._width
@@ -98,8 +98,8 @@ class Flow:
         return before + word
 
     def _judge_line(self, word: str) -> None:
-        """What kind of line it is that begins with this word, and where its other lines begin."""
-        self._begun = True
+        """Return the kind of the line that begins with this word, and the indentation of its other lines."""
+        self._continued = True
         indent = len(self._gap)
         mark = _FENCE.match(word)
         self._as_it_is = bool(self._fence or mark) or word.startswith("|") or indent >= _CODE_INDENT

@@ -1,4 +1,4 @@
-"""`rag turns`: the conversations kept."""
+"""`rag turns`: stored conversations."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 
 _SHOWN_OF_AN_ID = 8
 
-app = typer.Typer(help="List, show, change and move the conversations kept.", no_args_is_help=False)
+app = typer.Typer(help="List, show, change and move stored conversations.", no_args_is_help=False)
 
 
 @app.callback(invoke_without_command=True)
 def _default(context: typer.Context) -> None:
-    """List, show, change and move the conversations kept."""
+    """List, show, change and move stored conversations."""
     if context.invoked_subcommand is None:
         list_conversations()
 
 
 @app.command("list")
 def list_conversations(json: options.Json = False, memory: options.Memory = None) -> None:
-    """List the conversations, the one last written to first.
+    """List the conversations, the most recent first.
 
     rag turns list
     """
@@ -83,7 +83,7 @@ def list_conversations(json: options.Json = False, memory: options.Memory = None
                 )
             )
         if not rows:
-            say('rag: no conversations yet; begin one with `rag ask SOURCE "question"`')
+            say('rag: no conversations yet; start one with `rag ask SOURCE "question"`')
             return
         table("", ("conversation", "about", "turns", "last", "first question"), rows)
 
@@ -96,11 +96,9 @@ def show(
         list[str] | None, typer.Option("--mark", help="Only turns with one of these marks.")
     ] = None,
     unmarked: Annotated[
-        list[str] | None, typer.Option("--exclude-mark", help="Only turns with none of these.")
+        list[str] | None, typer.Option("--exclude-mark", help="Only turns without any of these marks.")
     ] = None,
-    prompt: Annotated[
-        bool, typer.Option("--prompt", help="What the model was shown for the turn, word for word.")
-    ] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Show the exact prompt of the turn.")] = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
@@ -130,7 +128,7 @@ def show(
         for turn in marked_stale(engine, turns):
             _print_turn(turn)
         if not turns:
-            say(f"rag: no turn of {title(named(engine, conversation))} is to be shown")
+            say(f"rag: no turn of {title(named(engine, conversation))} matches")
             raise typer.Exit(NOTHING_FOUND)
 
 
@@ -161,7 +159,9 @@ def delete(
                 out(f"deleted turn {number(turn)}: {turn.question}")
             return
         if conversation is None:
-            raise ConfigError("say which: a turn by its number or id, or --conversation NAME for all of it")
+            raise ConfigError(
+                "name a turn by its number or id, or a whole conversation with --conversation NAME"
+            )
         of = named(engine, conversation)
         turns = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=SHOWN_TURNS)
         announce("delete", of, turns, yes=yes, always_ask=True, count=of.turn_count)
@@ -212,7 +212,7 @@ def _first_question(engine: Engine, conversation: Conversation) -> str:
 
 
 def _shown_id(conversation: str) -> str:
-    """The id; on a terminal its beginning, which names the conversation as well and leaves room."""
+    """Return the id; on a terminal, only its first characters."""
     return conversation[:_SHOWN_OF_AN_ID] if sys.stdout.isatty() else conversation
 
 

@@ -1,4 +1,4 @@
-"""`rag turns fork`, `rewind`, `undo`, `edit`, `mark`, `unmark`, `rename`: changing what was said."""
+"""`rag turns fork`, `rewind`, `undo`, `edit`, `mark`, `unmark`, `rename`: change conversations."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 Mark = Annotated[str, typer.Argument(help="The mark: any text.", metavar="MARK")]
 Some = Annotated[
-    list[str] | None, typer.Argument(help="Turns, by number or id; all when left out.", metavar="TURN")
+    list[str] | None, typer.Argument(help="The numbers or ids of turns. Default: all.", metavar="TURN")
 ]
 
 
 def fork(
     which: Which = None,
     conversation: Of = None,
-    name: Annotated[str, typer.Option("--name", help="What to call the new conversation.")] = "",
+    name: Annotated[str, typer.Option("--name", help="The name of the new conversation.")] = "",
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Begin a conversation that goes on from a turn of another, from its last one when left out.
+    """Start a conversation that continues another one after a turn. Default: after its last turn.
 
     rag turns fork 2 --conversation login --name login-by-key
     """
@@ -42,17 +42,17 @@ def fork(
         if json:
             out_json(to_json(made))
         else:
-            out(f"{title(made)} goes on from {title(of)} after {counted(made.turn_count, 'turn')}")
+            out(f"{title(made)} continues {title(of)} after {counted(made.turn_count, 'turn')}")
 
 
 def rewind(
-    which: Annotated[str, typer.Argument(help="The last turn to keep, or 0 for none.", metavar="TURN")],
+    which: Annotated[str, typer.Argument(help="The last turn to keep; 0 keeps none.", metavar="TURN")],
     conversation: Of = None,
     yes: options.Yes = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Take back all turns after this one. A fork keeps what it has inherited.
+    """Remove all turns after this one. Forks keep their turns.
 
     rag turns rewind 2 --conversation login --yes
     """
@@ -61,20 +61,20 @@ def rewind(
         to = -1 if which == "0" else chosen(engine, which, conversation)[0].order or 0
         after = engine.turns.turns(of.id, namespace=engine.settings.namespace, after=to)
         if after:
-            announce("take back", of, after, yes=yes, always_ask=True)
+            announce("remove", of, after, yes=yes, always_ask=True)
         _rewound(engine, of, to, after, json)
 
 
 def undo(
-    turns: Annotated[int, typer.Argument(help="How many turns.", min=1)] = 1,
+    turns: Annotated[int, typer.Argument(help="The number of turns.", min=1)] = 1,
     conversation: Of = None,
     yes: options.Yes = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Take back the last turn, or the last few: exactly those that are named before it happens.
+    """Remove the last turn, or the last few: exactly those that are listed first.
 
-    If another process adds a turn meanwhile, nothing is taken back.
+    If another process adds a turn in the meantime, nothing is removed.
 
     rag turns undo
 
@@ -85,22 +85,20 @@ def undo(
         last = engine.turns.turns(of.id, namespace=engine.settings.namespace, last=turns)
         if len(last) < turns:
             raise NotFound(f"{title(of)} has {counted(len(last), 'turn')}, not {turns}")
-        announce("take back", of, last, yes=yes)
+        announce("remove", of, last, yes=yes)
         _rewound(engine, of, (last[0].order or 0) - 1, last, json)
 
 
 def edit(
-    which: Annotated[str, typer.Argument(help="A turn: its number or its id.", metavar="TURN")],
+    which: Annotated[str, typer.Argument(help="The number or id of a turn.", metavar="TURN")],
     conversation: Of = None,
-    question: Annotated[str | None, typer.Option("--question", help="The question as it should be.")] = None,
-    answer: Annotated[
-        str | None, typer.Option("--answer", help="The answer as it should be; `-` reads stdin.")
-    ] = None,
+    question: Annotated[str | None, typer.Option("--question", help="The new question.")] = None,
+    answer: Annotated[str | None, typer.Option("--answer", help="The new answer; `-` reads stdin.")] = None,
     yes: options.Yes = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Correct a turn's question or answer; the version before is kept.
+    """Correct a turn's question or answer. The earlier version is kept.
 
     rag turns edit 2 --conversation login --answer "It expires after 14 days."
     """
@@ -108,7 +106,7 @@ def edit(
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         if question is None and answer is None:
-            raise ConfigError("say what to change: --question, --answer, or both")
+            raise ConfigError("nothing to change: give --question, --answer, or both")
         of, turn = turn_to_change(engine, which, conversation)
         announce("correct", of, [turn], yes=yes)
         text = sys.stdin.read() if answer == "-" else answer
@@ -127,7 +125,7 @@ def mark(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Mark turns, to list or delete them by it.
+    """Add a mark to turns, to filter by it later.
 
     rag turns mark important 2 --conversation login
     """
@@ -141,7 +139,7 @@ def unmark(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Take a mark away from turns.
+    """Remove a mark from turns.
 
     rag turns unmark important --conversation login
     """
@@ -154,7 +152,7 @@ def rename(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Give a conversation another name.
+    """Rename a conversation.
 
     rag turns rename login-2026 --conversation login
     """
@@ -174,7 +172,7 @@ def _rewound(engine: Engine, of: Conversation, to: int, turns: Sequence[DialogTu
     if json:
         out_json({"conversation": of.id, "to": to, "taken_back": gone})
     else:
-        out(f"took back {counted(gone, 'turn')} of {title(of)}")
+        out(f"removed {counted(gone, 'turn')} of {title(of)}")
 
 
 def _changed_marks(

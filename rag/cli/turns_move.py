@@ -1,4 +1,4 @@
-"""`rag turns export`, `import`, `copy`, `backup`, `restore`: conversations between files and stores."""
+"""`rag turns export`, `import`, `copy`, `backup`, `restore`: move conversations."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ from rag.parsing import parse_json
 if TYPE_CHECKING:
     from rag.types import Backup
 
-Url = Annotated[str, typer.Argument(help="A store, as in --memory.", show_default=False)]
+Url = Annotated[str, typer.Argument(help="A turn store, as for --memory.", show_default=False)]
 
 
 def export(
     conversation: Of = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All conversations, and the records beside them.")
+        bool, typer.Option("--all", help="All conversations, preferences and facts.")
     ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The output file. Default: stdout.")
+    ] = None,
     memory: options.Memory = None,
 ) -> None:
     """Write conversations as JSON lines: first the conversations, then each turn and message.
 
-    Versions, marks and forks are in it; `rag turns import` reads it back.
+    Versions, marks and forks are included. `rag turns import` reads the file.
 
     rag turns export --all -o turns.jsonl
     """
@@ -64,12 +66,12 @@ def export(
 
 def import_(
     source: Annotated[
-        Path, typer.Argument(help="A file that `export` wrote; `-` reads stdin.", metavar="FILE")
+        Path, typer.Argument(help="A file written by `export`; `-` reads stdin.", metavar="FILE")
     ],
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Read conversations from JSON lines. What is there already stays as it is there.
+    """Read conversations from JSON lines. Existing ones do not change.
 
     rag turns import turns.jsonl
     """
@@ -89,7 +91,7 @@ def copy(
     target: Url,
     json: options.Json = False,
 ) -> None:
-    """Copy everything from one store to another, of all namespaces. What is there already stays.
+    """Copy everything from one turn store to another, in all namespaces. Existing data does not change.
 
     rag turns copy sqlite:///turns.db sqlite:///archive.db
     """
@@ -103,7 +105,7 @@ def copy(
             new = 0
             for namespace in from_.turns.namespaces():
                 new += to.turns.restore(from_.turns.dump(namespace=namespace), namespace=namespace)
-                say(f"rag: copied {namespace or 'the namespace without a name'}")
+                say(f"rag: copied {namespace or 'the default namespace'}")
             if json:
                 out_json({"conversations": new})
             else:
@@ -111,14 +113,14 @@ def copy(
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="The file to write.", metavar="FILE")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    file: Annotated[Path, typer.Argument(help="The output file.", metavar="FILE")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Write everything that the memory keeps, of all namespaces, to one file, and verify it.
+    """Write everything in the turn store, in all namespaces, to one file, and verify it.
 
-    Works while others write. The file can be restored into any memory, also of another kind.
+    Other processes can write at the same time. The file can be restored into any kind of turn store.
 
     rag turns backup turns-backup.db
     """
@@ -133,13 +135,13 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `backup` wrote.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="A file written by `backup`.", metavar="FILE")],
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Restore what a backup holds. What is there already stays as it is there.
+    """Restore a backup. Existing data does not change.
 
-    A damaged backup, or one of a newer version, is refused before anything is restored.
+    A damaged backup, or one from a newer version, is refused before anything is restored.
 
     rag turns restore turns-backup.db
     """
@@ -166,7 +168,7 @@ def _in_words(held: Backup) -> str:
 
 
 def _must_exist(source: str) -> None:
-    """What is copied from is not made: a mistyped file would be copied as an empty store."""
+    """Check that the source exists: a mistyped file name would be copied as an empty store."""
     scheme, _, path = source.partition(":///")
     if scheme == "sqlite" and path and not (file := Path(path).expanduser().absolute()).is_file():
         raise ConfigError(f"there is no file {file} to copy from")

@@ -1,19 +1,21 @@
-"""`rag wiki`: write a wiki of a repository."""
+"""`rag wiki`: write a wiki about a repository."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag.cli import options
-from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, say, settings_from
+from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, say
 from rag.errors import ProviderError
 from rag.quoting import visible
-from rag.types import PARSER_GAVE_UP, Filters
+from rag.types import PARSER_GAVE_UP
 
 if TYPE_CHECKING:
+    from rag.wiki import WikiOptions
     from rag.wiki.report import PageResult, WikiReport
 
 _MERMAID = "serve/page/static/vendor/mermaid.min.js"
@@ -21,125 +23,124 @@ _WRITING = "Writing"
 _NAMED = 10
 
 
-def wiki(
-    source: Annotated[
-        str | None, typer.Argument(help="A path or git URL; the current directory when left out.")
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder to write: new, empty, or a wiki from before.")
-    ] = Path("wiki"),
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """Which pages are written, and how."""
+
     max_pages: Annotated[
-        int, typer.Option("--max-pages", min=1, help="At most so many pages.", rich_help_panel=_WRITING)
-    ] = 60,
+        int, typer.Option("--max-pages", min=1, help="The maximum number of pages.", rich_help_panel=_WRITING)
+    ] = 60
     prose: Annotated[
         bool,
         typer.Option(
-            "--prose/--no-prose", help="Let the model write text, if there is one.", rich_help_panel=_WRITING
+            "--prose/--no-prose",
+            help="Let the model write text, if one is configured.",
+            rich_help_panel=_WRITING,
         ),
-    ] = True,
+    ] = True
     plan: Annotated[
         bool, typer.Option("--plan", help="Let the model choose the pages.", rich_help_panel=_WRITING)
-    ] = False,
+    ] = False
     concurrency: Annotated[
         int | None,
         typer.Option(
             "--concurrency",
             min=1,
-            help="Pages asked for at once; 4, and 1 for a model on this machine.",
+            help="Pages that the model writes at the same time. Default: 4, or 1 for a local model.",
             rich_help_panel=_WRITING,
         ),
-    ] = None,
+    ] = None
     budget_tokens: Annotated[
         int | None,
-        typer.Option("--budget-tokens", min=1, help="Begin no page beyond.", rich_help_panel=_WRITING),
-    ] = None,
+        typer.Option(
+            "--budget-tokens", min=1, help="Start no page after this many tokens.", rich_help_panel=_WRITING
+        ),
+    ] = None
     budget_usd: Annotated[
         float | None,
-        typer.Option("--budget-usd", min=0, help="Begin no page beyond.", rich_help_panel=_WRITING),
-    ] = None,
+        typer.Option("--budget-usd", min=0, help="Start no page after this cost.", rich_help_panel=_WRITING),
+    ] = None
     copies: Annotated[
         bool,
         typer.Option(
-            "--copies", help="Copy cited files even where a forge shows them.", rich_help_panel=_WRITING
+            "--copies",
+            help="Copy cited files into the wiki even if a code host shows them.",
+            rich_help_panel=_WRITING,
         ),
-    ] = False,
+    ] = False
     force: Annotated[
-        bool, typer.Option("--force", help="Have all text written anew.", rich_help_panel=_WRITING)
-    ] = False,
+        bool, typer.Option("--force", help="Write all text again.", rich_help_panel=_WRITING)
+    ] = False
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files edited by hand.", rich_help_panel=_WRITING)
-    ] = False,
+        bool,
+        typer.Option(
+            "--overwrite", help="Overwrite files that were edited by hand.", rich_help_panel=_WRITING
+        ),
+    ] = False
     mermaid: Annotated[
         Path | None,
-        typer.Option(
-            "--mermaid", help="Another mermaid.min.js to draw diagrams with.", rich_help_panel=_WRITING
-        ),
-    ] = None,
+        typer.Option("--mermaid", help="Another mermaid.min.js for the diagrams.", rich_help_panel=_WRITING),
+    ] = None
     draw: Annotated[
         bool,
         typer.Option(
             "--draw/--no-draw",
-            help="Put mermaid (3.6 MB) beside the pages, so that MkDocs draws diagrams offline.",
+            help="Add mermaid (3.6 MB) to the site, so that diagrams work offline.",
             rich_help_panel=_WRITING,
         ),
-    ] = True,
-    ref: options.Ref = None,
-    model: options.Model = None,
-    base_url: options.BaseUrl = None,
-    client: options.Client = None,
-    context_tokens: options.ContextTokens = None,
-    answer_tokens: options.AnswerTokens = None,
-    embedder: options.Embedder = None,
-    include: options.Include = None,
-    exclude: options.Exclude = None,
+    ] = True
+
+    def chosen(self) -> WikiOptions:
+        """Return the options for the writer."""
+        from rag.resources import packaged
+        from rag.wiki import WikiOptions
+
+        values = {**vars(self), "mermaid": self.mermaid or (packaged(_MERMAID) if self.draw else None)}
+        del values["draw"]
+        return WikiOptions(**values)
+
+
+@options.grouped
+def wiki(
+    source: Annotated[
+        str | None, typer.Argument(help="A path or a git URL. Default: the current directory.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The output folder: new, empty, or an earlier wiki.")
+    ] = Path("wiki"),
+    *,
+    page: PageOptions,
+    index: options.IndexOptions,
+    writing: options.WritingOptions,
     json: options.Json = False,
     yes: options.Yes = False,
 ) -> None:
-    """Write a wiki: Markdown pages, diagrams and reference tables, each statement with its lines.
+    """Write a wiki: Markdown pages, diagrams and reference tables, with the lines behind each statement.
 
-    Without a model the pages quote the code and its documents; with one, its text stands before. A second
-    run writes only the pages whose sources changed, and goes on where the first one stopped.
+    Without a model, pages quote the code and its documentation; with a model, they begin with its text. A
+    second run writes only pages whose sources changed, and continues an interrupted run.
 
     rag wiki . -o wiki
 
     rag wiki . -o wiki --model gpt-5-mini --budget-tokens 500000
     """
     with errors_as_exit_codes():
-        from rag.resources import packaged
         from rag.service import locate
-        from rag.wiki import WikiOptions, write_wiki
+        from rag.wiki import write_wiki
 
-        settings = settings_from(
-            model=model,
-            base_url=base_url,
-            client=client,
-            context_tokens=context_tokens,
-            answer_tokens=answer_tokens,
-            embedder=embedder,
-        )
-        chosen = WikiOptions(
-            max_pages=max_pages,
-            prose=prose,
-            plan=plan,
-            concurrency=concurrency,
-            budget_tokens=budget_tokens,
-            budget_usd=budget_usd,
-            copies=copies,
-            force=force,
-            overwrite=overwrite,
-            mermaid=mermaid or (packaged(_MERMAID) if draw else None),
-        )
-        wanted = locate(source, ref, Filters(tuple(include or ()), tuple(exclude or ())))
-        with opened_engine(settings, yes=yes) as engine:
-            report = write_wiki(engine, engine.repository(wanted), output, chosen, progress=_Telling())
+        wanted = locate(source, index.ref, index.filters)
+        with opened_engine(writing.settings(), yes=yes) as engine:
+            report = write_wiki(
+                engine, engine.repository(wanted), output, page.chosen(), progress=_PageProgress()
+            )
         out_json(_as_json(report)) if json else _print(report)
         if report.failed:
             failed = report.given_up or ProviderError
             raise typer.Exit(failed.exit_code)
 
 
-class _Telling:
-    """Says which page has its text, and why one has none; what several pages lack it for is said once."""
+class _PageProgress:
+    """Print a line for each page that has new text, and for each error; a repeated error only once."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -163,7 +164,7 @@ def _print(report: WikiReport) -> None:
             f"rag: {PARSER_GAVE_UP} on {files}, whose imports and calls are not in the wiki: {visible(named)}"
         )
     if report.given_up is not None:
-        say("rag: the model was asked for no more pages; run again to have their text")
+        say("rag: the model writes no more pages in this run; run again to continue")
     for result in report.pages:
         if result.doubts:
             say(f"rag: {visible(result.page.title)}: {visible(' '.join(result.doubts))}")
@@ -171,11 +172,11 @@ def _print(report: WikiReport) -> None:
             say(f"rag: {visible(result.page.title)}: {visible(name)} is in no file: {visible(sentence)}")
     parts = [f"{report.count('written'):,} written", f"{report.count('unchanged'):,} unchanged"]
     if kept := report.count("kept"):
-        parts.append(f"{kept:,} edited by hand and left")
+        parts.append(f"{kept:,} edited by hand and kept")
     if report.removed:
         parts.append(f"{len(report.removed):,} removed")
     if waiting := report.count("waiting"):
-        parts.append(f"{waiting:,} left as they were")
+        parts.append(f"{waiting:,} not updated")
     if lacking := sum(not result.has_prose for result in report.failed):
         parts.append(f"{lacking:,} without text")
     tokens = f", {report.tokens:,} tokens" if report.tokens else ""

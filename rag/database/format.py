@@ -224,9 +224,9 @@ def _unreadable(path: Path, error: OSError) -> StoreUnreadable:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return TooManyOpenFiles(path=str(path), why=why)
     if error.errno in (errno.EACCES, errno.EPERM):
-        return StoreUnreadable(path=str(path), why=why, mend=f"let this user read it (`ls -l {path}`)")
+        return StoreUnreadable(path=str(path), why=why, fix=f"let this user read it (`ls -l {path}`)")
     if error.errno == errno.ENOMEM:
-        return StoreUnreadable(path=str(path), why=why, mend="free some memory, or raise vm.max_map_count")
+        return StoreUnreadable(path=str(path), why=why, fix="free some memory, or raise vm.max_map_count")
     return StoreUnreadable(path=str(path), why=why)
 
 

@@ -107,7 +107,7 @@ def _beside(file: Path) -> Iterator[Path]:
             yield Path(folder) / "backup.db"
     except OSError as error:
         why = error.strerror or str(error)
-        raise StoreUnwritable(path=str(file), why=why, mend="choose another place") from error
+        raise StoreUnwritable(path=str(file), why=why, fix="choose another place") from error
 
 
 def _sync(path: Path) -> None:

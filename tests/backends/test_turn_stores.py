@@ -603,7 +603,7 @@ def test_a_full_disk_is_an_error_that_loses_nothing(path: Path, store: SqliteTur
     done = run_python(code, str(path), here.id)
     assert done.returncode == 0, done.stderr
     kept, seen, message = done.stdout.split(" ", 2)
-    assert int(seen) == int(kept) + 1 and str(path) in message and "free some room" in message
+    assert int(seen) == int(kept) + 1 and str(path) in message and "free some disk space" in message
     turns = store.turns(here.id)
     assert turns[0] == turn
     assert [each.order for each in turns] == list(range(int(seen)))

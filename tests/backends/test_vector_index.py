@@ -65,5 +65,5 @@ def test_a_zero_row_has_the_cosine_zero():
 
 
 def test_a_query_of_another_width_is_named():
-    with pytest.raises(DimensionMismatch, match="16 numbers, but was given 15"):
+    with pytest.raises(DimensionMismatch, match="16 dimensions, but got 15"):
         FaissIndex([rows(3, 0)]).search(query(0)[None, :-1], 1)

@@ -187,7 +187,7 @@ def test_an_embedder_that_changes_its_width_is_an_error(indexed, sample_repo):
 
     indexed(embedder=Shifting(8))
     (sample_repo / "new.py").write_text("x = 1\n")
-    with pytest.raises(DimensionMismatch, match="8 numbers, but was given 9"):
+    with pytest.raises(DimensionMismatch, match="8 dimensions, but got 9"):
         indexed(embedder=Shifting(9))
 
 

@@ -39,7 +39,7 @@ def test_a_server_that_would_start_has_nothing_to_mend(look):
     names = ("server packages", "served to", "limits", "repository sample", "port", "memory")
     assert {name: found[name]["state"] for name in names} == dict.fromkeys(names, "ok")
     assert found["keys"]["state"] == "off"
-    assert "this machine alone" in found["served to"]["said"]
+    assert "this machine alone" in found["served to"]["detail"]
 
 
 def test_it_is_not_looked_at_unless_asked():
@@ -51,16 +51,16 @@ def test_a_port_that_is_taken_is_named(look):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         found = look("--port", port)["port"]
-    assert (found["state"], found["said"]) == ("bad", f"127.0.0.1:{port} is taken by another program")
+    assert (found["state"], found["detail"]) == ("bad", f"127.0.0.1:{port} is taken by another program")
 
 
 def test_listening_to_strangers_without_a_key_is_named(look, tmp_path):
     found = look("--host", "0.0.0.0")["served to"]
-    assert (found["state"], found["mend"]) == ("bad", "rag serve --add-key NAME")
+    assert (found["state"], found["fix"]) == ("bad", "rag serve --add-key NAME")
     key = add_key(tmp_path / "rag-home" / "keys.toml", "ci")
     found = look("--host", "0.0.0.0")
     assert found["served to"]["state"] == "ok"
-    assert found["keys"]["said"] == "ci"
+    assert found["keys"]["detail"] == "ci"
     assert key not in str(found)
 
 
@@ -68,7 +68,7 @@ def test_keys_that_others_can_write_or_nobody_can_read_are_named(look, tmp_path)
     file = tmp_path / "rag-home" / "keys.toml"
     add_key(file, "ci")
     file.chmod(0o666)
-    assert look()["keys"]["mend"] == f"chmod 600 {file}"
+    assert look()["keys"]["fix"] == f"chmod 600 {file}"
     file.write_text("rubbish = [")
     assert look()["keys"]["state"] == "bad"
 
@@ -77,21 +77,21 @@ def test_a_settings_file_is_read_as_the_server_reads_it(look, tmp_path):
     file = tmp_path / "server.toml"
     file.write_text(f'version = 1\nrate = "often"\n[repositories]\nhere = "{SAMPLE}"\n')
     found = look("--config", file)
-    assert found["server settings"]["said"] == str(file)
+    assert found["server settings"]["detail"] == str(file)
     assert found["limits"]["state"] == "bad"
     assert found["repository here"]["state"] == "ok"
     file.write_text('version = 1\n[repositories]\ngone = "./gone"\n')
-    assert f"{tmp_path}/gone" in look("--config", file)["server settings"]["said"]
+    assert f"{tmp_path}/gone" in look("--config", file)["server settings"]["detail"]
     file.write_text("version = 99\n")
     found = look("--config", file)
     assert found["server settings"]["state"] == "bad"
-    assert "version 99" in found["server settings"]["said"]
+    assert "version 99" in found["server settings"]["detail"]
 
 
 def test_a_missing_package_is_named_with_what_brings_it(monkeypatch):
     monkeypatch.setattr(preflight, "find_spec", lambda name: None if name in ("uvicorn", "mcp") else object())
     packages, mcp = preflight._packages()
-    assert (packages.said, packages.mend) == (
+    assert (packages.detail, packages.fix) == (
         "missing: uvicorn",
         "from the checkout: pip install '.[server]'",
     )

@@ -91,5 +91,5 @@ def test_what_is_preferred_is_told(asked):
     assert rag("prefer", "examples", "--forget").code == 1
     assert rag("prefer", "--forget").code == 2
     nothing = rag("prefer", "examples")
-    assert (nothing.code, nothing.out) == (1, "") and "nothing is preferred about examples" in nothing.err
+    assert (nothing.code, nothing.out) == (1, "") and "there is no preference examples" in nothing.err
     assert rag("prefer", "examples", "--json").json == {}

@@ -76,8 +76,8 @@ def test_the_answers_about_a_line_are_listed(asked):
 def test_a_replay_shows_what_differs_and_stores_nothing(asked):
     same = rag("turns", "replay", "1")
     assert same.code == 0
-    assert "the answer is the same, word for word" in same.out
-    assert "it rests on the same places" in same.out
+    assert "the answer is identical" in same.out
+    assert "it cites the same places" in same.out
     (asked / PATH).unlink()
     write(asked, "def bake(bread):\n    return oven.bake(bread)\n")
     changed = rag("turns", "replay", "1", "--json").json
@@ -87,7 +87,7 @@ def test_a_replay_shows_what_differs_and_stores_nothing(asked):
     assert "--- then" in told
     assert f"- {PATH}:" in told
     before = rag("turns", "replay", "1", "--as-of", "HEAD~1").out
-    assert "the answer is the same, word for word" in before
+    assert "the answer is identical" in before
     assert len(rag("turns", "show", "--json").json) == 1
     assert rag("turns", "replay", "7").code == 2
 

@@ -29,25 +29,25 @@ def translated(error: psycopg.Error, *, path: str, waited_s: float) -> StoreErro
     if state is None:
         if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
             return StoreUnreachable(path=path, why=why)
-        return StoreCorrupt(path=path, why=why, mend=_MEND_CORRUPT)
+        return StoreCorrupt(path=path, why=why, fix=_MEND_CORRUPT)
     if state in _BUSY:
         return StoreBusy(path=path, waited_s=waited_s, doing="writing")
     if state.startswith(_UNREACHABLE):
         return StoreUnreachable(path=path, why=why)
     if state.startswith(_UNWRITABLE):
-        return StoreUnwritable(path=path, why=why, mend=_MEND_UNWRITABLE)
-    return StoreCorrupt(path=path, why=why, mend=_MEND_CORRUPT)
+        return StoreUnwritable(path=path, why=why, fix=_MEND_UNWRITABLE)
+    return StoreCorrupt(path=path, why=why, fix=_MEND_CORRUPT)
 
 
 def foreign_schema(path: str, schema: str) -> StoreCorrupt:
     """The schema is there, and is not ours."""
     why = f'its schema "{schema}" is another program\'s'
-    return StoreCorrupt(path=path, why=why, mend="name another database, nothing was changed")
+    return StoreCorrupt(path=path, why=why, fix="name another database, nothing was changed")
 
 
 def too_new(path: str, found: int, supported: int) -> StoreTooNew:
     """A newer version of rag made the tables."""
-    return StoreTooNew(path=path, found=found, supported=supported, mend=_MEND_TOO_NEW)
+    return StoreTooNew(path=path, found=found, supported=supported, fix=_MEND_TOO_NEW)
 
 
 def _first_line(error: psycopg.Error) -> str:

@@ -109,7 +109,7 @@ class RedisConversations(RedisPlaces):
         for word, told in answers:
             if word == b"foreign":
                 where, mend = str(self._server.address), "or choose another prefix= in the address"
-                raise StoreTooNew(path=where, found=int(told), supported=FORMAT, mend=mend)
+                raise StoreTooNew(path=where, found=int(told), supported=FORMAT, fix=mend)
         return [(word.decode(), told) for word, told in answers]
 
     def _of(self, conversation: str, namespace: str, call: str, *args: Any, writes: bool = False) -> Any:

@@ -68,9 +68,9 @@ def translated(error: Exception, path: str, password: str | None) -> StoreError:
     if word in _UNREACHABLE:
         return StoreUnreachable(path=path, why=f"{_UNREACHABLE[word]} ({why})")
     if word in _UNWRITABLE:
-        return StoreUnwritable(path=path, why=why, mend=_UNWRITABLE[word])
+        return StoreUnwritable(path=path, why=why, fix=_UNWRITABLE[word])
     if word == "WRONGTYPE":
-        return StoreCorrupt(path=path, why=why, mend="choose another prefix= in its address")
+        return StoreCorrupt(path=path, why=why, fix="choose another prefix= in its address")
     if isinstance(error, (known.ConnectionError, known.TimeoutError, known.InvalidResponse, OSError)):
         return StoreUnreachable(path=path, why=why)
     return StoreError(f"{path} refused: {why}; it has to be a Redis of version 6, a Valkey, or newer")

@@ -55,18 +55,18 @@ def verify(file: Path) -> Backup:
     address = f"{file.absolute().as_uri()}?mode=ro"
     with _translated(file, file), closing(sqlite3.connect(address, uri=True, isolation_level=None)) as db:
         if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-            raise StoreCorrupt(path=str(file), why="it is no backup of turns", mend=_NO_BACKUP)
+            raise StoreCorrupt(path=str(file), why="it is no backup of turns", fix=_NO_BACKUP)
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
         if version > len(MIGRATIONS):
-            raise StoreTooNew(path=str(file), found=version, supported=len(MIGRATIONS), mend=_DAMAGED)
+            raise StoreTooNew(path=str(file), found=version, supported=len(MIGRATIONS), fix=_DAMAGED)
         if "backup" not in _tables(db):
-            raise StoreCorrupt(path=str(file), why="it is a memory, and no backup of one", mend=_NO_BACKUP)
+            raise StoreCorrupt(path=str(file), why="it is a memory, and no backup of one", fix=_NO_BACKUP)
         if (found := str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])) != "ok":
-            raise StoreCorrupt(path=str(file), why=f"it is damaged ({found})", mend=_DAMAGED)
+            raise StoreCorrupt(path=str(file), why=f"it is damaged ({found})", fix=_DAMAGED)
         made, checksum = db.execute("SELECT made, checksum FROM backup").fetchone()
         if _checksum(db) != checksum:
             why = "it is damaged, or was written to since it was made"
-            raise StoreCorrupt(path=str(file), why=why, mend=_DAMAGED)
+            raise StoreCorrupt(path=str(file), why=why, fix=_DAMAGED)
         counts = [int(db.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]) for rows in _COUNTED]
         return Backup(datetime.fromisoformat(made), *counts)
 
@@ -100,7 +100,7 @@ def _translated(read: Path, written: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", -1) & 0xFF
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
-            raise StoreUnwritable(path=str(written), why=str(error), mend="choose another place") from error
-        raise StoreCorrupt(path=str(read), why=str(error), mend=_DAMAGED) from error
+            raise StoreUnwritable(path=str(written), why=str(error), fix="choose another place") from error
+        raise StoreCorrupt(path=str(read), why=str(error), fix=_DAMAGED) from error
     except (ValueError, TypeError, LookupError) as error:
-        raise StoreCorrupt(path=str(read), why=f"it is damaged ({error})", mend=_DAMAGED) from error
+        raise StoreCorrupt(path=str(read), why=f"it is damaged ({error})", fix=_DAMAGED) from error

@@ -243,10 +243,10 @@ class SqliteFile:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application_id != self._application_id and (application_id or version or tables):
             why = "it is the SQLite database of another program"
-            raise StoreCorrupt(path=str(self.path), why=why, mend="name another file, nothing was changed")
+            raise StoreCorrupt(path=str(self.path), why=why, fix="name another file, nothing was changed")
         if version > len(self._migrations):
             raise StoreTooNew(
-                path=str(self.path), found=version, supported=len(self._migrations), mend=_MEND_TOO_NEW
+                path=str(self.path), found=version, supported=len(self._migrations), fix=_MEND_TOO_NEW
             )
         return int(version)
 
@@ -295,7 +295,7 @@ class SqliteFile:
         except (ValueError, LookupError, TypeError, zlib.error) as error:
             if (why := self._damage(error)) is None:
                 raise
-            raise StoreCorrupt(path=str(self.path), why=why, mend=_MEND_CORRUPT) from error
+            raise StoreCorrupt(path=str(self.path), why=why, fix=_MEND_CORRUPT) from error
 
     def _damage(self, error: Exception) -> str | None:
         """What is wrong with the file where what was read made no sense to us; None when nothing is."""
@@ -316,14 +316,14 @@ class SqliteFile:
             return None
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in _CORRUPT:
-            return StoreCorrupt(path=str(self.path), why=str(error), mend=_MEND_CORRUPT)
+            return StoreCorrupt(path=str(self.path), why=str(error), fix=_MEND_CORRUPT)
         if code in _BUSY:
             return StoreBusy(path=str(self.path), waited_s=self._busy_timeout_s, doing="writing")
         if code in _UNWRITABLE:
             return StoreUnwritable(path=str(self.path), why=str(error))
         if code != sqlite3.SQLITE_ERROR or _OTHER_TABLES.search(str(error)):
             why = f"its tables are not those of version {len(self._migrations)} ({error})"
-            return StoreCorrupt(path=str(self.path), why=why, mend=_MEND_TABLES)
+            return StoreCorrupt(path=str(self.path), why=why, fix=_MEND_TABLES)
         return None
 
     def _abandon(self) -> None:

@@ -1,4 +1,4 @@
-"""The seams: what a backend promises. One page; backends live in `rag/backends/`, one file a technology."""
+"""Ports: the interfaces that backends implement. The backends are in `rag/backends/`."""
 
 from __future__ import annotations
 
@@ -18,60 +18,60 @@ Role = Literal["query", "passage"]
 
 
 class Embedder(Protocol):
-    """Texts become unit vectors."""
+    """Embeds texts as unit vectors."""
 
     @property
     def dim(self) -> int:
-        """Numbers a vector has."""
+        """The width of a vector."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Equal for two embedders exactly when their vectors may be mixed: model, version, dimensions."""
+        """The model, its version and width. Vectors of two embedders may be mixed only if these are equal."""
         ...
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """Embed texts, in order: float32, shape (len(texts), dim), rows of length 1.
+        """Embed texts in their order: float32, shape (len(texts), dim), rows of length 1.
 
-        A text that says nothing to the model gives a zero row. No texts give shape (0, dim).
+        A text that the model cannot embed gets a zero row. No texts give shape (0, dim).
 
         Raises:
-            ProviderError: a service failed; nothing is returned for the texts that succeeded.
+            ProviderError: a service failed; the vectors of the other texts are dropped too.
         """
         ...
 
 
 class BagEmbedder(Embedder, Protocol):
-    """An embedder over counted terms: the text need not be analyzed twice."""
+    """An embedder of counted terms, which saves analyzing a text twice."""
 
     def embed_bags(self, bags: TermBags, idf: npt.NDArray[np.float32], *, role: Role) -> Vectors:
         """Embed counted terms: float32, shape (len(bags), dim), rows of length 1 or zero.
 
         Args:
             bags: the terms of each text.
-            idf: for each term of the vocabulary, its inverse document frequency in the corpus searched.
-            role: which side of the search the texts are on.
+            idf: the inverse document frequency of each vocabulary term in the corpus that is searched.
+            role: whether the texts are queries or passages.
         """
         ...
 
     def knows(self, term: str) -> bool:
-        """Whether the term has a vector of its own; others share theirs with more."""
+        """Whether the term has its own vector; other terms share vectors by hashing."""
         ...
 
 
 def takes_bags(embedder: Embedder) -> TypeGuard[BagEmbedder]:
-    """Whether an embedder embeds counted terms.
+    """Whether an embedder can embed counted terms.
 
-    Asked several times a search: `isinstance` takes 30 µs for a protocol, this nothing.
+    Called several times per search; `isinstance` takes 30 µs for a protocol.
     """
     return hasattr(embedder, "embed_bags")
 
 
 class Lists(NamedTuple):
-    """Rows gathered around centroids, so that a search need only look into the lists nearest to its query.
+    """Rows clustered around centroids: a search only scans the lists nearest to its query.
 
-    List i holds `rows[indptr[i]:indptr[i + 1]]`, ascending; every row is in one list. `centroids` is float32,
-    shape (lists, dim); looking into `probes` lists finds nearly all neighbours.
+    List i holds `rows[indptr[i]:indptr[i + 1]]`, ascending; each row is in exactly one list. `centroids` is
+    float32, shape (lists, dim). Scanning `probes` lists finds nearly all neighbours.
     """
 
     centroids: Vectors
@@ -81,9 +81,9 @@ class Lists(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Unit vectors in 8 bits a number: row i is `codes[i] * scale[i]`, or zero where the scale is.
+    """Unit vectors with 8 bits per number: row i is `codes[i] * scale[i]`, a zero row where the scale is 0.
 
-    `codes` is int8, shape (n, dim), `scale` float32, shape (n,). A large block has `lists`.
+    `codes` is int8, shape (n, dim); `scale` is float32, shape (n,). A large block has `lists`.
     """
 
     codes: npt.NDArray[np.int8]
@@ -92,22 +92,22 @@ class Rows(NamedTuple):
 
 
 class Gather(Protocol):
-    """Rows are gathered around centroids."""
+    """Clusters rows around centroids."""
 
     def __call__(
         self, codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], lists: int
     ) -> tuple[Vectors, npt.NDArray[np.int64]]:
-        """Find centroids for the rows `codes * scale[:, None]`, and the one nearest to each row.
+        """Find centroids for the rows `codes * scale[:, None]`, and the centroid nearest to each row.
 
         Returns:
-            Unit centroids, shape (lists, dim), and for each row the number of its centroid, shape (n,). The
-            same rows give the same lists.
+            Unit centroids, shape (lists, dim), and the number of each row's centroid, shape (n,). The result
+            is deterministic.
         """
         ...
 
 
 class VectorIndex(Protocol):
-    """Rows of unit vectors, searched by cosine."""
+    """An index of unit vectors that is searched by cosine similarity."""
 
     def __len__(self) -> int: ...
 
@@ -119,12 +119,12 @@ class VectorIndex(Protocol):
         Args:
             queries: float32, shape (q, dim), rows of length 1.
             k: at least 1.
-            dead: rows that are never found, shape (len,).
+            dead: rows to exclude, shape (len,).
 
         Returns:
-            Cosines and row numbers, both shape (q, min(k, living rows)). Rows with the same cosine stand in
-            the order of their numbers; which of several equal rows fall off the end is the backend's choice.
-            In a block with lists a few of the nearest may be missing.
+            Cosines and row numbers, both of shape (q, min(k, live rows)). Rows with equal cosines are
+            ordered by their number; which of them are cut off at k is up to the backend. In a block with
+            lists, a few of the nearest may be missing.
 
         Raises:
             DimensionMismatch: the queries are not as wide as the rows.
@@ -133,7 +133,7 @@ class VectorIndex(Protocol):
 
 
 class Postings(NamedTuple):
-    """Which chunks hold a term, ascending, and how often in their body and head; all of one length."""
+    """The chunks that contain a term, ascending, and its counts in their body and head; equal lengths."""
 
     chunks: npt.NDArray[np.int32]
     body: npt.NDArray[np.uint8]
@@ -141,103 +141,103 @@ class Postings(NamedTuple):
 
 
 class ChunkIndex(Protocol):
-    """What retrieval sees of a store: chunks by number, from 0 to len; dead ones are marked, never found."""
+    """A store as retrieval sees it: chunks numbered from 0. Dead chunks are marked and never returned."""
 
     def __len__(self) -> int: ...
 
     @property
     def live_count(self) -> int:
-        """Chunks that are not dead."""
+        """The number of chunks that are not dead."""
         ...
 
     def verify(self) -> None:
-        """Look whether all of it is as it was written: for when it has been found to make no sense.
+        """Check that the files of the store are unchanged since they were written.
 
         Raises:
-            StoreCorrupt: it is not.
+            StoreCorrupt: they are not.
         """
         ...
 
     @property
     def dead(self) -> npt.NDArray[np.bool_] | None:
-        """Which chunks are dead, shape (len,); None when none is."""
+        """Which chunks are dead, shape (len,); None when none are."""
         ...
 
     @property
     def file(self) -> npt.NDArray[np.int32]:
-        """The file of each chunk, by number below `total_files`."""
+        """The file number of each chunk, below `total_files`."""
         ...
 
     @property
     def total_files(self) -> int:
-        """How far files are numbered."""
+        """The number of file numbers in use."""
         ...
 
     @property
     def kind(self) -> npt.NDArray[np.uint8]:
-        """0 code, 1 test, 2 doc, 3 config, of each chunk."""
+        """The kind of each chunk: 0 code, 1 test, 2 doc, 3 config."""
         ...
 
     @property
     def unit(self) -> npt.NDArray[np.uint8]:
-        """0 function, 1 class, 2 section, 3 block, of each chunk."""
+        """The unit of each chunk: 0 function, 1 class, 2 section, 3 block."""
         ...
 
     @property
     def length_body(self) -> npt.NDArray[np.int32]:
-        """Terms in the body of each chunk."""
+        """The number of terms in the body of each chunk."""
         ...
 
     @property
     def length_head(self) -> npt.NDArray[np.int32]:
-        """Terms in the head (path, names) of each chunk."""
+        """The number of terms in the head (path, names) of each chunk."""
         ...
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
-        """Terms in the body and in the head of a chunk, on average; at least 1 each."""
+        """The average number of terms in the body and in the head of a chunk, at least 1 each."""
         ...
 
     @property
     def vectors(self) -> list[Rows]:
-        """Unit rows, in chunk order, in one or more blocks."""
+        """Unit vectors in chunk order, in one or more blocks."""
         ...
 
     def postings(self, term: str) -> Postings:
-        """Live chunks that hold the term."""
+        """Return the live chunks that contain the term."""
         ...
 
     def defining(self, symbol: str) -> list[int]:
-        """Live chunks that define the symbol, whatever its case, ascending."""
+        """Return the live chunks that define the symbol, ignoring case, ascending."""
         ...
 
     def file_path(self, file: int) -> str:
-        """The path of a file by its number."""
+        """Return the path of a file by its number."""
         ...
 
     def names(self, chunks: npt.NDArray[np.int64]) -> list[tuple[str, str]]:
-        """Symbol and scope of each of these chunks, "" for none."""
+        """Return the symbol and scope of each of these chunks, "" for none."""
         ...
 
     def unnamed(self, chunks: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of these chunks have no symbol."""
+        """Return which of these chunks have no symbol."""
         ...
 
     def lines(self, chunk: int) -> tuple[int, int]:
-        """First and last line of a chunk."""
+        """Return the first and last line of a chunk."""
         ...
 
     def hit(self, chunk: int, score: float, legs: Mapping[str, float]) -> Hit:
-        """The chunk with its text."""
+        """Return the chunk with its text as a hit."""
         ...
 
 
 Marks = str | Sequence[str]
-"""One mark, or several of which any will do. No mark at all (an empty sequence) matches nothing."""
+"""One mark, or several of which any matches. An empty sequence matches nothing."""
 
 
 class Holder(NamedTuple):
-    """A turn or message that holds words sought; `counts` go with the words as they were given."""
+    """A turn or message that contains query terms; `counts` has one count per query term, in their order."""
 
     id: str
     kind: Literal["turn", "message"]
@@ -248,10 +248,10 @@ class Holder(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """What a store knows of the words sought: enough to rank by BM25, the same from every backend.
+    """The matches of query terms, with the statistics for BM25. Every backend returns the same.
 
-    `items` and `length` are the turns and messages searched and their terms in all; `holders` in how many
-    each word stands.
+    `items` is the number of turns and messages searched, `length` the number of their terms, and `holders`
+    the number of items that contain each term.
     """
 
     items: int
@@ -261,22 +261,22 @@ class Matches(NamedTuple):
 
 
 class TurnStore(Protocol):
-    """Conversations with their turns and messages, the same from every backend.
+    """Conversations with their turns and messages. Every backend behaves the same.
 
-    A namespace never sees another's conversations. Turns and messages of a conversation share one
-    `order`, which the store gives from 0 and never uses twice; never by clock. Whatever filter is used,
-    they come in that order. Every call is atomic, and may come from several threads and processes at once.
+    Namespaces are isolated from each other. The turns and messages of a conversation share one `order`, which
+    the store assigns: from 0, never reused, independent of the clock. Results are sorted by it, whatever the
+    filter. Every call is atomic and safe to make from several threads and processes.
 
-    A fork goes on from a turn of another conversation: what came before stands in both (the same turns,
-    under the same ids: edited, marked or deleted in one they are so in the other), what comes after in one.
-    `conversation_id` of a turn or message names where it was said, also when that is gone. What no
-    conversation shows any more is gone, and its id free.
+    A fork continues from a turn of another conversation. Both show the turns before that point: the same
+    turns with the same ids, so an edit, mark or deletion in one shows in the other. Later turns belong to one
+    of them. `conversation_id` of a turn or message is the conversation it was added to, even if that was
+    deleted. An item that no conversation shows any more is deleted, and its id is free.
 
-    A conversation is written to when a turn or message is added to it, by nothing else. One with `ttl_s`
-    is gone (NotFound), as if deleted, when that many seconds have passed since; one with `keep_last` takes
-    back its oldest turns, and its oldest messages, beyond that many of each, at the end of a call that adds.
+    Only adding a turn or message counts as a write to a conversation. With `ttl_s`, a conversation expires
+    that many seconds after its last write and then behaves as deleted (NotFound). With `keep_last`, a call
+    that adds items finally removes the oldest turns and the oldest messages beyond that number of each.
 
-    Text may be anything, also "", NUL and lone surrogates. Marks are ascending (by code points), each once.
+    Text may be anything, including "", NUL and lone surrogates. Marks are unique and sorted by code point.
     """
 
     # ---- conversations
@@ -290,33 +290,34 @@ class TurnStore(Protocol):
         ttl_s: float | None = None,
         keep_last: int | None = None,
     ) -> Conversation:
-        """Begin a conversation. With a name that is taken in this namespace: ConversationMismatch.
+        """Create a conversation.
 
-        `ttl_s` above 0 and `keep_last` of at least 1; anything else is a ValueError.
+        `ttl_s` must be above 0 and `keep_last` at least 1, else ValueError. Raises ConversationMismatch if
+        the name is taken in this namespace.
         """
         ...
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
-        """Return a conversation by its id, else by its name, with its counts. Raises NotFound."""
+        """Return a conversation with its counts, by id or else by name. Raises NotFound."""
         ...
 
     def conversations(self, *, namespace: str = "") -> list[Conversation]:
-        """All conversations, the one last written to first."""
+        """Return all conversations, the most recently written first."""
         ...
 
     def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
-        """Give a conversation (by id) another name, "" for none. Raises NotFound, ConversationMismatch."""
+        """Rename a conversation (by id); "" removes the name. Raises NotFound, ConversationMismatch."""
         ...
 
     def fork(
         self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
     ) -> Conversation:
-        """A conversation that goes on from another's turn or message of order `at`; None is its end.
+        """Create a conversation that continues another one after its turn or message of order `at`.
 
-        Takes the same time however long the other is. The fork has its sources, ttl and keep_last, and
-        shows what the other shows up to `at`; `parent` and `forked_at` say where it comes from (also when
-        the parent is gone); its next order is `at` + 1. The end is the last order shown, -1 when nothing
-        is. `at` -1 inherits nothing.
+        `at` None is the end (the last order shown, -1 when empty); -1 inherits nothing. The time taken does
+        not depend on the length of the other. The fork gets its sources, ttl and keep_last and shows its
+        items up to `at`; the next order is `at` + 1. `parent` and `forked_at` name the origin, even if it was
+        deleted.
 
         Raises:
             NotFound: there is no such conversation, or nothing of order `at` in it.
@@ -325,46 +326,45 @@ class TurnStore(Protocol):
         ...
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
-        """Take back everything after order `to` (-1: everything); return how many turns went.
+        """Remove everything after order `to` (-1: everything); return the number of turns removed.
 
-        Takes back what it inherited, too. What a fork of it has inherited stays there. Orders are not used
-        again.
+        Inherited items are removed too; forks of this conversation keep theirs. Orders are not reused.
 
         Args:
-            conversation: by id.
-            to: the last order that stays.
-            namespace: whose it is.
-            last_turn: the id of the last turn that the conversation must still show, "" for no turn. So
-                nobody removes a turn that another process has added meanwhile. None does not compare.
+            conversation: its id.
+            to: the last order to keep.
+            namespace: the namespace of the conversation.
+            last_turn: the id that the last turn must have, "" for no turn: a guard against removing a turn
+                that another process added in the meantime. None skips the check.
 
         Raises:
             NotFound: there is no such conversation.
-            ConversationChanged: its last turn is another one; nothing was removed.
+            ConversationChanged: the last turn is a different one; nothing was removed.
             ValueError: `to` is below -1.
         """
         ...
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
-        """Take back all turns and messages, as `rewind` to -1 does; return how many of both went."""
+        """Remove all turns and messages, like `rewind` to -1; return the number of both."""
         ...
 
     def delete_conversation(
         self, conversation: str, *, namespace: str = "", last_turn: str | None = None
     ) -> int:
-        """Delete a conversation (by id) with its turns and messages; return how many turns went.
+        """Delete a conversation (by id) with its turns and messages; return the number of turns deleted.
 
-        What a fork of it has inherited stays there. `last_turn` is compared as `rewind` does. Raises
-        NotFound, ConversationChanged.
+        Forks of it keep what they inherited. `last_turn` is a guard as in `rewind`. Raises NotFound,
+        ConversationChanged.
         """
         ...
 
     # ---- turns
 
     def append(self, turn: DialogTurn, *, conversation: str, namespace: str = "") -> DialogTurn:
-        """Store a turn at the end of a conversation (by id); return it with `order` and ids filled in.
+        """Add a turn at the end of a conversation (by id); return it with `order` and ids filled in.
 
-        An id that is already stored in the namespace is not stored again: the stored turn is returned.
-        `version` is 1, `order` and `conversation_id` are the store's, whatever the turn says.
+        If the id is already stored in the namespace, the stored turn is returned unchanged. The store sets
+        `version` to 1 and assigns `order` and `conversation_id`; the values in `turn` are ignored.
 
         Raises:
             NotFound: there is no such conversation in this namespace.
@@ -374,7 +374,7 @@ class TurnStore(Protocol):
     def extend(
         self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
     ) -> list[DialogTurn]:
-        """Store turns at the end, in one transaction and one round trip; as `append` does with each."""
+        """Add turns at the end like `append`, in one transaction and one round trip."""
         ...
 
     def turns(
@@ -388,16 +388,16 @@ class TurnStore(Protocol):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[DialogTurn]:
-        """Turns of a conversation, oldest first.
+        """Return the turns of a conversation, oldest first.
 
         Args:
-            conversation: by id; what a fork inherited comes first.
-            namespace: whose it is.
-            last: only the newest that many of those that the other filters leave.
+            conversation: its id; inherited turns come first.
+            namespace: the namespace of the conversation.
+            last: at most this number of turns, the newest that pass the other filters.
             before: only orders below this one.
             after: only orders above this one.
             mark: only turns with one of these marks.
-            exclude_mark: only turns with none of these.
+            exclude_mark: only turns with none of these marks.
 
         Raises:
             NotFound: there is no such conversation in this namespace.
@@ -409,34 +409,34 @@ class TurnStore(Protocol):
         ...
 
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
-        """The turns of these ids that are there, in the order asked; some hundreds in one round trip."""
+        """Return the stored turns with these ids, in the order given; hundreds take one round trip."""
         ...
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
-        """Store a new version of the turn of this id; return it, with `version` one higher.
+        """Store a new version of the turn with this id; return it, with `version` one higher.
 
-        Order, conversation and marks stay, whatever the turn says. The old version is kept, see `versions`.
+        Order, conversation and marks of the stored turn are kept; so is the old version, see `versions`.
         Raises NotFound.
         """
         ...
 
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
-        """All versions of a turn, the first one first and the present one last, with its present marks.
+        """Return all versions of a turn, oldest first; the last one is current and has the current marks.
 
         Raises NotFound.
         """
         ...
 
     def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
-        """Delete one turn with its versions; False when there was none. Orders of the others stay."""
+        """Delete a turn with its versions; return False if there was none. Other orders do not change."""
         ...
 
     def citing(
         self, *, namespace: str = "", location: str | None = None, path: str | None = None, blob: str = ""
     ) -> list[str]:
-        """Ids of turns with a citation (shown or used) of this file, of any version of theirs; ascending.
+        """Return the ids of turns that cite this file (shown or used) in any of their versions, ascending.
 
-        `location` None is any repository, `path` None any file; `blob` "" any content.
+        `location` None matches any repository, `path` None any file, `blob` "" any content.
         """
         ...
 
@@ -445,10 +445,10 @@ class TurnStore(Protocol):
     def add_messages(
         self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
     ) -> list[Message]:
-        """Store messages at the end, in one transaction; return those that were stored, with their order.
+        """Add messages at the end in one transaction; return those that were stored, with their order.
 
-        An id that a message in the namespace has already, or that comes twice in one call, is stored once,
-        as it came first. Raises NotFound for the conversation.
+        A message whose id is already used by a message of the namespace, or earlier in the call, is skipped.
+        Raises NotFound.
         """
         ...
 
@@ -461,14 +461,14 @@ class TurnStore(Protocol):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[Message]:
-        """Messages of a conversation, oldest first; filters as in `turns`. Raises NotFound."""
+        """Return the messages of a conversation, oldest first; filters as in `turns`. Raises NotFound."""
         ...
 
     def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
         """Delete messages that the conversation shows; return how many. Raises NotFound."""
         ...
 
-    # ---- marks, on turns and messages alike
+    # ---- marks of turns and messages
 
     def update_marks(
         self,
@@ -479,11 +479,11 @@ class TurnStore(Protocol):
         ids: Sequence[str] | None = None,
         namespace: str = "",
     ) -> int:
-        """Add, replace or remove a mark; return how many turns and messages changed.
+        """Add, replace or remove a mark; return the number of turns and messages that changed.
 
-        `new` alone is added, `old` alone removed, both: `old` is replaced by `new` where it stands.
-        With neither: ValueError. `ids` None means all that the conversation shows; an id may be that of a
-        turn and of a message. Raises NotFound.
+        `new` alone is added, `old` alone is removed; with both, `old` is replaced by `new` where present.
+        With neither: ValueError. `ids` are ids of turns and messages that the conversation shows; None means
+        all. Raises NotFound.
         """
         ...
 
@@ -499,87 +499,86 @@ class TurnStore(Protocol):
     def matching(
         self, terms: Sequence[str], *, namespace: str = "", conversation: str | None = None, limit: int = 1000
     ) -> Matches:
-        """Turns and messages that hold one of the terms, as `rag.analysis.terms` gives them.
+        """Return the turns and messages that contain one of the terms (of `rag.analysis.terms`).
 
-        For each term the newest `limit` of its holders (highest order first, then by id) are found;
-        `found` is in the order of (conversation, order), where `conversation` is where it was said. Text is
-        what `rag.searchable.searchable` gives, of the present version; length is the sum of `term_counts`.
+        Each term finds at most its newest `limit` items (highest order first, then by id). `found` is sorted
+        by conversation, the one the item was added to, and order. The searched text is that of
+        `rag.searchable.searchable` for the current version; its length is the sum of `term_counts`.
 
         Args:
-            terms: distinct, any number.
-            namespace: whose conversations.
-            conversation: only this one (with what it inherited); None is all of the namespace.
+            terms: distinct terms, any number.
+            namespace: the namespace to search.
+            conversation: only this conversation, with inherited items; None searches the whole namespace.
             limit: at least 1.
         """
         ...
 
     def close(self) -> None:
-        """Release what is held. Closing twice is fine."""
+        """Release all resources. Closing twice is allowed."""
         ...
 
 
 class RecordStore(Protocol):
-    """Small records by namespace, shelf and key: facts, summaries, cached answers, kept files.
+    """Small records by namespace, shelf and key: facts, summaries, cached answers, retained files.
 
-    Every turn store is one too. Keys are text, values bytes. A record with `ttl_s` (above 0, else
-    ValueError) is as good as deleted when that many seconds have passed since it was put; putting again
-    begins anew. Every call is atomic within a shelf.
+    Every turn store is also a record store. Keys are text, values bytes. A record with `ttl_s` (above 0, else
+    ValueError) expires that many seconds after the last `put_records`. Every call is atomic within a shelf.
     """
 
     def put_records(
         self, records: Mapping[str, bytes], *, shelf: str, namespace: str = "", ttl_s: float | None = None
     ) -> None:
-        """Store records, in the place of those of the same keys."""
+        """Store records; records with the same keys are replaced."""
         ...
 
     def records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> dict[str, bytes]:
-        """The records that are there, in the order asked."""
+        """Return the records of these keys that exist, in the order of the keys."""
         ...
 
     def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
-        """Those of the keys that have a record, without reading any."""
+        """Return those of the keys that have a record, without reading the values."""
         ...
 
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
-        """All records whose key begins with `prefix`, ascending by key (by code points)."""
+        """Return all records whose key starts with `prefix`, sorted by key (code points)."""
         ...
 
     def count_records(self, *, shelf: str, namespace: str = "") -> int:
-        """How many there are."""
+        """Return the number of records on the shelf."""
         ...
 
     def swap_record(
         self, key: str, old: bytes | None, new: bytes | None, *, shelf: str, namespace: str = ""
     ) -> bool:
-        """Put `new` in the place of `old` if that is what stands there; None is no record. False if not.
+        """Replace the value `old` by `new` and return True; return False if the value is not `old`.
 
-        An expiry that the record had goes on.
+        None stands for no record. The expiry of the record does not change.
         """
         ...
 
     def append_record(self, key: str, more: bytes, *, shelf: str, namespace: str = "") -> int:
-        """Write at the end of a record, which begins empty; return its length in bytes.
+        """Append to a record, creating it if necessary; return its length in bytes.
 
-        An expiry that the record had goes on, here and in `increment_record`.
+        The expiry of the record does not change, here and in `increment_record`.
         """
         ...
 
     def increment_record(self, key: str, by: int = 1, *, shelf: str, namespace: str = "") -> int:
-        """Add to a record that is a number in decimal, which begins at 0; return the sum.
+        """Add to a record that is a decimal number, creating it at 0; return the sum.
 
-        ValueError when the record is something else, or the sum needs more than 64 bits; it then stays.
+        Raises ValueError and changes nothing if the record is not a number or the sum exceeds 64 bits.
         """
         ...
 
     def delete_records(self, keys: Sequence[str] | None = None, *, shelf: str, namespace: str = "") -> int:
-        """Delete records, all of the shelf for None; return how many were there."""
+        """Delete these records, or all of the shelf for None; return how many existed."""
         ...
 
 
 class MemoryStore(TurnStore, RecordStore, Protocol):
-    """What a memory backend is: turns and records in one place, which can be moved to another backend.
+    """A memory backend: turns and records in one place, with dump and restore between backends.
 
-    A dump is a sequence of JSON values ("lines"), first the conversations, the one last written to last,
+    A dump is a sequence of JSON values ("lines"): first the conversations, the most recently written last,
     then turns and messages, then records:
 
         {"conversation": conversation_record, "next_order": int, "first": {"turn": int, "message": int},
@@ -588,51 +587,53 @@ class MemoryStore(TurnStore, RecordStore, Protocol):
         {"message": message_record}
         {"record": {"shelf": str, "key": str, "value": base64, "expires": ISO 8601 or null}}
 
-    A conversation shows what was said in the conversations of its spans between these orders, both ends
-    included, but no turn below `first["turn"]` and no message below `first["message"]` (what `keep_last`
-    took back). Spans are ascending; the last one is its own, with no end.
+    A conversation shows the items that were added to the conversations of its spans within these orders
+    (inclusive), except turns below `first["turn"]` and messages below `first["message"]`, which `keep_last`
+    removed. Spans are ascending; the last one is the conversation's own, with no end.
     """
 
     def namespaces(self) -> list[str]:
-        """All namespaces that hold a conversation or a record, ascending."""
+        """Return all namespaces that hold a conversation or a record, ascending."""
         ...
 
     def dump(
         self, *, namespace: str = "", conversations: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Everything of a namespace as JSON values, or these conversations (by id) with what they show.
+        """Yield everything in a namespace as JSON values, or only these conversations (by id) with their
+        items.
 
-        With `conversations` no records are given: they belong to the namespace. What is written during the
+        With `conversations`, records are left out, as they belong to the namespace. Items written during the
         iteration may be missing. Raises NotFound.
         """
         ...
 
     def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
-        """Store what `dump` gave into this namespace; return how many conversations are new.
+        """Store the lines of a `dump` in this namespace; return the number of new conversations.
 
-        Everything is as it was: ids, orders, times, versions, marks, forks, what is left of a time to live.
-        A conversation, turn or message whose id (or order in its conversation) is there already is left as
-        it is there; a record takes the place of one of the same key; what has expired, or what no
-        conversation shows, is left out. All lines or, on an error, none are stored.
+        Everything is restored: ids, orders, times, versions, marks, forks and remaining times to live. A
+        conversation, turn or message whose id (or order in its conversation) already exists is skipped; a
+        record replaces one with the same key. Expired items, and items that no conversation shows, are left
+        out. On an error nothing is stored.
 
         Raises:
-            ConversationMismatch: a name belongs to a conversation of another id here.
-            ValueError: a line is none that `dump` gives.
+            ConversationMismatch: a name is taken here by a conversation with another id.
+            ValueError: a line is not in the format of `dump`.
         """
         ...
 
 
 PersistenceKind = Literal["none", "rdb", "aof", "aof-always", "rdb+aof", "rdb+aof-always"]
-"""What a server writes to its disk: snapshots from time to time (rdb), a log of every write that is synced
-each second (aof) or before it is acknowledged (aof-always), both, or nothing."""
+"""What a server writes to disk: snapshots at intervals (rdb), a log of every write that is synced each
+second (aof) or before a write is acknowledged (aof-always), both, or nothing."""
 
 
 class Persistence(NamedTuple):
-    """What a server does so that it keeps what it was told.
+    """The persistence settings and state of a server node.
 
-    `snapshots` says when it writes one: pairs of seconds and writes, "" for never. `log` is how it syncs its
-    log of writes ("always", "everysec", "no"), "" for no log. `unsaved` writes came after the snapshot of
-    `saved`; `busy` while it writes one or a log anew; `failed` when the last time it could not.
+    `snapshots` is the schedule: pairs of seconds and writes, "" for never. `log` is the sync mode of the
+    append log ("always", "everysec", "no"), "" for no log. `unsaved` is the number of writes since the last
+    snapshot, made at `saved`. `busy` means that a snapshot or log rewrite is running; `failed`, that the last
+    one failed.
     """
 
     node: str
@@ -646,104 +647,104 @@ class Persistence(NamedTuple):
 
 @runtime_checkable
 class PersistentStore(Protocol):
-    """A store on a server that can be asked what it writes to its disk, and told."""
+    """A store on a server whose persistence can be read and set."""
 
     def persistence(self) -> list[Persistence]:
-        """What each node does now."""
+        """Return the persistence of each node."""
         ...
 
     def set_persistence(self, kind: PersistenceKind) -> list[str]:
-        """Set it on every node, at once and for its next starts; return the nodes where it will not last.
+        """Set the persistence of every node; return the nodes where the setting will not survive a restart.
 
-        A server without a file of settings forgets it when it stops.
+        That is the case for a server without a configuration file.
         """
         ...
 
     def save(self, *, background: bool) -> None:
-        """Write a snapshot on every node; in the background, or now while nobody else is served."""
+        """Write a snapshot on every node: in the background, or now, which blocks all other clients."""
         ...
 
 
 @runtime_checkable
 class Grouping(Protocol):
-    """A memory store that can do several calls at once."""
+    """A memory store with transactions."""
 
     def together(self) -> AbstractContextManager[None]:
-        """Within it all calls of this thread are one: when it ends all of them are kept, on an error none.
+        """Run all calls of this thread in one transaction: committed at the end, rolled back on an error.
 
-        An error that is caught inside undoes what raised it, and nothing else.
+        An error that is caught inside only rolls back the call that raised it.
         """
         ...
 
 
 class TokenCounter(Protocol):
-    """Counts tokens; errs high when it must guess."""
+    """Counts tokens; a counter that has to estimate errs on the high side."""
 
     @property
     def name(self) -> str:
-        """The encoding counted with, for example "cl100k_base" or "estimate"."""
+        """The name of the encoding, for example "cl100k_base" or "estimate"."""
         ...
 
     def count(self, text: str) -> int:
-        """Tokens of `text`. 0 for ""; at least 1 for anything else."""
+        """Return the number of tokens: 0 for "", at least 1 for any other text."""
         ...
 
 
 class TextGenerator(Protocol):
-    """Writes an answer to a prepared question."""
+    """Generates an answer to a prepared question."""
 
     @property
     def model(self) -> str:
-        """What answers, as shown to the user."""
+        """The model's name, as shown to the user."""
         ...
 
     def stream(self, prepared: Prepared) -> Iterator[str]:
         """Yield pieces of the answer.
 
         Raises:
-            ProviderError: the service failed, also in the middle; `.retryable` says whether to try again.
+            ProviderError: the service failed, possibly in mid-stream; `.retryable` says whether to retry.
         """
         ...
 
     @property
     def usage(self) -> Usage | None:
-        """Tokens of the last answer as the service counted them; None when it did not say."""
+        """Tokens of the last answer as reported by the service; None if it reported none."""
         ...
 
 
 @runtime_checkable
 class CompletingGenerator(TextGenerator, Protocol):
-    """A generator that also writes short texts of other kinds, such as a follow-up put on its own."""
+    """A generator that also completes other short prompts, such as rewriting a follow-up question."""
 
     def complete(self, text: str) -> str:
-        """The whole reply to a prompt.
+        """Return the whole reply to a prompt.
 
         Raises:
-            ProviderError: the service failed, or said nothing.
+            ProviderError: the service failed or returned an empty reply.
         """
         ...
 
 
 class AsyncGenerator(TextGenerator, Protocol):
-    """A generator with an asynchronous form, for event loops."""
+    """A generator with an asynchronous interface, for event loops."""
 
     def astream(self, prepared: Prepared) -> AsyncIterator[str]:
-        """The same as `stream`."""
+        """Like `stream`."""
         ...
 
     async def acomplete(self, text: str) -> str:
-        """The same as `complete`."""
+        """Like `complete`."""
         ...
 
 
 def is_async(generator: TextGenerator) -> TypeGuard[AsyncGenerator]:
-    """Whether a generator has an asynchronous form (see `takes_bags` for why not `isinstance`)."""
+    """Whether a generator has an asynchronous interface (for why not `isinstance`, see `takes_bags`)."""
     return hasattr(generator, "astream") and hasattr(generator, "acomplete")
 
 
 class Clock(Protocol):
-    """Where times come from."""
+    """A source of the current time."""
 
     def __call__(self) -> datetime:
-        """The present moment, with its zone."""
+        """Return the current time, with its time zone."""
         ...

@@ -1,39 +1,37 @@
-"""The one JSON form of every value: CLI `--json`, `/api`, `/v1`, MCP, exports, imports and the turn stores.
+"""The JSON form of every value: CLI `--json`, `/api`, `/v1`, MCP, exports, imports and the turn stores.
 
-A form is derived from the fields of its dataclass, so a value and its JSON cannot drift apart. A field has
-its own name in JSON unless this table gives another; one meaning has one name everywhere:
+Each form is derived from the fields of its dataclass, so a value and its JSON cannot diverge. JSON names are
+the field names except for those in this table; a name has the same meaning everywhere:
 
     repository     name of the repository                          value: `repo`
     path           of a file, relative to the repository's root, with forward slashes
     start_line     first line, from 1                              value: `start`
-    end_line       last line, which belongs to it                  value: `end`
-    symbol         bare name that is defined in the lines, "" for none
-    scope          what encloses the lines, "" for nothing
+    end_line       last line (inclusive)                           value: `end`
+    symbol         bare name that the lines define, "" for none
+    scope          enclosing scope, "" for none
     commit, blob   the commit, and Git's id of the file's bytes
-    location       folder or URL of the repository; callers from elsewhere get a folder's name
+    location       folder or URL of the repository; remote clients get only the name of a folder
     n              number of a citation in its answer: [1], [2], …
-    id             of the object itself; another object that refers to it names it by its kind:
+    id             of the object itself; references to it from other objects are named by its kind:
     conversation   id of a conversation                            value: `conversation_id`
     turn, parent   ids of turns                                    values: `turn_id`, `parent_id`
     number         of a turn or message in its conversation, from 1     value: `order`, from 0
     forked_after   number of the last turn that a fork inherited, 0 for none    value: `forked_at`, an order
-    asked, answered    when a question came, and its answer
+    asked, answered    times of a question and of its answer
     usage          {prompt_tokens, answer_tokens, total_tokens, estimated, cost_usd}
-    confidence     {value, found, sought, unmet, absent, foreign}; null where it was not judged
-    freshness      {state, reason, path, start_line, end_line} of a citation, of a turn the worst of them
+    confidence     {value, found, sought, unmet, absent, foreign}; null if not computed
+    freshness      {state, reason, path, start_line, end_line} of a citation; of a turn, the worst of them
 
-A span is not nested: its fields are those of the hit or citation that has it. The hits of an answer are
-without their text. Times are ISO 8601 in UTC with
-microseconds; a time without a zone is taken as local time. Marks are ascending, each once.
+A span is not nested: its fields are fields of its hit or citation. The hits of an answer have no text. Times
+are ISO 8601 in UTC with microseconds; a time without a zone is interpreted as local time. Marks are sorted
+and unique.
 
-Turn stores keep *records* (`turn_record`, `message_record`, `conversation_record`), and an export holds them:
-the same objects, but for `order` and `forked_at` in the place of `number` and `forked_after`, as the
-conversation's own line counts in orders, too. Every reader takes both.
+Turn stores and exports contain *records* (`turn_record`, `message_record`, `conversation_record`): the same
+objects with `order` and `forked_at` instead of `number` and `forked_after`. Every reader accepts both.
 
-What earlier versions wrote is read: fields that are missing take their default, and `OLD_NAMES` are accepted.
-The citations of these versions have no `scope`, and a `symbol` that is qualified. It is split at its last dot
-where it is a dotted name of code (`Outer.name`); where it is not (`Changelog.0.1.0 – unreleased`, `.PHONY`)
-the whole is the symbol.
+Output of earlier versions can be read: missing fields get their default, and `OLD_NAMES` are accepted. In it
+citations have no `scope` and a qualified `symbol`. A dotted name of code (`Outer.name`) is split at its last
+dot; any other text (`Changelog.0.1.0 – unreleased`, `.PHONY`) is the symbol as a whole.
 """
 
 from __future__ import annotations
@@ -84,9 +82,9 @@ NAMES = {
     "user_query_timestamp": "asked",
     "assistant_response_timestamp": "answered",
 }
-"""Fields of values that have another name in JSON."""
+"""JSON names of fields, where they differ."""
 OLD_NAMES = {"repository": "repo", "start_line": "start", "end_line": "end"}
-"""What fields were called before 0.2; accepted on input until 0.3."""
+"""JSON names before 0.2; accepted on input until 0.3."""
 _OLD_ORDERS: Mapping[str, Callable[[Json], Any]] = {
     "order": lambda it: order_of(it["number"]),
     "forked_at": lambda it: order_of(it["forked_after"]),
@@ -112,25 +110,25 @@ OLD_OUTPUT: Mapping[Interface, Mapping[str, Callable[[Json], Any]]] = {
     },
     "openai": {},
 }
-"""Names that interfaces gave out before 0.2, and how they follow from the new ones; deprecated until 0.3."""
+"""JSON names in output before 0.2, and how to compute their values; deprecated until 0.3."""
 _ORDERS = {"number": "order", "forked_after": "forked_at"}
-"""Numbers, from 1, by what they are in records, from 0."""
+"""Numbers (from 1) with the names of the orders (from 0) that replace them in records."""
 OPAQUE = frozenset({"metadata", "question_metadata", "answer_metadata", "content"})
-"""Fields with JSON of other programs, which has names of its own."""
+"""Fields with JSON of other programs, whose names are not changed."""
 _LEFT_OUT: Mapping[type, frozenset[str]] = {
     Answer: frozenset({"documents"}),
     DialogTurn: frozenset({"checks"}),
 }
 _COMPUTED: Mapping[type, tuple[str, ...]] = {Usage: ("total_tokens",)}
-"""Properties that the form of a value has beside its fields."""
+"""Properties that are in the form of a value in addition to its fields."""
 _DOTTED_NAME = re.compile(r"([^\s./]+(?:\.[^\s./\d][^\s./]*)*)\.([^\s./\d][^\s./]*)")
 
 
 class Field(NamedTuple):
-    """A field of a form: its name and type, how it is had from a value, and how it is written and read.
+    """A field of a form: its name and type, its getter, and its converters to and from JSON.
 
-    `attribute` is the argument of the dataclass that it is read into, "" where the class's own reader sees to
-    that. `default` makes what is meant where the field is missing; None where it may not be.
+    `attribute` is the argument of the dataclass for the field, "" if the class has its own reader. `default`
+    makes the value of a missing field; None if the field is required.
     """
 
     name: str
@@ -143,7 +141,7 @@ class Field(NamedTuple):
 
 
 class Form(Generic[T]):
-    """How the values of a dataclass are written as JSON, and read again; `form_of` gives it."""
+    """The conversion of a dataclass to and from JSON; obtained from `form_of`."""
 
     def __init__(self, cls: type[T]) -> None:
         self.cls = cls
@@ -157,18 +155,18 @@ class Form(Generic[T]):
         self._attributes = [field.attribute for field in self.fields]
         self._readers = [(n, field.read) for n, field in enumerate(self.fields) if field.read]
         self._writers = [(field.name, field.get, field.write) for field in self.fields]
-        # Dozens of citations are read for each question: their fields are taken all at once.
+        # Dozens of citations are read per question: one itemgetter gets all their fields at once.
         self._all = itemgetter(*(field.name for field in self.fields))
 
     def write(self, value: T) -> Json:
-        """The value as JSON."""
+        """Return the value as JSON."""
         found = {name: write(get(value)) if write else get(value) for name, get, write in self._writers}
         for name in self.computed:
             found[name] = getattr(value, name)
         return found
 
     def read(self, written: Mapping[str, Any]) -> T:
-        """The value that was written, also by an earlier version. Raises KeyError for a missing field."""
+        """Return the value of its JSON, also of an earlier version. Raises KeyError for a missing field."""
         values = self._values(written)
         if self._span is None:
             return self._make(*values)
@@ -176,7 +174,7 @@ class Form(Generic[T]):
         return self._make(*values[:at], Span(*values[at:end]), *values[end:])
 
     def arguments(self, written: Mapping[str, Any]) -> dict[str, Any]:
-        """What was written as arguments of the class, without the fields that its own reader sees to."""
+        """Return JSON as arguments of the class, without fields that have their own reader."""
         found = dict(zip(self._attributes, self._values(written), strict=True))
         found.pop("", None)
         return found
@@ -196,7 +194,7 @@ class Form(Generic[T]):
     def _older(self, written: Mapping[str, Any]) -> list[Any]:
         record = with_new_names(written)
         if self.cls is Citation and "scope" not in record:
-            record |= _parted(str(record.get("symbol", "")))
+            record |= _split_symbol(str(record.get("symbol", "")))
         for field in self.fields:
             if field.name not in record:
                 if field.default is None:
@@ -210,30 +208,30 @@ _FORMS: dict[type, Form[Any]] = {}
 
 
 def form_of(cls: type[T]) -> Form[T]:
-    """The form of a class of `rag.types`, or of any dataclass with fields of the same types."""
+    """Return the form of a class of `rag.types`, or of any dataclass with fields of the same types."""
     if cls not in _FORMS:
         _FORMS[cls] = Form(cls)
     return _FORMS[cls]
 
 
 def to_json(value: Any) -> Json:
-    """A value as JSON: a turn, message, conversation, answer, hit, citation, or a part of one.
+    """Return a turn, message, conversation, answer, hit, citation, or a part of one as JSON.
 
     Raises:
-        ValueError: it has no id, or a number that JSON does not know (NaN, infinity).
-        TypeError: what is text is none, or the metadata holds something that is not JSON: only dicts with
-            text keys, lists, text, numbers, booleans and None are kept.
+        ValueError: it has no id, or contains a number that JSON cannot represent (NaN, infinity).
+        TypeError: a text field is not text, or the metadata contains anything but dicts with text keys,
+            lists, text, numbers, booleans and None.
     """
     if isinstance(value, (DialogTurn, Message)):
-        return _said_json(value)
+        return _item_json(value)
     return form_of(type(value)).write(value)
 
 
 def from_json(cls: type[T], written: Mapping[str, Any]) -> T:
-    """The value that `to_json` was given.
+    """Return the value that `to_json` wrote.
 
     Raises:
-        KeyError: a field is missing that has no default.
+        KeyError: a required field is missing.
     """
     special: dict[Any, Callable[[Mapping[str, Any]], Any]]
     special = {DialogTurn: _turn, Message: _message, Source: _source_from}
@@ -242,7 +240,7 @@ def from_json(cls: type[T], written: Mapping[str, Any]) -> T:
 
 
 def with_old_names(written: Any, interface: Interface) -> Any:
-    """JSON with the deprecated names that an interface still gives out, in every object of it."""
+    """Add the deprecated names that an interface still returns to every object in the JSON."""
     if isinstance(written, list):
         return [with_old_names(one, interface) for one in written]
     if not isinstance(written, dict):
@@ -259,7 +257,7 @@ def with_old_names(written: Any, interface: Interface) -> Any:
 
 
 def with_new_names(written: Mapping[str, Any]) -> Json:
-    """JSON whose fields have the names of this version, though an earlier one may have written it."""
+    """Rename the fields of an earlier version to their current names."""
     found = {**written}
     for name, old in OLD_NAMES.items():
         if name not in found and old in found:
@@ -268,12 +266,12 @@ def with_new_names(written: Mapping[str, Any]) -> Json:
 
 
 def order_of(number: int | None) -> int | None:
-    """The order, from 0, of what has this number, from 1."""
+    """Return the order (from 0) of a number (from 1)."""
     return None if number is None else number - 1
 
 
 def number_of(order: int | None) -> int | None:
-    """The number, from 1, of what has this order, from 0."""
+    """Return the number (from 1) of an order (from 0)."""
     return None if order is None else order + 1
 
 
@@ -281,37 +279,37 @@ def number_of(order: int | None) -> int | None:
 
 
 def turn_record(turn: DialogTurn) -> Record:
-    """The turn as it is stored. Raises what `to_json` raises."""
+    """Return the stored form of a turn. Raises what `to_json` raises."""
     return _as_record(to_json(replace(turn, checks=())))
 
 
 def turn_from_record(record: Mapping[str, Any]) -> DialogTurn:
-    """The turn of a record, or of `to_json`. Raises KeyError when it has no id."""
+    """Return the turn of a record or of `to_json`. Raises KeyError if it has no id."""
     return _turn(_of_record(record))
 
 
 def message_record(message: Message) -> Record:
-    """The message as it is stored. Raises what `to_json` raises."""
+    """Return the stored form of a message. Raises what `to_json` raises."""
     return _as_record(to_json(message))
 
 
 def message_from_record(record: Mapping[str, Any]) -> Message:
-    """The message of a record, or of `to_json`. Raises KeyError when it has no id or content."""
+    """Return the message of a record or of `to_json`. Raises KeyError if it has no id or content."""
     return _message(_of_record(record))
 
 
 def conversation_record(conversation: Conversation) -> Record:
-    """The conversation as it is stored; its turns are records of their own."""
+    """Return the stored form of a conversation, without its turns."""
     return _as_record(to_json(conversation))
 
 
 def conversation_from_record(record: Mapping[str, Any]) -> Conversation:
-    """The conversation of a record, or of `to_json`."""
+    """Return the conversation of a record or of `to_json`."""
     return from_json(Conversation, _of_record(record))
 
 
 def _as_record(written: Json) -> Record:
-    """JSON as it is stored, with orders in the place of numbers."""
+    """Replace the numbers in JSON by the orders of records."""
     for name, order in _ORDERS.items():
         if name in written:
             written[order] = order_of(written.pop(name))
@@ -324,18 +322,18 @@ def _of_record(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def marks_in(marks: Any) -> list[str]:
-    """Marks as they are stored: ascending, each once.
+    """Return marks in their stored form: sorted and unique.
 
     Raises:
-        TypeError: text instead of a sequence of texts, which would fall apart into its letters.
+        TypeError: text instead of a sequence of texts, which would be split into letters.
     """
     if isinstance(marks, str) or not all(isinstance(mark, str) for mark in marks):
-        raise TypeError(f"marks are a sequence of texts, for example ('HINT',), not {marks!r}")
+        raise TypeError(f"marks must be a sequence of texts, for example ('HINT',), not {marks!r}")
     return sorted(set(marks))
 
 
 def checked_turn(turn: DialogTurn, pairs: Iterable[tuple[Citation, Freshness]] | None = None) -> Json:
-    """What became of a turn: its freshness, and those of its citations that it rests on (or of `pairs`)."""
+    """Return the freshness of a turn and of the citations that it is based on (or of `pairs`) as JSON."""
     return {
         "turn": turn.id,
         "number": number_of(turn.order),
@@ -347,23 +345,23 @@ def checked_turn(turn: DialogTurn, pairs: Iterable[tuple[Citation, Freshness]] |
 
 
 def checked_citations(pairs: Iterable[tuple[Citation, Freshness]]) -> list[Json]:
-    """Citations as JSON, each with its `freshness`."""
+    """Return citations as JSON, each with its `freshness`."""
     return [to_json(citation) | {"freshness": to_json(found)} for citation, found in pairs]
 
 
-def _said_json(said: DialogTurn | Message) -> Json:
-    """A turn, with the freshness of its citations where that was looked up, or a message."""
-    kind = "turn" if isinstance(said, DialogTurn) else "message"
-    if not said.id:
-        raise ValueError(f"a {kind} is stored by its id, and this one has none")
-    written = form_of(type(said)).write(said)
-    if isinstance(said, Message):
-        _texts_only(**{name: written[name] for name in ("id", "role", "name", "mime")})
+def _item_json(item: DialogTurn | Message) -> Json:
+    """Return a turn, with the freshness of its citations if it was checked, or a message as JSON."""
+    kind = "turn" if isinstance(item, DialogTurn) else "message"
+    if not item.id:
+        raise ValueError(f"a {kind} needs an id to be stored, and this one has none")
+    written = form_of(type(item)).write(item)
+    if isinstance(item, Message):
+        _require_text(**{name: written[name] for name in ("id", "role", "name", "mime")})
         return written
-    _texts_only(id=said.id, question=said.question, answer=said.answer, standalone=said.standalone_question)
-    if said.checks:
-        written["citations"] = checked_citations(zip(said.citations, said.checks, strict=True))
-        written["freshness"] = said.freshness and to_json(said.freshness)
+    _require_text(id=item.id, question=item.question, answer=item.answer, standalone=item.standalone_question)
+    if item.checks:
+        written["citations"] = checked_citations(zip(item.citations, item.checks, strict=True))
+        written["freshness"] = item.freshness and to_json(item.freshness)
     return written
 
 
@@ -387,11 +385,11 @@ def _message(written: Mapping[str, Any]) -> Message:
     return Message(b64decode(content) if is_binary else content, **more)
 
 
-# ---------------------------------------------------------------- forms out of dataclasses
+# ---------------------------------------------------------------- derive forms from dataclasses
 
 
 def _fields_of(cls: Any) -> Iterable[Field]:
-    """The fields of a dataclass in their order; those of a span, a question or an answer in its place."""
+    """Yield the fields of a dataclass in order; a span, question or answer is replaced by its own fields."""
     hints = get_type_hints(cls)
     for field in fields(cls):
         if field.name in _LEFT_OUT.get(cls, ()):
@@ -413,7 +411,7 @@ def _fields_of(cls: Any) -> Iterable[Field]:
 
 
 def _part(name: str, of: str, attribute: str, type_: Any) -> Field:
-    """A field that is an attribute of an attribute, None where that is None."""
+    """Return a field that reads an attribute of an attribute; None if the latter is None."""
 
     def got(value: Any) -> Any:
         whole = getattr(value, of)
@@ -424,7 +422,7 @@ def _part(name: str, of: str, attribute: str, type_: Any) -> Field:
 
 
 def _encoded(message: Message) -> Any:
-    """Content as JSON: bytes as base64."""
+    """Return the content as JSON; bytes become base64."""
     content = message.content
     return b64encode(content).decode("ascii") if _is_binary(message) else _json("content", content)
 
@@ -438,7 +436,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 def _converters(hint: Any, name: str) -> tuple[Callable[[Any], Any] | None, Callable[[Any], Any] | None]:
-    """How a value of this type is written and read."""
+    """Return the functions that write and read a value of this type."""
     if (special := _SPECIAL.get(name)) is not None:
         return special
     origin, arguments = get_origin(hint), get_args(hint)
@@ -456,7 +454,7 @@ def _converters(hint: Any, name: str) -> tuple[Callable[[Any], Any] | None, Call
         return form.write, form.read
     if hint is datetime:
         return _moment, _from_moment
-    # Lines and scores often come out of arrays, whose numbers are not Python's own.
+    # Lines and scores are often NumPy numbers.
     plain: dict[Any, Callable[[Any], Any]] = {int: int, float: lambda number: _json(name, float(number))}
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return dict, dict
@@ -464,7 +462,7 @@ def _converters(hint: Any, name: str) -> tuple[Callable[[Any], Any] | None, Call
 
 
 def _without_text(hit: Hit) -> Json:
-    """A hit of an answer: its text is in the index, and would be most of the answer's JSON."""
+    """Return a hit without its text, which is in the index and would be most of an answer's JSON."""
     return {name: value for name, value in to_json(hit).items() if name not in ("text", "blank_end")}
 
 
@@ -485,19 +483,19 @@ def _each(convert: Callable[[Any], Any] | None, make: Callable[[Iterable[Any]], 
     return make if convert is None else lambda values: make(map(convert, values))
 
 
-def _parted(qualified: str) -> Json:
-    """Symbol and scope of a citation that was written before they were apart; see the top of the module."""
+def _split_symbol(qualified: str) -> Json:
+    """Split the qualified symbol of an old citation into symbol and scope; see the top of the module."""
     found = _DOTTED_NAME.fullmatch(qualified)
     return {"scope": found[1], "symbol": found[2]} if found else {"scope": "", "symbol": qualified}
 
 
-# ---------------------------------------------------------------- values that JSON does not know
+# ---------------------------------------------------------------- values that JSON cannot represent
 
 
-def _texts_only(**values: Any) -> None:
+def _require_text(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, str):
-            raise TypeError(f"{name} is {value!r}, which is no text")
+            raise TypeError(f"{name} is {value!r}, which is not text")
 
 
 def _moment(time: datetime | None) -> str | None:
@@ -509,7 +507,7 @@ def _from_moment(text: str | None) -> datetime | None:
 
 
 def _json(place: str, value: Any) -> Any:
-    """A copy of a JSON value; what JSON would bend (tuples, keys that are numbers) is refused."""
+    """Return a copy of a JSON value; refuse values that JSON would change (tuples, non-text keys)."""
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
@@ -518,11 +516,11 @@ def _json(place: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_json(f"{place}[{n}]", item) for n, item in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{place} is {value}, which JSON does not know")
+        raise ValueError(f"{place} is {value}, which JSON cannot represent")
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise TypeError(
-        f"{place} is a {type(value).__name__}, which is not JSON; give text, numbers, lists or dicts"
+        f"{place} is a {type(value).__name__}, which is not JSON; use text, numbers, lists or dicts"
     )
 
 
@@ -570,7 +568,7 @@ _PARTS: Mapping[tuple[type, str], tuple[Field, ...]] = {
         Field("content", Any, _encoded),
     ),
 }
-"""Fields of values that are several in JSON, or that have another type there."""
+"""Fields that become several fields in JSON, or have another type there."""
 
 _SPECIAL: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any] | None]] = {
     "number": (number_of, order_of),
@@ -578,4 +576,4 @@ _SPECIAL: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any] | None]]
     "marks": (marks_in, tuple),
     "metadata": (partial(_json, "metadata"), None),
 }
-"""How fields of a name are written and read that their type does not say it of."""
+"""Converters of fields for which their type does not determine it, by name."""

@@ -1,7 +1,7 @@
-"""The values that travel between the rooms. No behaviour beyond what a value knows about itself.
+"""Values that are passed between the packages. They contain no behaviour beyond their own data.
 
-Lines count from 1 and both ends belong. Paths are relative to the repository's root, with forward
-slashes. Scores are higher-is-better.
+Lines are numbered from 1; ranges include both ends. Paths are relative to the repository's root, with
+forward slashes. A higher score is better.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FreshnessState = Literal["fresh", "moved", "unknown", "changed", "gone"]
 
 
 def now_utc() -> datetime:
-    """The present moment, with its zone."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def blob_id(content: bytes) -> str:
-    """Git's own name for these bytes (SHA-1 of `blob <size>\\0` and the bytes), 40 hexadecimal digits."""
+    """Return Git's id of these bytes (SHA-1 of `blob <size>\\0` and the bytes), 40 hexadecimal digits."""
     header = b"blob %d\0" % len(content)
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
@@ -38,7 +38,7 @@ def blob_id(content: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Globs relative to the root, in gitignore syntax. Empty `include` means everything."""
+    """Globs relative to the root, in gitignore syntax. An empty `include` means everything."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -46,11 +46,11 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A repository as it was asked for.
+    """A repository at a ref.
 
     `location` is canonical: the real absolute path of a folder, or a git URL without credentials.
-    `ref` is a branch, tag or commit; None means the work tree of a folder, the default branch of a URL.
-    `filters` say which of its files are meant.
+    `ref` is a branch, tag or commit; None means the work tree of a folder, or the default branch of a URL.
+    `filters` select its files.
     """
 
     location: str
@@ -59,12 +59,12 @@ class Source:
 
     @property
     def is_url(self) -> bool:
-        """Whether the source is fetched by git rather than read in place."""
+        """Whether the source is fetched by git, not read in place."""
         return "://" in self.location or (":" in self.location and not Path(self.location).is_absolute())
 
     @property
     def name(self) -> str:
-        """The last part of the location, without `.git`: what people call the repository."""
+        """The last part of the location, without `.git`."""
         tail = self.location.rstrip("/").replace(":", "/").rsplit("/", 1)[-1]
         return tail.removesuffix(".git") or self.location
 
@@ -74,7 +74,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A source on disk, ready to be read. `commit` is None where there is no git history."""
+    """A source on disk, ready to read. `commit` is None if there is no git history."""
 
     source: Source
     root: Path
@@ -85,9 +85,9 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file that is to be indexed, as the walk saw it.
+    """A file to index, as found by the walk.
 
-    `changed_ns` is when the system last changed anything of it, which no program can set; 0 is not known.
+    `changed_ns` is the time of the last change of the inode, which programs cannot set; 0 means unknown.
     """
 
     path: str
@@ -105,8 +105,8 @@ PARSER_GAVE_UP = "parser gave up"
 class Skipped:
     """A file (or a whole folder) that is not indexed, and why. `reason` is one of a few fixed phrases.
 
-    One reason is of a file that is indexed, cut by lines: PARSER_GAVE_UP, as its grammar takes more time or
-    memory than a file may.
+    With the reason PARSER_GAVE_UP the file is indexed, but split by lines, because parsing it exceeded the
+    limit of time or memory.
     """
 
     path: str
@@ -116,7 +116,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file's text. `blob` is git's id of its bytes, whether or not git knows the file."""
+    """A file's text. `blob` is Git's id of its bytes, whether or not Git tracks the file."""
 
     path: str
     text: str
@@ -127,11 +127,11 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Lines of a file: of which repository, of which bytes, at which commit, and what they define.
+    """A range of lines in one version of a file, and what it defines.
 
-    `repo` is the source's name, "" where it is not known. `symbol` is the bare name that is defined in the
-    lines ("" for none), `scope` what encloses them ("Outer.Inner", or ""). Either may hold dots of its own,
-    as titles of sections do, so the two are never joined and split again.
+    `repo` is the source's name, "" if unknown. `symbol` is the bare name that the lines define ("" for none),
+    `scope` its enclosing scope ("Outer.Inner", or ""). Both may contain dots, as section titles do, so they
+    are never joined and split again.
     """
 
     repo: str
@@ -150,19 +150,19 @@ class Span:
 
     @property
     def label(self) -> str:
-        """Scope and symbol joined by a dot, for people; the scope alone where nothing is defined."""
+        """Scope and symbol joined by a dot, for display; the scope alone if nothing is defined."""
         return f"{self.scope}.{self.symbol}" if self.scope and self.symbol else self.scope or self.symbol
 
     @property
     def qualified_name(self) -> str:
-        """Scope and symbol joined by a dot, for people; "" where nothing is defined."""
+        """Scope and symbol joined by a dot, for display; "" if nothing is defined."""
         return self.label if self.symbol else ""
 
 
 class Located:
-    """What has a `span`, with the parts of the span as its own read-only attributes.
+    """A value with a `span`, whose fields are also read-only attributes of the value.
 
-    A copy with other lines is `replace(hit, span=replace(hit.span, start=1))`.
+    To copy it with other lines: `replace(hit, span=replace(hit.span, start=1))`.
     """
 
     __slots__ = ()
@@ -185,7 +185,7 @@ class Located:
 
     @property
     def end(self) -> int:
-        """The last line, which belongs to it."""
+        """The last line (inclusive)."""
         return self.span.end
 
     @property
@@ -195,17 +195,17 @@ class Located:
 
     @property
     def commit(self) -> str | None:
-        """The commit that the file was read at, None where there is no history."""
+        """The commit that the file was read at; None if there is no history."""
         return self.span.commit
 
     @property
     def symbol(self) -> str:
-        """The bare name that is defined in the lines, "" for none."""
+        """The bare name that the lines define, "" for none."""
         return self.span.symbol
 
     @property
     def scope(self) -> str:
-        """What encloses the lines, "" for nothing."""
+        """The enclosing scope, "" for none."""
         return self.span.scope
 
     @property
@@ -215,21 +215,21 @@ class Located:
 
     @property
     def label(self) -> str:
-        """Scope and symbol joined by a dot; the scope alone where nothing is defined."""
+        """Scope and symbol joined by a dot; the scope alone if nothing is defined."""
         return self.span.label
 
     @property
     def qualified_name(self) -> str:
-        """Scope and symbol joined by a dot, "" where nothing is defined."""
+        """Scope and symbol joined by a dot; "" if nothing is defined."""
         return self.span.qualified_name
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk(Located):
-    """A stretch of a file that means something on its own. A file's chunks, in order, are the file.
+    """A self-contained part of a file. The chunks of a file, joined in order, are the file.
 
-    A long definition is cut into several chunks of the same symbol. Its span names no repository and no
-    commit: the same file gives the same chunks everywhere.
+    A long definition is split into several chunks with the same symbol. The span has no repository and no
+    commit: equal files have equal chunks everywhere.
     """
 
     span: Span
@@ -240,16 +240,16 @@ class Chunk(Located):
 
 
 SUBMODULE = "submodule"
-"""The reason why a submodule is skipped."""
+"""The `reason` of a skipped submodule."""
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What indexing a source came to. `action` says what was done, `reason` why a store was rebuilt.
+    """The result of indexing a source. `action` says what was done, `reason` why a store was rebuilt.
 
-    `recall_at_10` is the share of the ten nearest vectors that a search of a large store finds, as measured
-    when it was built; None where every vector is looked at.
+    `recall_at_10` is the share of the ten nearest vectors that a search of a large store finds, measured
+    when it was built; None where a search scans every vector.
     """
 
     source: Source
@@ -269,12 +269,12 @@ class IndexReport:
 
     @property
     def submodules(self) -> tuple[str, ...]:
-        """The paths of the submodules, which are not indexed."""
+        """The paths of submodules, which are not indexed."""
         return tuple(skip.path for skip in self.skipped if skip.reason == SUBMODULE)
 
     @property
     def remarks(self) -> list[str]:
-        """What a user should know of what is not in the index, in sentences."""
+        """Remarks for the user on what is not in the index, as sentences."""
         remarks = []
         if self.submodules:
             remarks.append(not_indexed(self.submodules))
@@ -287,28 +287,28 @@ class IndexReport:
 
 
 def not_indexed(submodules: Sequence[str]) -> str:
-    """A sentence that names submodules which are not indexed."""
+    """Return a sentence that names submodules that are not indexed."""
     names = ", ".join(submodules[:_NAMED]) + (", …" if len(submodules) > _NAMED else "")
     several = f"{len(submodules)} submodules are" if len(submodules) > 1 else "1 submodule is"
     return f"{several} not indexed ({names}); index each by its own path"
 
 
 MAX_QUESTION_CHARS = 16_000
-"""Characters of a question that an interface takes from a program."""
+"""The maximum length of a question, in characters."""
 MAX_HISTORY = 20
-"""Earlier questions that an interface takes with one: each of them is searched too."""
-MOST_NAMED = 20
-"""How many files that are not indexed yet are named; the others are counted."""
+"""The maximum number of earlier questions in a request; each of them is searched too."""
+MAX_NAMED = 20
+"""The maximum number of non-indexed files that are named; the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What of a repository an answer rests on, and what of it the answer cannot know.
+    """What part of a repository an answer is based on, and what is missing from it.
 
-    `skipped` counts the files that are never indexed, by reason. `not_indexed` names files that changed and
-    are not in the index yet, or are gone and still in it, in the order of their paths and at most
-    `MOST_NAMED`; `not_indexed_count` counts all of them. `checked_ago_s` is how long before the answer the
-    files were compared with the index (of a URL: fetched); None where that was not done.
+    `skipped` counts the files that are never indexed, by reason. `not_indexed` names files whose change or
+    deletion is not in the index yet, sorted by path, at most `MAX_NAMED`; `not_indexed_count` counts all of
+    them. `checked_ago_s` is the time between the comparison of files and index (for a URL: the fetch) and the
+    answer; None if there was none.
     """
 
     repository: str = ""
@@ -321,7 +321,7 @@ class Coverage:
 
     @property
     def note(self) -> str:
-        """What a reader must know before trusting that nothing else exists; "" where all is indexed."""
+        """A warning that names changed files that are not indexed; "" if everything is."""
         if not self.not_indexed_count:
             return ""
         more = self.not_indexed_count - len(self.not_indexed)
@@ -335,7 +335,7 @@ class Coverage:
 
     @property
     def summary(self) -> str:
-        """What was searched, and what was not, on one line."""
+        """One line on what was searched and what was not."""
         parts = [f"commit {self.commit[:10]}" if self.commit else "no commit"]
         parts += ["with uncommitted changes"] if self.dirty else []
         skipped = sorted(self.skipped.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -349,9 +349,9 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Hit(Located):
-    """A chunk that was found. `legs` says what each signal gave it.
+    """A chunk that was found. `legs` has the score of each ranking signal.
 
-    Its span ends with its last line that is not blank; `blank_end` is what follows in the same chunk.
+    The span ends with the last line that is not blank; `blank_end` is the rest of the chunk.
     """
 
     span: Span
@@ -366,17 +366,17 @@ class Hit(Located):
     blank_end: str = ""
 
 
-SURE = 0.5
-"""An answer of at least this confidence needs no warning."""
+MIN_CONFIDENCE = 0.5
+"""An answer with at least this confidence needs no warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """How sure it is that the repository holds an answer: `value` from 0 to 1.
+    """The confidence that the repository contains an answer: `value` from 0 to 1.
 
-    `found` is False where no word of the question occurs in the repository. `sought` are the words that were
-    looked for, as typed. Of those that name something, `unmet` are those that the best hits lack, `absent`
-    those that occur nowhere at all, both the most telling first.
+    `found` is False if no word of the question occurs in the repository. `sought` are the words that were
+    searched for, as typed. Of those that name something, `unmet` are missing from the best hits and `absent`
+    from the whole repository, both in order of importance.
     """
 
     value: float
@@ -389,11 +389,11 @@ class Confidence:
     @property
     def is_sure(self) -> bool:
         """Whether an answer needs no warning."""
-        return self.found and self.value >= SURE
+        return self.found and self.value >= MIN_CONFIDENCE
 
     @property
     def missing_words(self) -> tuple[str, ...]:
-        """The words that the best hits lack, those that occur nowhere first; none where it is sure."""
+        """The words missing from the best hits, those that occur nowhere first; none if an answer is sure."""
         return () if self.is_sure else (*self.absent, *self.unmet)
 
 
@@ -402,7 +402,7 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one generation; `estimated` when the service did not say. `cost_usd` is None when unknown."""
+    """Tokens of one generation; `estimated` if not reported by the service. `cost_usd` is None if unknown."""
 
     prompt_tokens: int = 0
     answer_tokens: int = 0
@@ -411,15 +411,15 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Prompt and answer together."""
+        """Prompt and answer tokens together."""
         return self.prompt_tokens + self.answer_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Citation(Located):
-    """A source that was shown to the model: its number there, and its lines.
+    """A source that was shown to the model: its number in the prompt, and its lines.
 
-    `used` is whether the answer refers to it. `span_hash` is the SHA-256 of the lines as shown.
+    `used` means that the answer refers to it. `span_hash` is the SHA-256 of the lines as shown.
     """
 
     n: int
@@ -436,15 +436,15 @@ class Citation(Located):
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """What became of cited lines in a later state of their repository.
+    """The state of cited lines in a later version of their repository.
 
-    - fresh: the same bytes stand at the same lines of the same file.
-    - moved: they stand at `path`, `start` to `end`. With a `reason` that place is a guess among several.
-    - changed: they do not; `path`, `start`, `end` is what stands in their place, 0 where that is not known.
+    - fresh: the same bytes are at the same lines of the same file.
+    - moved: they are now at `path`, `start` to `end`; with a `reason`, that is a guess among several places.
+    - changed: the lines differ; `path`, `start`, `end` is what replaced them, 0 if that is not known.
     - gone: the file or the lines were deleted.
-    - unknown: it cannot be told; `reason` says why.
+    - unknown: it cannot be determined; `reason` says why.
 
-    `reason` is a short phrase for people, "" when there is nothing to add.
+    `reason` is a short phrase for people, "" if there is nothing to add.
     """
 
     state: FreshnessState
@@ -455,12 +455,12 @@ class Freshness:
 
     @property
     def is_stale(self) -> bool:
-        """Whether what was said about the lines may be false now."""
+        """Whether statements about the lines may be wrong now."""
         return self.state in ("changed", "gone")
 
     @property
     def place(self) -> str:
-        """`path:start-end`, the path alone where the lines are not known, "" when nothing is."""
+        """`path:start-end`, the path alone if the lines are not known, "" if nothing is."""
         return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
 
     def __str__(self) -> str:
@@ -472,10 +472,9 @@ _FRESHEST_FIRST: tuple[FreshnessState, ...] = ("fresh", "moved", "unknown", "cha
 
 
 def worst(found: Iterable[Freshness]) -> Freshness:
-    """The one that says most against what rests on all of them; of equals the first.
+    """Return the least fresh of these states; of equal ones the first.
 
-    From best to worst: fresh, moved, unknown, changed, gone. Of none at all: unknown, as nothing can be
-    compared.
+    The order is: fresh, moved, unknown, changed, gone. With no states the result is unknown.
     """
     unknown = Freshness("unknown", "no source is cited")
     return max(found, key=lambda one: _FRESHEST_FIRST.index(one.state), default=unknown)
@@ -495,7 +494,7 @@ def _source_rows(citations: Iterable[Citation]) -> list[tuple[str, ...]]:
 
 @dataclass(slots=True)
 class UserQuery:
-    """What the user typed. The name is AdalFlow's and DeepWiki's."""
+    """A user's question. The name is that of AdalFlow and DeepWiki."""
 
     query_str: str
     metadata: dict[str, Any] | None = None
@@ -503,7 +502,7 @@ class UserQuery:
 
 @dataclass(slots=True)
 class AssistantResponse:
-    """What was answered. The name is AdalFlow's and DeepWiki's."""
+    """The answer to a question. The name is that of AdalFlow and DeepWiki."""
 
     response_str: str
     metadata: dict[str, Any] | None = None
@@ -511,13 +510,13 @@ class AssistantResponse:
 
 @dataclass(slots=True)
 class DialogTurn:
-    """One question and its answer, with what the answer was made from.
+    """A question and its answer, with the sources and settings of the answer.
 
-    Attribute-compatible with AdalFlow's and DeepWiki's class of the same name. `order` is given by the
-    store, from 0, never reused; `standalone_question` is the question as it was searched;
-    `complete` is False only for an answer that broke off and was kept on request. `marks` are given and
-    taken through the store; `version` counts its edits, from 1. `checks` is never stored: what became of
-    each citation, in their order, where that was looked up.
+    Attribute-compatible with AdalFlow's and DeepWiki's class of the same name. `order` is assigned by the
+    store, from 0, never reused. `standalone_question` is the question as searched. `complete` is False only
+    for an interrupted answer that was stored on request. `marks` are changed through the store; `version`
+    counts edits, from 1. `checks` is the freshness of each citation, in their order, if it was checked; it is
+    never stored.
     """
 
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -553,20 +552,20 @@ class DialogTurn:
 
     @property
     def checked(self) -> tuple[tuple[Citation, Freshness], ...]:
-        """The citations that the answer rests on, with what became of each.
+        """The citations that the answer is based on, each with its freshness.
 
-        They are those it refers to; all that were shown when it refers to none. Empty when `checks` is.
+        These are the ones it refers to, or all that were shown if it refers to none. Empty if `checks` is.
         """
         pairs = tuple(zip(self.citations, self.checks, strict=False))
         return tuple(pair for pair in pairs if pair[0].used) or pairs
 
     @property
     def freshness(self) -> Freshness | None:
-        """The worst of what the answer rests on; None when that was not looked up, or there is nothing."""
+        """The worst state of the citations that the answer is based on; None if there are no checks."""
         return worst(check for _, check in self.checked) if self.checks else None
 
     def at_present(self) -> DialogTurn:
-        """The turn with the citations that moved where their lines stand now; the others as they were."""
+        """Return the turn with moved citations at their current lines; other citations are unchanged."""
         now = list(self.citations)
         for n, check in enumerate(self.checks):
             if check.state == "moved":
@@ -575,7 +574,7 @@ class DialogTurn:
         return replace(self, citations=tuple(now))
 
     def _repr_html_(self) -> str:
-        """The turn as a notebook shows it."""
+        """Render the turn for a notebook."""
         number = "" if self.order is None else f"{self.order + 1}. "
         rows = _source_rows(c for c in self.citations if c.used)
         return framed(number + self.question, self.answer, rows, "" if self.complete else "broke off")
@@ -583,10 +582,10 @@ class DialogTurn:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that was said, by whom, of any kind: what systems store that know no turns.
+    """A message of any kind with a role, for systems that store no turns.
 
-    `content` is text, bytes, or JSON (a list of content blocks, a dict); `mime` says what it means.
-    `turn_id` names the turn it belongs to, if it does; `order` is given by the store.
+    `content` is text, bytes, or JSON (a list of content blocks, a dict); `mime` is its type. `turn_id` is the
+    turn that it belongs to, if any; `order` is assigned by the store.
     """
 
     content: Any
@@ -605,10 +604,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A list of turns about one or more repositories. `sources` are canonical, in the order asked.
+    """A list of turns about one or more repositories. `sources` are canonical, in the order given.
 
-    `parent` and `forked_at` say which conversation it is a fork of, and after which order. `turn_count`
-    counts what was inherited too.
+    `parent` and `forked_at` are the conversation and the order that it was forked from. `turn_count` includes
+    inherited turns.
     """
 
     id: str
@@ -630,7 +629,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class NumberedSource:
-    """A hit as it stands in the prompt under a number."""
+    """A hit and its number in the prompt."""
 
     n: int
     hit: Hit
@@ -638,10 +637,10 @@ class NumberedSource:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is sent to a model, and exactly what it shows.
+    """The prompt for a model, with a record of what it contains.
 
-    `text` is the rendered template; `sources` are the numbered sources that fitted, `turns` the earlier
-    turns that fitted (oldest first), `dropped_*` how many did not.
+    `text` is the rendered template; `sources` are the numbered sources and `turns` the earlier turns (oldest
+    first) that fit into it; `dropped_*` count those that did not.
     """
 
     text: str
@@ -660,10 +659,10 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question made ready for a model: steps 1 to 3 of the path.
+    """A question with everything a generator needs: the result of retrieval and prompt rendering.
 
-    `conversation` is None before its first turn, `confidence` where it is not judged. `quotes` is the answer
-    that needs no model, in pieces, where it was written along with the rest.
+    `conversation` is None before its first turn; `confidence` is None if it was not computed. `quotes` is the
+    extractive answer, in pieces, if it was written along with the rest.
     """
 
     question: str
@@ -678,15 +677,14 @@ class Prepared:
 
 @dataclass(slots=True)
 class Answer:
-    """An answer and what it rests on.
+    """An answer and its sources.
 
-    `citations` are the sources the text refers to, `sources` all that were shown; `invented` counts
-    references to sources that were never shown (they are removed from the text). `found` is False when
-    the repository holds nothing on the question. `warning` says that it probably does not, "" for none, and
-    stands before the text; `missing_words` are the words of the question that were missing. `cached` is the
-    turn that it was first given in, "" for an answer that was written now. `cut` is True when the model had
-    to stop at its limit of tokens. `coverage` says for each repository what the answer rests on. Unpacks as
-    DeepWiki's `(answer, documents)`.
+    `citations` are the sources that the text refers to, `sources` all that were shown; `invented` counts
+    references to sources that were never shown (they are removed from the text). `found` is False if the
+    repository contains nothing on the question. `warning`, shown before the text, says that it probably does
+    not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the id of
+    the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
+    limit. `coverage` has one entry per repository. Unpacks as DeepWiki's `(answer, documents)`.
     """
 
     text: str
@@ -733,21 +731,21 @@ class Answer:
         return self.text
 
     def _repr_html_(self) -> str:
-        """The answer as a notebook shows it: the text, then its sources."""
+        """Render the answer and its sources for a notebook."""
         return framed(self.question, self.text, _source_rows(self.citations), " · ".join(self.notes))
 
 
 RAGAnswer = Answer
-"""DeepWiki's name: its callers read `.answer` and `.rationale`."""
+"""DeepWiki's name; its callers read `.answer` and `.rationale`."""
 
 
 def with_turn(answer: Answer, turn: DialogTurn) -> Answer:
-    """The same answer, knowing the turn it was stored as."""
+    """Return the answer with the ids of the turn that it was stored as."""
     return replace(answer, turn_id=turn.id, turn_order=turn.order, conversation_id=turn.conversation_id or "")
 
 
 class Backup(NamedTuple):
-    """What a backup of a memory holds, of all namespaces."""
+    """The contents of a backup of a memory, over all namespaces."""
 
     made: datetime
     conversations: int

@@ -602,7 +602,9 @@ def test_where_text_goes_is_said_once(tmp_path):
     settings = Settings(home=tmp_path, model="m", base_url="https://llm.example.org/v1", api_key="k")
     for _ in range(2):
         Engine(settings, notice=told.append).generator()
-    assert told == ["questions and excerpts of the code are sent to llm.example.org; this is said once"]
+    assert told == [
+        "questions and excerpts of the code are sent to llm.example.org; this notice is shown once"
+    ]
     Engine(replace(settings, base_url="http://127.0.0.1:1/v1"), notice=told.append).generator()
     for unusable in (replace(settings, base_url=None, api_key=None), replace(settings, client="nobody")):
         with pytest.raises(RagError):

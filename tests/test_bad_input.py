@@ -236,7 +236,7 @@ def test_a_damaged_store_is_rebuilt_and_that_is_said(sample_repo, store, damage,
     assert "BAD\tstores" in rag("doctor", "--quick", cwd=tmp_path).out
     done = rag(verb, sample_repo, SIGNED, cwd=tmp_path)
     assert done.code == 0
-    assert re.search(rf"was made anew: it was damaged: .*{told}", done.err)
+    assert re.search(rf"was rebuilt: it was damaged: .*{told}", done.err)
     again = rag("ask", EXPIRE, "-c")
     assert (again.code, "damaged" in again.err) == (0, False)
     assert not (tmp_path / "hostile-code-ran").exists()

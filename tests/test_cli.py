@@ -140,7 +140,7 @@ def test_a_named_conversation_is_not_asked_about_another_repository(sample_repo,
 def test_there_must_be_something_to_go_on_with(sample_repo):
     done = rag("ask", SIGNED, "-c", cwd=sample_repo)
     assert (done.code, done.out) == (2, "")
-    assert "begin one with" in done.err
+    assert "start one with" in done.err
 
 
 def test_several_repositories_are_named_in_the_citations(sample_repo, other_repo):

@@ -76,10 +76,10 @@ def test_numbers_out_of_arrays_become_plain_ones() -> None:
 
 def test_what_is_said_is_text() -> None:
     for turn in (DialogTurn(user_query=UserQuery(5)), DialogTurn(assistant_response=AssistantResponse(None))):
-        with pytest.raises(TypeError, match="no text"):
+        with pytest.raises(TypeError, match="not text"):
             turn_record(turn)
     for message in (Message("x", id=5), Message("x", role=None)):
-        with pytest.raises(TypeError, match="no text"):
+        with pytest.raises(TypeError, match="not text"):
             message_record(message)
 
 

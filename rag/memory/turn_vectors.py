@@ -67,7 +67,7 @@ class TurnVectors:
         self._orders = [*self._orders, *(turn.order or 0 for turn in new)][-NEWEST:]
 
 
-class KeptVectors:
+class TurnVectorCache:
     """The vectors of the conversations last asked for, in one store."""
 
     def __init__(self, store: TurnStore) -> None:

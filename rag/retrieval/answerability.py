@@ -32,7 +32,7 @@ from rag.retrieval.question import without_places
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
-from rag.types import SURE, Confidence, Hit
+from rag.types import MIN_CONFIDENCE, Confidence, Hit
 
 BEST = 3
 """How many hits must hold, together, what is asked for."""
@@ -104,11 +104,13 @@ def judge(
         value = 1.0
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)
-        if value < SURE and is_quoted([searcher.index for searcher in searchers], _judged_text(found)):
-            value = SURE
+        if value < MIN_CONFIDENCE and is_quoted(
+            [searcher.index for searcher in searchers], _judged_text(found)
+        ):
+            value = MIN_CONFIDENCE
     return Confidence(
         value=value,
-        found=value >= SURE or (bool(found.hits) and occurs),
+        found=value >= MIN_CONFIDENCE or (bool(found.hits) and occurs),
         sought=tuple(word.text for word in asked),
         unmet=tuple(word.text for word in lacking if not word.absent),
         absent=tuple(word.text for word in lacking if word.absent),

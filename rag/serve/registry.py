@@ -42,7 +42,7 @@ from rag.serve.workers.indexing import Indexed, Indexers
 from rag.serve.workers.open_files import most_open_stores
 from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine, Repository, locate
-from rag.service.engine import Generation, standing_at
+from rag.service.engine import Generation, at_checkout
 from rag.service.ref_retention import RefRetention, RetentionFull
 from rag.types import Checkout, Source
 
@@ -143,8 +143,9 @@ class RepositoryRegistry:
         self._shelves = {name: ServedRepository(name, source) for name, source in settings.repositories}
         self._indexers: Indexers | None = None
         home = settings.engine.home
-        most, most_bytes = settings.max_refs, settings.max_refs_bytes
-        self._retention = RefRetention(home, self._store_file, most=most, most_bytes=most_bytes)
+        self._retention = RefRetention(
+            home, self._store_file, max_entries=settings.max_refs, max_bytes=settings.max_refs_bytes
+        )
         self._checks: TreeChecks | None = None
         self._probing: asyncio.Task[None] | None = None
         self._open: OrderedDict[ServedRepository, None] = OrderedDict()
@@ -517,7 +518,7 @@ class RepositoryRegistry:
         if shelf.repository is not None:
             opened = await self._from_disk(shelf, indexed.checkout)
             if shelf.repository is opened is not None:
-                shelf.repository = standing_at(opened, indexed.checkout)
+                shelf.repository = at_checkout(opened, indexed.checkout)
         shelf.checkout, shelf.stored = indexed.checkout, True
         shelf.report, shelf.state, shelf.error = indexed.report, "ready", None
         shelf.took_s = float(indexed.report["seconds"])

@@ -1,12 +1,12 @@
-"""The assembly: what the settings name is opened, the rooms are joined. The only importer of backends.
+"""Assembles the parts that the settings name. The only package that imports backends.
 
     Engine      settings → embedder, turn store, generator; opens repositories
-    Repository  a source, its store, and what is needed to search it
+    Repository  a source with its store and its searcher
     Dialog      a conversation about repositories: prepare → (a model writes) → remember
-    converse    the whole loop over a generator; aconverse for event loops
+    converse    the whole loop with a generator; aconverse for event loops
 
-Nothing here imports AdalFlow, unless a language model is asked. A name is loaded when it is first used:
-searching needs no prompt.
+AdalFlow is only imported when a language model is used. Names are imported lazily, as a search needs no
+prompt.
 """
 
 from __future__ import annotations

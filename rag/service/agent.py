@@ -1,4 +1,4 @@
-"""A conversational agent over a `UnifiedMemory`: it answers what was answered before, else a model does."""
+"""A conversational agent over a `UnifiedMemory` that answers from its cache, else with a model."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from rag.prompt.views import plain
 from rag.resources import shipped
 
 Complete = Callable[[list[Said]], str]
-"""The reply of a model to messages."""
+"""Returns the reply of a model to messages."""
 
 _KNOWN = frozenset({"language"})
 
 
 class ConversationalAgent:
-    """Answers from the cache, else from a model that is told what was said and what the user prefers.
+    """Answers from the cache, else with a model that gets the history and the user's language.
 
     Args:
-        memory: what it remembers by.
-        complete: asks a model with messages; what it raises is passed on, and nothing is stored then.
-        language: in which it answers users who prefer none; "" is that of the question.
-        history: how many messages the model is shown.
-        model: what `complete` asks; another model's answers are not given for its.
+        memory: stores the history, the preferences and the cache.
+        complete: calls a model with messages; its exceptions are passed on, and nothing is stored then.
+        language: the language of answers to users without a preference; "" is that of the question.
+        history: the maximum number of messages sent to the model.
+        model: the name of the model; cached answers of other models are not used.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class ConversationalAgent:
         self._language, self._history, self._model = language, history, model
 
     def chat(self, user_id: str, message: str) -> str:
-        """The answer to a message. It and the message are in the session then, also when it was cached.
+        """Answer a message. Message and answer are added to the session, even if the answer was cached.
 
-        Only a question that begins a session is answered from the cache and kept in it: what comes later may
-        mean something else after what was said. Answers are shared by users who prefer the same language;
-        what `cache_qa` was given without a scope depends on nothing, and is found by all.
+        Only the first question of a session uses the cache, as a later one may depend on the context. Answers
+        are shared by users with the same language; answers that `cache_qa` stored without a scope are shared
+        by everyone.
         """
         memory = self._memory
         history = memory.get_conversation_history(user_id, self._history)
@@ -53,15 +53,15 @@ class ConversationalAgent:
         answer = None if history else memory.get_cached_answer(message, scope, or_unscoped=True)
         if answer is None:
             asked: Said = {"role": "user", "content": message}
-            answer = self._complete([*_told(language), *history, asked])
+            answer = self._complete([*_language_prompt(language), *history, asked])
             if not history:
                 memory.cache_qa(message, answer, scope)
-        said = [{"role": "user", "content": message}, {"role": "assistant", "content": answer}]
-        memory.batch_save_messages(user_id, said)
+        exchange = [{"role": "user", "content": message}, {"role": "assistant", "content": answer}]
+        memory.batch_save_messages(user_id, exchange)
         return answer
 
 
-def _told(language: str) -> list[Said]:
+def _language_prompt(language: str) -> list[Said]:
     if not language:
         return []
     path = shipped("templates") / "language.j2"

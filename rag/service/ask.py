@@ -1,7 +1,7 @@
 """Answer a question: search, ask the model, store the turn.
 
-The loop is one generator of steps (`_asking`). It yields each step that takes time; `converse` executes it in
-the calling thread, `aconverse` in an event loop and its threads.
+The loop is a generator of steps (`_ask`). It yields each step that takes time; `converse` executes it in the
+calling thread, `aconverse` in an event loop and its threads.
 """
 
 from __future__ import annotations
@@ -27,49 +27,49 @@ from rag.service.dialog import Dialog
 from rag.types import Answer, Prepared
 
 Prepare = Callable[[Dialog, str, str | None], Awaitable[Prepared]]
-"""Prepares a question elsewhere than in a thread: takes the dialog, the question, and it standing alone."""
+"""Prepares a question outside a thread, given the dialog, the question and its standalone form."""
 Remember = Callable[[Dialog, Callable[[], Answer]], Awaitable[Answer]]
-"""Stores a turn elsewhere than in a thread: takes the dialog, and the function that stores it."""
+"""Stores a turn outside a thread, given the dialog and the function that stores it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Show:
-    """A piece of text, or the Answer, for the caller."""
+    """Pass a piece of text, or the Answer, to the caller."""
 
     piece: str | Answer
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Work that takes time; its result is sent back."""
+    """Do work that takes time; its result is sent back."""
 
     do: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepare:
-    """The preparation of the question; the `Prepared` is sent back."""
+    """Prepare the question; the `Prepared` is sent back."""
 
     standalone: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Complete:
-    """A short request to the model; its text is sent back."""
+    """Send a short prompt to the model; its reply is sent back."""
 
     prompt: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """The model's answer, piece by piece into `writing`."""
+    """Stream the model's answer into `writing`."""
 
     writing: _Writing
 
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """The storing of a turn; its Answer is sent back."""
+    """Store a turn; its Answer is sent back."""
 
     do: Callable[[], Answer]
 
@@ -87,20 +87,20 @@ def converse(
     keep_broken: bool = False,
     cache: bool | None = False,
 ) -> Generator[str | Answer, None, None]:
-    """Ask: pieces of text as they come, then the Answer, which is stored as a turn.
+    """Ask a question: yield pieces of the answer, then the Answer, which is stored as a turn.
 
-    Where no word of the question occurs in the repository the generator is not asked, and the Answer says so.
-    Where the repository probably holds no answer a warning comes first.
+    If no word of the question occurs in the repository, the generator is not called, and the Answer says so.
+    If the repository probably contains no answer, a warning comes first.
 
-    An answer that fails or is given up (the iterator is closed) stores no turn, unless `keep_broken`. With
-    `cache` one that was given before is given again, as one piece, while what it rests on is unchanged; None
-    leaves that to the settings.
+    An answer that fails or is abandoned (the iterator is closed) is not stored, unless `keep_broken`. With
+    `cache`, an earlier answer is returned as one piece if its sources are unchanged; None follows the
+    settings.
 
     Raises:
-        ProviderError: the model failed; `quotes` is the answer without it, which is not stored.
-        ConfigError: the prompt cannot be made.
+        ProviderError: the model failed; `quotes` is the extractive answer, which is not stored.
+        ConfigError: the prompt cannot be rendered.
     """
-    steps = _Run(_asking(dialog, question, generator, keep_broken, cache))
+    steps = _Run(_ask(dialog, question, generator, keep_broken, cache))
     while (step := steps.next()) is not None:
         try:
             match step:
@@ -118,7 +118,7 @@ def converse(
                     steps.result = dialog.prepare(question, standalone=standalone)
                 case _Work(do) | _Store(do):
                     steps.result = do()
-        except BaseException as error:  # noqa: BLE001 - the steps raise it again
+        except BaseException as error:  # noqa: BLE001 - raised again by the steps
             steps.error = error
 
 
@@ -132,8 +132,8 @@ async def aconverse(
     prepare: Prepare | None = None,
     remember: Remember | None = None,
 ) -> AsyncGenerator[str | Answer, None]:
-    """The same as `converse`, for an event loop: what takes time without it is done in threads."""
-    steps = _Run(_asking(dialog, question, generator, keep_broken, cache))
+    """Like `converse`, for an event loop; blocking work runs in threads."""
+    steps = _Run(_ask(dialog, question, generator, keep_broken, cache))
     while (step := steps.next()) is not None:
         try:
             match step:
@@ -158,12 +158,12 @@ async def aconverse(
                     steps.result = await (written(do) if remember is None else remember(dialog, do))
                 case _Work(do):
                     steps.result = await to_thread(do)
-        except BaseException as error:  # noqa: BLE001 - the steps raise it again
+        except BaseException as error:  # noqa: BLE001 - raised again by the steps
             steps.error = error
 
 
 class _Run:
-    """Steps under way: takes the result of each, or its error, to the next."""
+    """Runs steps: passes the result of each, or its error, to the next."""
 
     def __init__(self, steps: _Steps[None]) -> None:
         self._steps = steps
@@ -171,7 +171,7 @@ class _Run:
         self.error: BaseException | None = None
 
     def next(self) -> _Step | None:
-        """Return the next step, None at the end. Raises what the steps do not handle."""
+        """Return the next step, None at the end. Raises errors that the steps do not handle."""
         result, error, self.result, self.error = self.result, self.error, None, None
         try:
             return self._steps.send(result) if error is None else self._steps.throw(error)
@@ -179,15 +179,15 @@ class _Run:
             return None
 
 
-def _asking(
+def _ask(
     dialog: Dialog, question: str, generator: TextGenerator, keep_broken: bool, cache: bool | None
 ) -> _Steps[None]:
     """The loop: look for a cached answer, search and prepare, stream the model's answer, store the turn."""
     try:
-        lookup, given, prepared = yield from _looking(dialog, question, generator, cache)
-    except StoreCorrupt as damage:  # a store is mapped: that comes to light when it is searched
+        lookup, given, prepared = yield from _look_up_and_prepare(dialog, question, generator, cache)
+    except StoreCorrupt as damage:  # the store is memory-mapped: damage is found when it is searched
         yield _Work(partial(dialog.rebuild, damage))
-        lookup, given, prepared = yield from _looking(dialog, question, generator, cache)
+        lookup, given, prepared = yield from _look_up_and_prepare(dialog, question, generator, cache)
     if given or _is_missing(prepared):
         prepared, answer = given or (prepared, dialog.not_found(prepared))
         yield _Show(answer.text)
@@ -211,10 +211,10 @@ def _asking(
     yield _Show(answer)
 
 
-def _looking(
+def _look_up_and_prepare(
     dialog: Dialog, question: str, generator: TextGenerator, cache: bool | None
 ) -> _Steps[tuple[LookUp | None, CacheHit | None, Prepared]]:
-    """What comes before the answer: cached answers, and the question prepared."""
+    """Look up a cached answer and prepare the question."""
     standalone = _rewritten(
         question, (yield from _completion(dialog, dialog.condensing, question, generator))
     )
@@ -234,7 +234,7 @@ def _looking(
 def _completion(
     dialog: Dialog, prompt_of: Callable[[str], str | None], question: str, generator: TextGenerator
 ) -> _Steps[str]:
-    """What the model replies to a prompt made of the question; "" where there is none, or it fails."""
+    """Return the model's reply to a prompt made from the question; "" if there is no prompt or it fails."""
     if not isinstance(generator, CompletingGenerator):
         return ""
     prompt: str | None = yield _Work(partial(prompt_of, question))
@@ -253,7 +253,7 @@ def _is_missing(prepared: Prepared) -> bool:
 
 
 def _astream(generator: TextGenerator, prepared: Prepared) -> AsyncIterator[str]:
-    """The pieces as they come; all at once from a generator that has no asynchronous form."""
+    """Stream the pieces; a generator without an asynchronous interface returns all of them at once."""
     if is_async(generator):
         return generator.astream(prepared)
     return _in_a_thread(generator, prepared)
@@ -263,14 +263,14 @@ async def _in_a_thread(generator: TextGenerator, prepared: Prepared) -> AsyncIte
     if prepared.quotes is None:
         pieces = await to_thread(lambda: list(generator.stream(prepared)))
     else:
-        pieces = list(generator.stream(prepared))  # written already
+        pieces = list(generator.stream(prepared))  # already written
     for piece in pieces:
         yield piece
 
 
 @contextmanager
 def _closing(pieces: Iterator[str]) -> Iterator[Iterator[str]]:
-    """The pieces; whoever still writes them is told to stop when the block is left, not some time later."""
+    """Close the iterator when the block is left, so that its producer stops at once."""
     try:
         yield pieces
     finally:
@@ -287,36 +287,36 @@ async def _aclosing(pieces: AsyncIterator[str]) -> AsyncIterator[AsyncIterator[s
             await aclose()
 
 
-_ASKS = re.compile("[?？؟]\\s*$")
-"""Of any script."""
+_IS_QUESTION = re.compile("[?？؟]\\s*$")
+"""In any script."""
 _LABEL = re.compile(
     r"^(?:\W*(?:the |a )?(?:standalone |rewritten )?(?:question|words)\b[^:?\n]*:)\s*", re.IGNORECASE
 )
-"""Small models repeat what they were asked for before they say it."""
+"""Small models repeat the label of what they were asked for."""
 
 
-def _first_line(said: str) -> str:
-    lines = _LABEL.sub("", said.strip()).splitlines()
+def _first_line(reply: str) -> str:
+    lines = _LABEL.sub("", reply.strip()).splitlines()
     return lines[0].strip() if lines else ""
 
 
-def _rewritten(question: str, said: str) -> str | None:
-    """A question as a model rewrote it: what it says on its first line; None when it does not ask there.
+def _rewritten(question: str, reply: str) -> str | None:
+    """Return the first line of a model's rewritten question; None if it is not a question.
 
-    A small model answers now and then what it was to put on its own.
+    A small model sometimes answers the question instead of rewriting it.
     """
-    first = _first_line(said)
-    answers = _ASKS.search(question) and not _ASKS.search(first)
+    first = _first_line(reply)
+    answers = _IS_QUESTION.search(question) and not _IS_QUESTION.search(first)
     return None if answers else first or None
 
 
-_MOST_WORDS = 10
+_MAX_WORDS = 10
 
 
-def _with_words(question: str, said: str) -> str | None:
-    """A question and the words for it that a model has said on one line; None when there are none."""
-    words = dict.fromkeys(word.strip(" \t.`*'\"") for word in re.split("[,;]", _first_line(said)))
-    few = [word for word in words if 1 < len(word) <= 40][:_MOST_WORDS]
+def _with_words(question: str, reply: str) -> str | None:
+    """Append the search words of a model's one-line reply to the question; None if there are none."""
+    words = dict.fromkeys(word.strip(" \t.`*'\"") for word in re.split("[,;]", _first_line(reply)))
+    few = [word for word in words if 1 < len(word) <= 40][:_MAX_WORDS]
     return f"{question.strip()} ({', '.join(few)})" if few else None
 
 
@@ -324,7 +324,7 @@ _CUT = "the answer was cut at {tokens:,} tokens; allow more with RAG_ANSWER_TOKE
 
 
 class _Writing:
-    """An answer that is being written: what came so far, shown without invented references."""
+    """An answer while it is generated: the text so far, shown without invented references."""
 
     def __init__(self, dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> None:
         self.prepared = prepared
@@ -336,12 +336,12 @@ class _Writing:
         self._began = time.perf_counter()
 
     def take(self, piece: str) -> str:
-        """A piece came: what of it can be shown already."""
+        """Add a piece; return the text that can be shown now."""
         self._raw.append(piece)
         return self._show(self._filter.feed(piece))
 
     def rest(self) -> str:
-        """What was held back in the end."""
+        """Return the text that was held back to the end."""
         return self._show(self._filter.close())
 
     def _show(self, text: str) -> str:
@@ -353,12 +353,12 @@ class _Writing:
         return self._dialog.remember(self.prepared, self._finished(complete=True))
 
     def remember_broken(self) -> None:
-        """Store what came of an answer that broke off, marked incomplete; nothing if nothing came."""
+        """Store an interrupted answer, marked incomplete; nothing if it is empty."""
         if self._raw:
             self._dialog.remember(self.prepared, self._finished(complete=False))
 
     def failed(self, error: BaseException) -> None:
-        """Give an error of the model the quotes that can be shown with it."""
+        """Add the extractive answer to an error of the model."""
         if isinstance(error, ProviderError):
             error.quotes = quotes_instead(self.prepared, self._dialog.engine.counter)
 

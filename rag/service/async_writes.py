@@ -1,4 +1,4 @@
-"""Writes from an event loop, whose outcome a cancelled caller knows."""
+"""Store writes from an event loop whose outcome is known even when the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 async def written(call: Callable[[], T]) -> T:
-    """Run a call that writes to a store in a thread, and return what it returns.
+    """Run a call that writes to a store in a thread, and return its result.
 
-    A thread cannot be stopped, so a caller that is cancelled waits until the call has ended. After
-    CancelledError everything that the call writes is stored; if it failed, its error is raised instead, and
-    nothing is stored. Either way nothing is written later.
+    A thread cannot be stopped, so a cancelled caller waits until the call has ended. CancelledError means
+    that the call succeeded and everything is stored; if it failed, its own error is raised and nothing is
+    stored. Nothing is written later in either case.
     """
     running = asyncio.get_running_loop().run_in_executor(None, copy_context().run, call)
     cancelled: asyncio.CancelledError | None = None

@@ -1,4 +1,4 @@
-"""A backup of everything that a memory keeps, in one file that any memory can be restored from."""
+"""Backup of a memory to one file, and restore into any memory backend."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from rag.types import Backup, now_utc
 
 
 def back_up(engine: Engine, file: Path, *, force: bool = False) -> Backup:
-    """Write all namespaces of the engine's memory to a file, verify it, and return what it holds.
+    """Write all namespaces of the engine's memory to a file, verify it, and return its contents.
 
-    The file is complete or not there: it is written beside its place, fsynced, read again and renamed. Others
-    may write to the memory meanwhile; the backup of a SQLite memory is its state at one moment.
+    The file is written atomically: to a temporary file that is fsynced, verified and renamed. Others may
+    write to the memory during the backup; that of a SQLite memory is a consistent snapshot.
 
     Raises:
-        ConfigError: there is a file of this name and `force` is off, or it is the memory's own.
-        StoreError: the memory cannot be read, or the file not written.
+        ConfigError: the file exists and `force` is off, or it is the memory's own file.
+        StoreError: the memory cannot be read, or the file cannot be written.
     """
     file = file.absolute()
     own = getattr(engine.turns, "path", None)
     if own is not None and _is_same(file, own):
         raise ConfigError(f"{file} is the memory itself; name another file")
     if file.exists() and not (force and file.is_file()):
-        mend = "choose another name, or overwrite it with --force" if file.is_file() else "name a file"
-        raise ConfigError(f"there is {file} already; {mend}")
-    with _beside(file) as temporary:
+        advice = "choose another name, or overwrite it with --force" if file.is_file() else "name a file"
+        raise ConfigError(f"{file} already exists; {advice}")
+    with _temporary(file) as temporary:
         if own is not None:
             sqlite_backup.copy_database(own, temporary)
         else:
@@ -50,22 +50,22 @@ def back_up(engine: Engine, file: Path, *, force: bool = False) -> Backup:
 
 
 def restore_backup(engine: Engine, file: Path) -> tuple[Backup, int]:
-    """Store what a backup holds in the engine's memory; what is there already stays as it is there.
+    """Restore a backup into the engine's memory; items that already exist there are kept unchanged.
 
     Returns:
-        What the backup holds, and how many of its conversations are new.
+        The contents of the backup, and the number of its conversations that are new.
 
     Raises:
         ConfigError: there is no such file.
-        StoreError: it is no backup, or damaged, or of a newer version; nothing was restored.
-        ConversationMismatch: a name belongs to another conversation here. In a SQLite memory nothing was
-            restored then, in others the namespaces before that one were.
+        StoreError: it is not a backup, is damaged, or has a newer version; nothing was restored.
+        ConversationMismatch: a name is taken by another conversation. A SQLite memory was then not changed;
+            in others, the namespaces before that one were restored.
     """
     if not file.is_file():
         raise ConfigError(f"there is no file {file} to restore from")
     held = sqlite_backup.verify(file)
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "backup.db"  # opening it brings an older one up to date
+        copy = Path(folder) / "backup.db"  # opening an older version upgrades it
         try:
             shutil.copyfile(file, copy)
         except OSError as error:
@@ -100,8 +100,8 @@ def _opened(engine: Engine, file: Path) -> MemoryStore:
 
 
 @contextmanager
-def _beside(file: Path) -> Iterator[Path]:
-    """A place beside a file, in a folder of its own that is removed in the end."""
+def _temporary(file: Path) -> Iterator[Path]:
+    """Return a temporary path in the folder of a file; removed at the end."""
     try:
         with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
             yield Path(folder) / "backup.db"

@@ -1,21 +1,21 @@
-"""Answers given before are given again, as long as the code they rest on is as it was.
+"""Reuses earlier answers as long as the code that they are based on has not changed.
 
-Two things may have changed, and both are looked at:
+Two things are checked:
 
-    what was shown for it     the bytes of every file that was shown, used or not, are read from disk; where
-                              one differs (or the index is not of these bytes), the entry goes
-    what would be shown now   where the index is the very same, it is the same; else the question is prepared,
-                              and the entry serves only if nothing new stands among the first sources, or
-                              before one that the answer refers to
+    the sources shown for it   the bytes of every file that was shown, used or not, are read from disk; if one
+                               differs (or the index has other bytes), the entry is removed
+    the sources shown now      the same if the index is unchanged; if not, the question is prepared, and the
+                               entry is used only if there is no new source among the first ones, or before
+                               one that the answer refers to
 
-So a new or changed file that answers better is seen at once, and a question about code that nobody touched
-costs no search. What else an answer depends on is the scope of its entry: namespace, repositories with refs
-and filters, model, prompt templates, what the user prefers, facts with what became of their lines, and every
-setting that is not known to change nothing.
+So a new or changed file that answers better is noticed at once, and a question about unchanged code needs no
+search. Everything else that an answer depends on is the scope of its entry: namespace, repositories with refs
+and filters, model, prompt templates, preferences, facts with their freshness, and every setting that is not
+known to have no effect.
 
-A follow-up is looked up by its standalone question, if a model wrote one that stands on its own; else by its
-words and all that was said before, so that nobody else is given its answer. An answer is kept when it is
-whole, refers to a source and came without a warning; it goes with the turn that it was given in.
+A follow-up is looked up by its standalone question if a model wrote one, else by its words and the whole
+history, so that no other conversation gets its answer. An answer is cached if it is complete, refers to a
+source and came without a warning; it is removed together with the turn that it was first given in.
 """
 
 from __future__ import annotations
@@ -61,63 +61,63 @@ _WITHOUT_EFFECT = frozenset(
     """home api_key embedding_api_key git_token memory namespace timeout_s git_timeout_s cache
     template""".split()
 )
-"""Settings that change no answer, and the template, whose text counts instead."""
+"""Settings that do not change answers, and the template, whose text is hashed instead."""
 
 
 _NUMBERING = "by first reference"
-"""How the citations of an answer are numbered; answers that were cached with other numbers are not reused."""
+"""How the citations of an answer are numbered; cached answers with another numbering are not reused."""
 _FIRST = 3
-"""So many sources a new answer would surely rest on; further down, a change elsewhere shifts them."""
+"""The number of sources that an answer certainly uses; lower ranks shift with changes elsewhere."""
 
 
 class CacheHit(NamedTuple):
-    """An answer that was given before, to be given again."""
+    """A cached answer, ready to be returned again."""
 
     prepared: Prepared
     answer: Answer
 
 
 def is_wanted(settings: Settings) -> bool:
-    """Whether answers are cached: as the settings say, else when a model writes them.
+    """Whether answers are cached: as set, else if there is a model.
 
-    Quoting lines takes no longer than looking for a quote, so without a model nothing is cached unless asked.
+    The extractive answer takes no longer than a look-up, so without a model caching is off by default.
     """
     return settings.has_model if settings.cache is None else settings.cache
 
 
 def answers_of(engine: Engine) -> AnswerCache:
-    """The cached answers of the engine's namespace."""
+    """Return the answer cache of the engine's namespace."""
     return AnswerCache(engine.turns, namespace=engine.settings.namespace)
 
 
 def look_up(
     dialog: Dialog, question: str, standalone: str | None, generator: TextGenerator, *, wanted: bool | None
 ) -> LookUp | None:
-    """The look-up of a question; None when answers are not to be cached, or this one cannot be.
+    """Return the look-up of a question; None if caching is off or not possible for it.
 
     Args:
-        dialog: where it is asked.
-        question: as typed.
-        standalone: as a model put it, so that it needs no history.
-        generator: what would write the answer.
-        wanted: None does as the settings say.
+        dialog: the conversation.
+        question: the question as typed.
+        standalone: its standalone form, written by a model.
+        generator: the generator of the answer.
+        wanted: whether to use the cache; None follows the settings.
     """
     if not (is_wanted(dialog.engine.settings) if wanted is None else wanted):
         return None
     locations = [repository.source.location for repository in dialog.repositories]
     if not question.strip() or len(set(locations)) < len(locations):
-        return None  # a citation does not tell two versions of one repository apart
+        return None  # citations cannot distinguish two versions of a repository
     return LookUp(dialog, question, standalone, generator)
 
 
 class LookUp:
-    """One question, looked up once; its answer is kept where there was none."""
+    """The cache look-up of one question; stores its answer on a miss."""
 
     def __init__(
         self, dialog: Dialog, question: str, standalone: str | None, generator: TextGenerator
     ) -> None:
         self._dialog, self._question = dialog, question.strip()
-        # What was asked in another language is answered in it, and an English question is not to be.
+        # A question in another language is answered in it; its English form must not share the entry.
         alone = standalone and not understand(standalone).dependent and not dialog.is_foreign(question)
         self._standalone = standalone if alone else None
         names = [repository.source.name for repository in dialog.repositories]
@@ -126,27 +126,27 @@ class LookUp:
             namespace=dialog.engine.settings.namespace,
             alike=partial(meaning, subjects=names, is_symbol=self._is_symbol),
         )
-        said_before = "" if self._standalone else _said_before(dialog.past())
-        self._leans = bool(said_before)
-        self._scope = _scope(dialog, generator, said_before)
+        context = "" if self._standalone else _context(dialog.past())
+        self._in_context = bool(context)
+        self._scope = _scope(dialog, generator, context)
         self._index = json.dumps([repository.store.header["id"] for repository in dialog.repositories])
         self._began = time.perf_counter()
         self._waiting: CacheHit | None = None
         self._found: CachedAnswer | None = None
 
     def unchanged(self) -> CacheHit | None:
-        """The answer, if there is one and nothing at all has changed since; no search is needed then."""
+        """Return the cached answer if nothing at all has changed since; no search is needed then."""
         self._found = self._cache.find(self._asked, scope=self._scope)
         if self._found is None:
-            return self._told("miss")
+            return self._finish("miss")
         texts = _texts_of(self._found.citations, self._dialog.repositories)
         if texts is None or not self._is_kept(self._found):
-            return self._told("stale")
+            return self._finish("stale")
         self._waiting = self._again(self._found, texts)
-        return self._told("hit") if self._found.index == self._index else None
+        return self._finish("hit") if self._found.index == self._index else None
 
     def still(self, prepared: Prepared) -> CacheHit | None:
-        """The answer, if no other file would be shown for the question now, or only further down."""
+        """Return the cached answer if the sources for the question are the same now, except further down."""
         if self._waiting is None or self._found is None:
             return None
         shown = {(c.location, c.path, c.blob) for c in self._found.citations}
@@ -154,12 +154,12 @@ class LookUp:
         now = [(s.hit.location, s.hit.path, s.hit.blob) for s in prepared.prompt.sources]
         doubtful = prepared.confidence is not None and not prepared.confidence.is_sure
         if doubtful or not rests_on <= set(now):
-            return self._told("stale")
+            return self._finish("stale")
         depth = max(_FIRST, 1 + max(map(now.index, rests_on)))
-        return self._told("hit" if shown.issuperset(now[:depth]) else "stale")
+        return self._finish("hit" if shown.issuperset(now[:depth]) else "stale")
 
     def keep(self, prepared: Prepared, answer: Answer) -> None:
-        """Keep a new answer, once its turn is stored. That it cannot be kept is told, and costs no answer."""
+        """Cache a new answer, after its turn is stored. A failure is only reported as a notice."""
         asked = (self._standalone or "").strip()
         in_context = bool(asked) and prepared.standalone_question.strip() != asked
         sources = answer.sources
@@ -195,18 +195,18 @@ class LookUp:
     def _asked(self) -> str:
         return self._standalone or self._question
 
-    def _told(self, outcome: Outcome) -> CacheHit | None:
-        """Count what came of it; the answer if it was a hit."""
+    def _finish(self, outcome: Outcome) -> CacheHit | None:
+        """Count the outcome; return the answer if it is a hit."""
         given, self._waiting = self._waiting, None
         if outcome == "stale" and self._found is not None:
             self._cache.drop(self._found)
         self._cache.count(outcome)
-        if metrics := sys.modules.get("opentelemetry.metrics"):  # else nobody can be listening
+        if metrics := sys.modules.get("opentelemetry.metrics"):  # not imported: no metrics are collected
             _counter(metrics).add(1, {"outcome": outcome})
         return given if outcome == "hit" else None
 
     def _is_kept(self, entry: CachedAnswer) -> bool:
-        """Whether the turn is still there that the answer was given in, and says the same."""
+        """Whether the turn of the answer still exists and has the same answer."""
         engine = self._dialog.engine
         try:
             return engine.turns.turn(entry.turn, namespace=engine.settings.namespace).answer == entry.answer
@@ -214,7 +214,7 @@ class LookUp:
             return False
 
     def _again(self, entry: CachedAnswer, texts: Mapping[tuple[str, str], str]) -> CacheHit:
-        """The answer as it is given now: at the present commits, and at no cost."""
+        """Return the answer with the current commits and without cost."""
         opened = {repository.source.location: repository for repository in self._dialog.repositories}
         sources = tuple(
             replace(c, span=replace(c.span, commit=opened[c.location].checkout.commit))
@@ -226,7 +226,7 @@ class LookUp:
         )
         numbered = tuple(NumberedSource(c.n, hit) for c, hit in zip(sources, hits, strict=True))
         hits = tuple(sorted(hits, key=lambda hit: -hit.score))
-        searched = str(entry.metadata["standalone_question"]) if self._leans else self._asked
+        searched = str(entry.metadata["standalone_question"]) if self._in_context else self._asked
         prepared = Prepared(
             question=self._question,
             standalone_question=searched,
@@ -252,16 +252,16 @@ class LookUp:
         return CacheHit(prepared, answer)
 
 
-def _scope(dialog: Dialog, generator: TextGenerator, said_before: str) -> dict[str, Any]:
-    """What an answer depends on besides the question and the files; all but the first two as one hash.
+def _scope(dialog: Dialog, generator: TextGenerator, context: str) -> dict[str, Any]:
+    """Return what an answer depends on besides the question and the files.
 
-    What the user prefers or has set is nobody's business who lists the entries.
+    All but repositories and model is hashed, as preferences and settings are private.
     """
     settings = dialog.engine.settings
     rest = {
         "generator": getattr(generator, "fingerprint", type(generator).__name__),
         "templates": _templates(settings),
-        "said_before": said_before,
+        "said_before": context,
         "known": dialog.known().variables(),
         "numbering": _NUMBERING,
         "settings": {
@@ -281,7 +281,7 @@ def _scope(dialog: Dialog, generator: TextGenerator, said_before: str) -> dict[s
 
 
 def _templates(settings: Settings) -> str:
-    """A hash of everything that may be said to a model."""
+    """Return a hash of all prompt templates."""
     chosen = load_template(settings.template, settings.home)
     files = [
         Path(chosen.origin),
@@ -293,9 +293,9 @@ def _templates(settings: Settings) -> str:
     return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
 
-def _said_before(turns: Sequence[DialogTurn]) -> str:
-    """A hash of all that went before a question, with what became of it; "" for nothing."""
-    said = [
+def _context(turns: Sequence[DialogTurn]) -> str:
+    """Return a hash of the turns before a question and the freshness of their sources; "" for none."""
+    history = [
         [
             turn.question,
             turn.answer,
@@ -304,13 +304,13 @@ def _said_before(turns: Sequence[DialogTurn]) -> str:
         ]
         for turn in turns
     ]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest() if said else ""
+    return hashlib.sha256(json.dumps(history).encode()).hexdigest() if history else ""
 
 
 def _texts_of(
     citations: Sequence[Citation], repositories: Sequence[Repository]
 ) -> dict[tuple[str, str], str] | None:
-    """The text of every cited file; None when one is not as it was cited, on the disk or in the index."""
+    """Return the text of every cited file; None if one differs from the cited bytes, on disk or indexed."""
     opened = {repository.source.location: repository for repository in repositories}
     texts: dict[tuple[str, str], str] = {}
     for citation in citations:
@@ -340,12 +340,12 @@ def _hit(citation: Citation, text: str, language: str) -> Hit:
 def _note(entry: CachedAnswer) -> str:
     minutes = int((now_utc() - entry.created).total_seconds() // 60)
     ago = "just now" if minutes < 1 else f"{minutes} min ago" if minutes < 120 else f"{minutes // 60} h ago"
-    return f"answered {ago}, and what it rests on is unchanged; --no-cache (RAG_CACHE=off) asks anew"
+    return f"answered {ago}, and its sources are unchanged; --no-cache (RAG_CACHE=off) asks again"
 
 
 @cache
 def _counter(metrics: Any) -> Any:
     """OpenTelemetry's counter of look-ups, by outcome."""
     return metrics.get_meter("rag.cache").create_counter(
-        "rag.answer_cache.lookups", "{lookup}", "Look-ups of answers given before, by outcome."
+        "rag.answer_cache.lookups", "{lookup}", "Look-ups of cached answers, by outcome."
     )

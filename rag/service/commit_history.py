@@ -1,4 +1,4 @@
-"""What a repository's history tells: its commits and the files that each of them changed."""
+"""The commits of a repository and the files that each of them changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rag.errors import SourceError
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit with one parent. Of the files that it changed, `edited` were there before it."""
+    """A commit with one parent. `edited` and `added` are the files that it changed."""
 
     id: str
     parent: str
@@ -22,10 +22,10 @@ class Commit:
 
 
 def commits(root: Path, *, limit: int) -> Iterator[Commit]:
-    """The last `limit` commits of a work tree that have one parent, newest first. A rename is both.
+    """Yield the last `limit` commits with one parent, newest first. A rename is a deletion and an addition.
 
     Raises:
-        SourceError: the folder is no git repository, or has no commit.
+        SourceError: the folder is not a git repository, or has no commit.
     """
     command = [
         "log",
@@ -36,10 +36,10 @@ def commits(root: Path, *, limit: int) -> Iterator[Commit]:
         "--name-status",
     ]
     try:
-        told = run_git([*command, "-z", "--format=%x01%H%x01%P%x01%s%x01"], cwd=root)
+        output = run_git([*command, "-z", "--format=%x01%H%x01%P%x01%s%x01"], cwd=root)
     except GitError as error:
-        raise SourceError(f"{root} has no git history that can be read: {error}") from error
-    fields = told.decode("utf-8", "surrogateescape").split("\x01")[1:]
+        raise SourceError(f"cannot read the git history of {root}: {error}") from error
+    fields = output.decode("utf-8", "surrogateescape").split("\x01")[1:]
     for number, parent, title, files in zip(*[iter(fields)] * 4, strict=True):
         parts = [part.strip("\n") for part in files.split("\0") if part.strip("\n")]
         changed = list(zip(parts[::2], parts[1::2], strict=True))

@@ -1,4 +1,4 @@
-"""A turn put right by hand."""
+"""Manual correction of a turn."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rag.ports import Grouping, MemoryStore
 from rag.service.retention import edit_turn
 from rag.types import AssistantResponse, DialogTurn, UserQuery
 
-_ONE_AT_A_TIME = threading.Lock()
-"""What one corrects another must not write over with what was there before."""
+_LOCK = threading.Lock()
+"""Prevents lost updates between two corrections."""
 
 
 def correct_turn(
@@ -22,20 +22,20 @@ def correct_turn(
     question: str | None = None,
     answer: str | None = None,
 ) -> DialogTurn:
-    """Store a version of a turn with another question, another answer, or both; None leaves it as it is.
+    """Store a new version of a turn with another question, answer, or both; None keeps the old one.
 
-    Another question has no standalone form yet. Two that correct a turn at once both do, in one process;
-    where the store can do several calls at once, in several.
+    A new question has no standalone form. Concurrent corrections are serialized: within a process, and
+    across processes if the store has transactions.
 
     Raises:
         NotFound: there is no such turn.
     """
-    with _ONE_AT_A_TIME, store.together() if isinstance(store, Grouping) else nullcontext():
+    with _LOCK, store.together() if isinstance(store, Grouping) else nullcontext():
         turn = store.turn(turn_id, namespace=namespace)
         if question is not None:
-            asked = replace(turn.user_query or UserQuery(""), query_str=question)
-            turn = replace(turn, user_query=asked, standalone_question="")
+            query = replace(turn.user_query or UserQuery(""), query_str=question)
+            turn = replace(turn, user_query=query, standalone_question="")
         if answer is not None:
-            said = replace(turn.assistant_response or AssistantResponse(""), response_str=answer)
-            turn = replace(turn, assistant_response=said)
+            response = replace(turn.assistant_response or AssistantResponse(""), response_str=answer)
+            turn = replace(turn, assistant_response=response)
         return edit_turn(store, turn)

@@ -1,4 +1,4 @@
-"""Which conversation a command is about that names none."""
+"""The default conversation of a command."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rag.types import Conversation
 
 
 def current_conversation(engine: Engine, folder: Path) -> Conversation:
-    """Return the conversation last written to about the repository that a folder is in.
+    """Return the most recently written conversation about the repository that contains a folder.
 
-    Outside of any indexed repository it is the last conversation of all.
+    Outside of any indexed repository, that is the most recent conversation of all.
 
     Raises:
-        NotFound: there is none, or none about the indexed repository that the folder is in.
+        NotFound: there is none, or none about the indexed repository that contains the folder.
     """
     about: dict[str, Conversation] = {}
     for conversation in engine.turns.conversations(namespace=engine.settings.namespace):
@@ -33,7 +33,7 @@ def current_conversation(engine: Engine, folder: Path) -> Conversation:
                 f"there is no conversation about {place} yet; name another one with --conversation NAME "
                 "(`rag turns list` shows them)"
             )
-        if (place / ".git").exists():  # a repository of its own, whatever stands above it
+        if (place / ".git").exists():  # a repository of its own: ignore the folders above
             break
     return engine.last_conversation()
 

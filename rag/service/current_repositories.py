@@ -1,4 +1,4 @@
-"""Repositories that stay open for many questions, each brought up to date with its folder before the next."""
+"""Repositories that stay open for many questions and are updated from their folders before each of them."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from rag.service.engine import Engine, Repository
 from rag.service.tree_watch import TreeWatch
 
 _RECHECK_S = 30.0
-"""A watched folder is compared at least so often all the same: the kernel does not report everything."""
+"""The interval at which a watched folder is compared anyway, as the kernel does not report everything."""
 _SHARE = 0.1
-"""Of the time, for comparing folders that cannot be watched."""
+"""The share of the time for comparing folders that cannot be watched."""
 _BURST_S = 2.0
-"""Seconds of comparing that are saved up at most."""
+"""The maximum time for comparisons that is saved up."""
 
 
 @dataclass(slots=True)
 class _Followed:
     repository: Repository
     state: int | None = None
-    """Which state of the folder the last comparison saw, as `TreeWatch` numbers them; None: not watched."""
+    """The state of the folder, as numbered by `TreeWatch`, at the last comparison; None: not watched."""
     compared: float | None = None
 
 
 class CurrentRepositories:
-    """Repositories as their folders are when they are asked for.
+    """Repositories in the current state of their folders.
 
     Where the kernel reports changes, an unchanged folder costs microseconds. Other folders are compared with
     their indexes for at most a tenth of the time. URLs are not fetched again.
 
     Args:
-        engine: opened the repositories, and opens them again.
-        repositories: as they were just opened.
+        engine: opened the repositories and reopens them.
+        repositories: the repositories, just opened.
     """
 
     def __init__(self, engine: Engine, repositories: Sequence[Repository]) -> None:
@@ -48,12 +48,12 @@ class CurrentRepositories:
             self._watch = None
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         if self._watch is not None:
             self._watch.close()
 
     def now(self) -> list[Repository]:
-        """Return the repositories with all changes of their folders taken in.
+        """Return the repositories, updated with all changes of their folders.
 
         Raises:
             SourceError, StoreError: one cannot be read or indexed.
@@ -76,7 +76,7 @@ class CurrentRepositories:
         began = time.monotonic()
         if self._watch is not None and is_in_place(one.repository.source):
             one.state = self._watch.begin(one.repository.checkout.root)
-        one.compared = None  # where the next line fails, the folder is compared again
+        one.compared = None  # if the next line fails, the folder is compared again
         one.repository = self._engine.current(one.repository)
         one.compared = began
         if one.state is None:

@@ -47,23 +47,23 @@ from rag.types import (
 )
 
 _HISTORY_SHARE = 0.25
-_CALLED_SO = 0.1
-"""From here on (see `titled`) a definition is called by the question's words."""
+_TITLE_MATCH = 0.1
+"""The score (see `titled`) from which a definition counts as named by the words of the question."""
 _ROOM_SHARE = 0.2
-"""What of the room older and latest turns take together: less than a prompt gives turns before sources."""
+"""The share of the prompt for older and latest turns together; less than a prompt gives to turns."""
 _SHOWN = 12
 _CACHED_SEARCHES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class HitSelection:
-    """Which hits are shown, where these are not just the best for the question.
+    """Which hits are shown, if not the best ones for the question.
 
     Attributes:
-        choose: returns the hits to show, at most as many as the number given, from those found.
-        about: searched instead of the question and its turns; "" for the question.
+        choose: selects the hits to show from those found, at most the given number.
+        about: the text to search for instead of the question and its turns; "" for the question.
         depth: how many times more hits are searched than shown.
-        is_judged: whether it is judged that the repository holds an answer.
+        is_judged: whether to judge if the repository contains an answer.
     """
 
     choose: Callable[[Sequence[Hit], int], Sequence[Hit]]
@@ -76,11 +76,11 @@ class Dialog:
     """A conversation about one or more repositories.
 
     Args:
-        engine: what is open.
-        repositories: what is asked.
-        conversation: the one to continue; None begins one, which is stored with its first turn.
-        name: the name of the new one.
-        history: the turns before the question, and where the new one is stored; by default the end of
+        engine: provides the settings, the stores and the embedder.
+        repositories: the repositories to search.
+        conversation: the one to continue; None creates one together with its first turn.
+        name: the name of a new conversation.
+        history: the turns before the question, and where its own turn is stored; by default the end of
             `conversation`.
         selection: which hits are shown; by default the best.
     """
@@ -107,28 +107,28 @@ class Dialog:
 
     @property
     def is_plain(self) -> bool:
-        """Whether engine, repositories and conversation determine all, so that another process can prepare a
-        question as this one would."""
+        """Whether engine, repositories and conversation determine everything, so that another process can
+        prepare a question with the same result."""
         return self.history.is_stored and self.selection is None
 
     def rebuild(self, damage: StoreCorrupt) -> None:
-        """Index the repository again whose store turned out to be damaged. Raises as `Engine.rebuilt`."""
+        """Re-index the repository whose store is damaged. Raises what `Engine.rebuilt` raises."""
         self.repositories = self.engine.rebuilt(self.repositories, damage)
 
     def turns(self) -> list[DialogTurn]:
-        """The turns so far, oldest first."""
+        """Return the turns so far, oldest first."""
         return self.history.turns()
 
     def past(self) -> list[DialogTurn]:
-        """The turns so far, each with what became of its sources in the repositories as they are now."""
+        """Return the turns so far, with the freshness of their sources in the current repositories."""
         return check_turns(self.turns(), self._now())
 
     def known(self) -> Known:
-        """What every prompt is told, whatever was said: preferences and facts, as they are now."""
+        """Return the memory that every prompt shows: preferences and facts, in their current state."""
         return known_of(self.engine, None, self.repositories, self._now(), [], [])
 
     def _now(self) -> dict[str, State | str]:
-        """The repositories as they are now, by location, or why one cannot be told."""
+        """Return the current state of the repositories by location, or why it is unknown."""
         kept = KeptFiles(self.engine.turns, self.engine.settings.namespace)
         now: dict[str, State | str] = {}
         for repository in self.repositories:
@@ -142,12 +142,12 @@ class Dialog:
     def search(
         self, question: str, *, k: int = 10, turns: Sequence[DialogTurn] | None = None
     ) -> RetrievalResult:
-        """Search in the light of the turns, by default those of the history."""
+        """Search in the context of the turns, by default those of the history."""
         return self._search(question, self.past() if turns is None else turns, k)
 
     def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
         """Search once for the same question, turns and stores; the last few results are cached."""
-        past = [_exchange(turn) for turn in _to_go_on_with(turns)]
+        past = [_exchange(turn) for turn in _answered_turns(turns)]
         stores = tuple(repository.store.header["id"] for repository in self.repositories)
         key = (question, tuple((each.question, each.places) for each in past), k, stores)
         found = self._searches.get(key)
@@ -159,14 +159,14 @@ class Dialog:
         return found
 
     def prepare(self, question: str, *, standalone: str | None = None, k: int = _SHOWN) -> Prepared:
-        """Steps 1 to 3: the turns that matter, the hits, the prompt with exactly the sources that fitted.
+        """Prepare a question: find the relevant turns and the hits, and render the prompt.
 
-        `standalone` is the question as a model put it: on its own, or with more words where there are no
-        turns. It is then searched for it, unless the repository seems to hold no answer to it and one to the
-        question as typed.
+        `standalone` is the question as rewritten by a model: its standalone form, or with more words if there
+        are no turns. It is searched instead, unless the repository seems to answer only the question as
+        typed.
 
         Raises:
-            ContextTooSmall, TemplateError: the prompt cannot be made.
+            ContextTooSmall, TemplateError: the prompt cannot be rendered.
             ConfigError: the question is empty.
         """
         if not question.strip():
@@ -210,7 +210,7 @@ class Dialog:
     def _remembered(
         self, question: str, turns: Sequence[DialogTurn]
     ) -> tuple[list[DialogTurn], list[DialogTurn]]:
-        """The older turns that bear on a question, and the latest ones, which make room for them."""
+        """Return the older turns relevant to a question, and the latest turns, shortened to make room."""
         counter, settings = self.engine.counter, self.engine.settings
         latest = window(turns, budget_tokens=int(settings.context_tokens * _HISTORY_SHARE), counter=counter)
         older = recall_older(self.engine, self.conversation, question, turns, latest)
@@ -223,7 +223,7 @@ class Dialog:
     def _found(
         self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
     ) -> tuple[RetrievalResult, Confidence | None]:
-        """What is found and selected, and how sure it is that an answer is in it; None where not judged."""
+        """Return the selected hits, and the confidence that they contain an answer; None if not judged."""
         selection = self.selection
         if selection is None:
             return self._judged(question, standalone, turns, k)
@@ -238,16 +238,16 @@ class Dialog:
     def _judged(
         self, question: str, standalone: str | None, turns: Sequence[DialogTurn], k: int
     ) -> tuple[RetrievalResult, Confidence | None]:
-        """What is found, and how sure it is that an answer is in it; None where that is not judged.
+        """Return the hits, and the confidence that they contain an answer; None if not judged.
 
-        A model's words have to stand alone to be used. They are searched in the light of the turns all the
-        same: a small model often repeats the question, or says only half of what it leans on.
+        A model's standalone question is judged without the turns, but searched with them: a small model often
+        only repeats the question, or resolves half of its references.
         """
         searchers = [repository.searcher for repository in self.repositories]
         if not self.engine.settings.gate:
             return self._search(standalone or question, turns, k), None
-        if standalone and not _to_go_on_with(turns) and not self.is_foreign(question):
-            # A model has words for everything, so what it adds does not prove that an answer exists.
+        if standalone and not _answered_turns(turns) and not self.is_foreign(question):
+            # A model finds words for any question, so its words do not prove that an answer exists.
             typed = self._search(question, (), k)
             confidence = judge(searchers, typed)
             return (self._search(standalone, (), k) if confidence.found else typed), confidence
@@ -263,15 +263,15 @@ class Dialog:
         return found, judged
 
     def condensing(self, question: str) -> str | None:
-        """The prompt that asks a model for the standalone question; None where it stands alone.
+        """Return the prompt that asks a model for the standalone question; None if it is standalone already.
 
-        That is where there is no history, unless it is not in English. None also for "And who calls it?":
-        that is answered along the relation, better than by any words.
+        That is, if there is no history and the question is in English. None also for "And who calls it?",
+        which is answered best from the call graph.
         """
         if not question.strip() or is_relation(understand(question)):
             return None
         turns = window(
-            _to_go_on_with(self.past()),
+            _answered_turns(self.past()),
             budget_tokens=int(self.engine.settings.context_tokens * _HISTORY_SHARE),
             counter=self.engine.counter,
         )
@@ -280,35 +280,35 @@ class Dialog:
         return render_condense(self.engine.settings.home, question=question, turns=turns)
 
     def is_foreign(self, question: str) -> bool:
-        """Whether a question is not in English, while its words alone are searched."""
+        """Whether a question is not in English, if only its words are searched."""
         return takes_bags(self.engine.embedder) and is_foreign(question, self.engine.embedder)
 
     def rewording(self, question: str) -> str | None:
-        """The prompt that asks a model in which words code may put a first question.
+        """Return the prompt that asks a model for words that code may use for a first question.
 
-        None where that is not wanted, there are turns to go on with, the question is not answered anyway, or
-        what is found is called by its own words: others would only lead away from it.
+        None if that is turned off, there are earlier turns, nothing is found, or a definition is already
+        named by the question's own words.
         """
-        if not self.engine.settings.reword or not question.strip() or _to_go_on_with(self.turns()):
+        if not self.engine.settings.reword or not question.strip() or _answered_turns(self.turns()):
             return None
         found, confidence = self._found(question, None, (), _SHOWN)
-        if titled(found) >= _CALLED_SO or (confidence and not confidence.found):
+        if titled(found) >= _TITLE_MATCH or (confidence and not confidence.found):
             return None
         repositories = [repository.source.name for repository in self.repositories]
         return render_reword(self.engine.settings.home, question=question, repositories=repositories)
 
     def not_rewritten(self, error: ProviderError) -> None:
-        """Say that a question is searched as it is; a model that fails here costs no answer."""
+        """Notify the user that the question is searched as typed; a failed rewrite is no error."""
         self.engine.notice(f"the question was not rewritten by the model ({error})")
 
     def not_found(self, prepared: Prepared) -> Answer:
-        """The answer where nothing was found; a note names what was not looked into."""
+        """Return the answer if nothing was found; a note names submodules that are not indexed."""
         submodules = [path for r in self.repositories if r.report for path in r.report.submodules]
         answer = not_found(prepared)
         return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer
 
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
-        """Step 5: store the turn, once, atomically; the conversation is begun with its first turn."""
+        """Store the turn atomically; the first turn also creates the conversation."""
         answered = now_utc()
         turn = DialogTurn(
             user_query=UserQuery(answer.question),
@@ -328,13 +328,13 @@ class Dialog:
         return self.with_coverage(with_turn(answer, stored))
 
     def with_coverage(self, answer: Answer) -> Answer:
-        """The answer, saying what of the repositories it rests on; a note where files are not indexed yet."""
+        """Add the coverage of the repositories to an answer, and a note on files that are not indexed yet."""
         coverage = tuple(repository.coverage for repository in self.repositories)
         notes = (one.note for one in coverage)
         return replace(answer, coverage=coverage, notes=(*answer.notes, *(note for note in notes if note)))
 
     def _at_commit(self, citations: Sequence[Citation]) -> tuple[Citation, ...]:
-        """Citations that say whether their bytes are those of the commit."""
+        """Mark citations whose bytes differ from those of the commit as dirty."""
         dirty: set[tuple[str, str]] = set()
         for repository in self.repositories:
             if not repository.checkout.dirty:
@@ -343,17 +343,17 @@ class Dialog:
             blobs = {c.path: c.blob for c in citations if c.location == location}
             there = committed(repository.checkout, blobs)
             dirty |= {(location, path) for path, blob in blobs.items() if there.get(path) != blob}
-        told = (((c.location, c.path) in dirty, c) for c in citations)
-        return tuple(c if c.dirty is is_dirty else replace(c, dirty=is_dirty) for is_dirty, c in told)
+        marked = (((c.location, c.path) in dirty, c) for c in citations)
+        return tuple(c if c.dirty is is_dirty else replace(c, dirty=is_dirty) for is_dirty, c in marked)
 
 
-def _to_go_on_with(turns: Sequence[DialogTurn]) -> list[DialogTurn]:
-    """The turns that a follow-up may lean on."""
-    return [turn for turn in turns if not _went_unanswered(turn)]
+def _answered_turns(turns: Sequence[DialogTurn]) -> list[DialogTurn]:
+    """Return the turns that a follow-up may refer to."""
+    return [turn for turn in turns if not _is_unanswered(turn)]
 
 
-def _went_unanswered(turn: DialogTurn) -> bool:
-    """Whether nothing was found then: such a turn is no subject that a follow-up could go on about."""
+def _is_unanswered(turn: DialogTurn) -> bool:
+    """Whether nothing was found then; a follow-up does not refer to such a turn."""
     return not turn.model and not turn.citations
 
 
@@ -365,5 +365,5 @@ def _exchange(earlier: DialogTurn) -> Exchange:
 
 
 def _place(span: Span) -> AnswerPlace:
-    """Only what is defined in the lines is a subject of its own: else they are known by their path."""
+    """Use the symbol only if the lines define it, else they are identified by their path."""
     return AnswerPlace(span.path, span.symbol, span.scope if span.symbol else "")

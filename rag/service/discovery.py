@@ -1,4 +1,4 @@
-"""The repositories in a folder, each with its own history."""
+"""Finds the git repositories in a folder."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rag.types import Source
 
 
 def repositories_in(folder: Path) -> list[tuple[str, Source]]:
-    """Return the git repositories directly in a folder, by name; the folder itself where it is one.
+    """Return the git repositories directly in a folder, by name; or the folder itself if it is one.
 
-    A name is that of the subfolder, of a bare repository without `.git`.
+    The name is that of the subfolder; for a bare repository, without `.git`.
 
     Raises:
         SourceNotFound: there is no such folder, or no repository in it.
@@ -32,7 +32,7 @@ def repositories_in(folder: Path) -> list[tuple[str, Source]]:
     if not found:
         raise SourceNotFound(
             f"none of the {len(inside)} folders in {folder} is a git repository; clone one into it, or name "
-            "folders without history with --repo"
+            "folders without git history with --repo"
         )
     return found
 

@@ -29,13 +29,13 @@ from rag.database.update import (
     write_texts,
 )
 from rag.errors import ConversationMismatch, NotFound, ProviderError, SourceError, StoreCorrupt, StoreError
-from rag.memory.turn_vectors import KeptVectors
+from rag.memory.turn_vectors import TurnVectorCache
 from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
 from rag.resources import make_private
 from rag.retrieval.search import Searcher
 from rag.settings import Settings
 from rag.types import (
-    MOST_NAMED,
+    MAX_NAMED,
     Checkout,
     Conversation,
     Coverage,
@@ -54,13 +54,13 @@ Confirm = Callable[[Sequence[str], Embedder], None]
 
 
 _MAX_VERIFIED = 10_000
-"""States of stores whose verification is remembered."""
+"""The maximum number of verified store states that are remembered."""
 _ID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A source that is open for questions."""
+    """A source that is open for search."""
 
     source: Source
     checkout: Checkout
@@ -71,15 +71,15 @@ class Repository:
 
 
 class Engine:
-    """Opens what the settings name, each thing when it is first needed, and keeps it open.
+    """Opens what the settings name, each thing on first use, and keeps it open.
 
     Args:
         settings: what to open.
-        progress: told stage, done, total while something is indexed.
-        notice: told in a sentence what the user ought to know and need not act on.
-        confirm: asked before texts are sent to an embedding service; raising stops the indexing.
-        place: all that git may connect to, as `HOST:PORT:ADDRESS,…`; None is wherever it is led.
-        refs: patterns of the refs that may be read, see `rag.corpus.refs`; None is all that git can name.
+        progress: called with stage, done, total during indexing.
+        notice: called with a sentence for the user that needs no action.
+        confirm: called before texts are sent to an embedding service; an exception stops the indexing.
+        place: the only hosts that git may connect to, as `HOST:PORT:ADDRESS,…`; None is any.
+        refs: patterns of the refs that may be read, see `rag.corpus.refs`; None is any.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Engine:
         self.progress, self.notice, self.confirm = progress, notice, confirm
         self._open: dict[Source, Repository] = {}
         self._verified: dict[Path, Generation] = {}
-        """The states of stores whose checksums were compared."""
+        """The verified states of stores."""
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -106,26 +106,26 @@ class Engine:
 
     @cached_property
     def turns(self) -> MemoryStore:
-        """The store of conversations that the settings name."""
+        """The conversation store that the settings name."""
         return backends.open_turn_store(self.settings)
 
     @cached_property
-    def turn_vectors(self) -> KeptVectors:
-        """The vectors of the conversations last recalled from."""
-        return KeptVectors(self.turns)
+    def turn_vectors(self) -> TurnVectorCache:
+        """A cache of the vectors of the last conversations searched."""
+        return TurnVectorCache(self.turns)
 
     @cached_property
     def counter(self) -> TokenCounter:
-        """Counts tokens as the model does, or a little high."""
+        """Counts tokens like the model, or slightly high."""
         return backends.open_token_counter(self.settings)
 
     @property
     def asks_this_machine(self) -> bool:
-        """Whether the model is on this machine, where it often answers one prompt at a time."""
+        """Whether the model is on this machine, where it often handles one prompt at a time."""
         return self.settings.has_model and backends.remote_model_host(self.settings) is None
 
     def generator(self) -> TextGenerator:
-        """What writes the answers: the configured model, else the extractive answerer."""
+        """Return the generator: the configured model, else the extractive answerer."""
         if not self.settings.has_model:
             from rag.answer.extract import ExtractiveGenerator
 
@@ -135,9 +135,9 @@ class Engine:
         return generator
 
     def answering_generator(self) -> TextGenerator:
-        """What writes the answers; where the model cannot be had, one that fails when it is asked.
+        """Return the generator, or one that raises the error on use if the model is not available.
 
-        A question is then searched all the same, and the error carries the quotes.
+        The question is then still searched, and the error contains the quotes.
         """
         try:
             return self.generator()
@@ -145,25 +145,25 @@ class Engine:
             return FailedGenerator(self.settings.model or "", error)
 
     def _name_receiver(self, host: str | None, what: str) -> None:
-        """Say where text goes, the first time it goes there; None stays on this machine."""
-        told = self.settings.home / "told_hosts"
+        """Notify the user where text is sent, on the first use of a host; None is this machine."""
+        known_file = self.settings.home / "told_hosts"
         try:
-            known = told.read_text(encoding="utf-8").splitlines()
+            known = known_file.read_text(encoding="utf-8").splitlines()
         except OSError:
             known = []
         if host is None or host in known:
             return
-        self.notice(f"{what} are sent to {host}; this is said once")
+        self.notice(f"{what} are sent to {host}; this notice is shown once")
         try:
-            make_private(told.parent)
-            told.write_text("".join(f"{name}\n" for name in [*known, host]), encoding="utf-8")
+            make_private(known_file.parent)
+            known_file.write_text("".join(f"{name}\n" for name in [*known, host]), encoding="utf-8")
         except OSError as error:
-            self.notice(f"it will be said again: {told} cannot be written ({error.strerror})")
+            self.notice(f"the notice will be shown again: cannot write {known_file} ({error.strerror})")
 
     def with_settings(self, **changes: Any) -> Engine:
-        """An engine with other settings, which tells the same listeners; it opens everything anew.
+        """Return an engine with other settings and the same callbacks; it opens everything again.
 
-        The turn store is shared, unless the settings of the memory change.
+        The turn store is shared unless the settings of the memory change.
         """
         settings = replace(self.settings, **changes)
         if settings == self.settings:
@@ -182,7 +182,7 @@ class Engine:
         return other
 
     def close(self) -> None:
-        """Release the turn store. Closing twice is fine."""
+        """Close the turn store. Closing twice is allowed."""
         if "turns" in self.__dict__:
             self.turns.close()
 
@@ -195,13 +195,13 @@ class Engine:
         rebuild: bool = False,
         counting: bool = True,
     ) -> Repository:
-        """Open a repository: fetched, indexed or brought up to date first where that is needed.
+        """Open a repository; fetch, index or update it first if necessary.
 
-        With `refreshing` off an existing store is opened as it is, and a notice says how many files are
-        behind; one that does not exist is still built. With `counting` off too, nobody looks at the files.
+        Without `refreshing`, an existing store is opened as it is, and a notice says how many files differ
+        from it; a missing store is still built. Without `counting` too, the files are not compared.
 
         Raises:
-            SourceError, StoreError: as the rooms do.
+            SourceError, StoreError: as fetching, reading and indexing raise them.
         """
         located = locate(source, ref) if isinstance(source, str) else source
         with going_nowhere_else(self.place) if self.place else nullcontext():
@@ -217,7 +217,7 @@ class Engine:
             opened = covered(opened, checkout, compare(store, checkout, options))
             if count := opened.coverage.not_indexed_count:
                 files = "1 file differs" if count == 1 else f"{count} files differ"
-                self.notice(f"{located.name}: {files} from the index; leave out --no-refresh to take them up")
+                self.notice(f"{located.name}: {files} from the index; omit --no-refresh to update it")
             return opened
         store, report = refresh(
             checkout,
@@ -229,7 +229,7 @@ class Engine:
             confirm=lambda texts: self.confirm(texts, self.embedder),
         )
         if report.action == "rebuilt" and not rebuild:
-            self.notice(f"the index of {located.name} was made anew: {report.reason}")
+            self.notice(f"the index of {located.name} was rebuilt: {report.reason}")
         if report.action in ("built", "rebuilt"):
             for remark in report.remarks:
                 self.notice(f"{located.name}: {remark}")
@@ -239,13 +239,13 @@ class Engine:
         try:
             return open_usable(path, source, self.embedder, options)
         except StoreCorrupt:
-            return None  # it is rebuilt, which the report says
+            return None  # it is rebuilt, and the report gives the reason
 
     def rebuilt(self, repositories: Sequence[Repository], damage: StoreCorrupt) -> tuple[Repository, ...]:
-        """The same repositories, after the one whose store turned out to be damaged was indexed again.
+        """Return the repositories after re-indexing those whose store is damaged.
 
         Raises:
-            StoreCorrupt: it is the store of none of them.
+            StoreCorrupt: the store belongs to none of them.
             SourceError, StoreError: it cannot be indexed.
         """
         damaged = [
@@ -258,30 +258,30 @@ class Engine:
         return tuple(self.repository(r.source, rebuild=True) if r in damaged else r for r in repositories)
 
     def as_indexed(self, checkout: Checkout) -> Repository:
-        """Open the store of a checkout as it lies, without a look at the files.
+        """Open the store of a checkout as it is, without reading the files.
 
         Raises:
-            NotFound: there is none that these settings can use.
+            NotFound: there is no store that fits these settings.
             StoreCorrupt, StoreTooNew: it cannot be read.
         """
         path = self.store_file(checkout.source)
         store = open_usable(path, checkout.source, self.embedder, self._options)
         if store is None:
-            raise NotFound(f"there is no index of {checkout.source} yet; make one with `rag index`")
+            raise NotFound(f"there is no index of {checkout.source} yet; create one with `rag index`")
         return self._opened(checkout.source, checkout, store.at(checkout), None)
 
     def stored(self, source: Source, checkout: Checkout | None = None) -> Repository:
         """Open the store of a source as it is on disk; nothing is fetched, compared or indexed.
 
-        Its bytes are compared with their checksums, once for each state of the file: a damaged column may
-        otherwise find nothing, and no error.
+        Its checksums are verified once per state of the file, since a search of a damaged column may find
+        nothing without an error.
 
         Args:
-            source: what was indexed.
-            checkout: where the source is on disk, if that is known already.
+            source: the indexed source.
+            checkout: where the source is on disk, if already known.
 
         Raises:
-            NotFound: there is no store that these settings can use, or no clone it was made from.
+            NotFound: there is no store that fits these settings, or its clone is missing.
             StoreCorrupt: it is damaged.
             SourceError, StoreError: as `repository`.
         """
@@ -294,11 +294,11 @@ class Engine:
             self._verified[path] = generation
         found = checkout if store is None else checkout or self._on_disk(source, store)
         if store is None or found is None:
-            raise NotFound(f"there is no index of {source} yet; make one with `rag index`")
+            raise NotFound(f"there is no index of {source} yet; create one with `rag index`")
         return self._opened(source, found, store.at(found), None)
 
     def _on_disk(self, source: Source, store: Store) -> Checkout | None:
-        """Where a source is on disk: a folder as it stands, a clone at the commit that is indexed."""
+        """Return where a source is on disk: a folder in its current state, a clone at the indexed commit."""
         if is_in_place(source):
             return acquire(source, home=self.settings.home)
         root = fetched_folder(source, self.settings.home)
@@ -306,21 +306,21 @@ class Engine:
         return None if root is None else Checkout(source, root, store.commit, remote=remote)
 
     def generation(self, source: Source) -> Generation:
-        """Which state of the store of a source is on disk: different after each change of it."""
+        """Return an id of the state of a source's store on disk; it differs after each change."""
         path = self.store_file(source)
         return _file_id(path), _file_id(delta_path(path))
 
     def usable(self, source: Source) -> bool:
-        """Whether there is a store of a source that these settings can use. It is not kept open."""
+        """Whether a source has a store that fits these settings. The store is not kept open."""
         try:
             return open_usable(self.store_file(source), source, self.embedder, self._options) is not None
         except StoreError:
             return False
 
     def current(self, repository: Repository) -> Repository:
-        """The same repository, with all that changed in a folder since it was opened.
+        """Return the repository updated with all changes of its folder since it was opened.
 
-        A URL is not fetched again; what another process fetched and indexed is taken up.
+        A URL is not fetched again; an index that another process updated is reopened.
 
         Raises:
             SourceError, StoreError: as `repository`.
@@ -329,10 +329,11 @@ class Engine:
         return self.repository(repository.source, refreshing=not is_url, counting=not is_url)
 
     def compared(self, repository: Repository) -> tuple[Repository, bool]:
-        """The same repository, knowing which files of a local source are not in its store.
+        """Compare the files of a local source with its store.
 
         Returns:
-            It, and whether a refresh would write anything: other bytes, or other times of the same bytes.
+            The repository with its coverage, and whether a refresh would write anything: changed bytes, or
+            changed times of the same bytes.
 
         Raises:
             SourceError: the source cannot be read.
@@ -348,7 +349,7 @@ class Engine:
         return covered(repository, now, found), bool(found.behind or found.touched)
 
     def release(self, source: Source) -> None:
-        """Keep the store of a source open no longer than its users do."""
+        """Close the store of a source once its users are done with it."""
         self._open.pop(source, None)
 
     @cached_property
@@ -356,7 +357,7 @@ class Engine:
         return Options(max_file_bytes=self.settings.max_file_bytes, gather=backends.gather_rows)
 
     def store_file(self, source: Source) -> Path:
-        """Where the store of a source lies, or would lie."""
+        """Return the path of a source's store, which may not exist yet."""
         return store_path(self.settings.home, source, embedder=self.settings.embedder)
 
     def _acquire(self, source: Source, store: Path, *, refreshing: bool) -> Checkout:
@@ -376,7 +377,7 @@ class Engine:
         except SourceError as error:
             if not (source.is_url and refreshing and store.exists()):
                 raise
-            self.notice(f"could not fetch {source}, so this is the last fetched state ({error})")
+            self.notice(f"could not fetch {source}; using the last fetched state ({error})")
             return fetch(False)
 
     def _opened(
@@ -400,21 +401,21 @@ class Engine:
         return repository
 
     def find_conversation(self, name: str, asked: Sequence[Source] = ()) -> Conversation:
-        """The conversation of this id or name, or whose id alone begins like this.
+        """Return the conversation with this id or name, or the only one whose id starts with it.
 
         Raises:
             NotFound: there is none.
-            ConversationMismatch: it is about other repositories than `asked` (none asked is fine).
+            ConversationMismatch: it is about other repositories than `asked`, if any are given.
         """
         namespace = self.settings.namespace
         try:
             found = self.turns.conversation(name, namespace=namespace)
         except NotFound:
             every = self.turns.conversations(namespace=namespace) if _ID_BEGINS.fullmatch(name) else []
-            alike = [conversation for conversation in every if conversation.id.startswith(name)]
-            if len(alike) != 1:
+            matching = [conversation for conversation in every if conversation.id.startswith(name)]
+            if len(matching) != 1:
                 raise
-            found = alike[0]
+            found = matching[0]
         if asked and set(asked) != set(found.sources):
             raise ConversationMismatch(
                 conversation=name,
@@ -424,7 +425,7 @@ class Engine:
         return found
 
     def conversation_of(self, turn: DialogTurn) -> Conversation:
-        """The conversation a turn was said in; where that is gone, the fork last written to that shows it.
+        """Return the conversation of a turn; if it is deleted, the most recently written fork that shows it.
 
         Raises:
             NotFound: there is neither.
@@ -441,10 +442,10 @@ class Engine:
             raise
 
     def begin_conversation(self, name: str, sources: Sequence[Source]) -> Conversation:
-        """A new conversation; the one of this name that another process began meanwhile, if it did.
+        """Create a conversation; return the existing one if another process has just created it.
 
         Raises:
-            ConversationMismatch: that one is about other repositories.
+            ConversationMismatch: the existing one is about other repositories.
         """
         try:
             return self.turns.create_conversation(
@@ -454,14 +455,14 @@ class Engine:
             return self.find_conversation(name, sources)
 
     def last_conversation(self) -> Conversation:
-        """The conversation last written to. Raises NotFound when there is none."""
+        """Return the most recently written conversation. Raises NotFound if there is none."""
         for conversation in self.turns.conversations(namespace=self.settings.namespace):
             return conversation
-        raise NotFound('there is no conversation to go on with; begin one with `rag ask SOURCE "question"`')
+        raise NotFound('there is no conversation to continue; start one with `rag ask SOURCE "question"`')
 
 
 Generation = tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]
-"""Inode, time and size of the two files of a store; None for one that is not there."""
+"""Inode, time and size of the two files of a store; None for a missing file."""
 
 
 def _file_id(path: Path) -> tuple[int, int, int] | None:
@@ -473,21 +474,21 @@ def _file_id(path: Path) -> tuple[int, int, int] | None:
 
 
 def covered(repository: Repository, checkout: Checkout, found: Comparison) -> Repository:
-    """A repository at a checkout that was compared with its store just now."""
+    """Return a repository at a checkout that was just compared with its store."""
     coverage = Coverage(
         repository=repository.source.name,
         commit=checkout.commit,
         dirty=checkout.dirty,
         skipped=found.skipped,
-        not_indexed=found.behind[:MOST_NAMED],
+        not_indexed=found.behind[:MAX_NAMED],
         not_indexed_count=len(found.behind),
         checked_ago_s=0.0,
     )
-    return replace(standing_at(repository, checkout), coverage=coverage)
+    return replace(at_checkout(repository, checkout), coverage=coverage)
 
 
-def standing_at(repository: Repository, checkout: Checkout) -> Repository:
-    """The same repository and store at another checkout: its hits say its commit, and whether it is dirty."""
+def at_checkout(repository: Repository, checkout: Checkout) -> Repository:
+    """Return the repository and its store at another checkout; hits then have its commit and dirty state."""
     if checkout == repository.checkout:
         return repository
     store = repository.store.at(checkout)
@@ -497,18 +498,17 @@ def standing_at(repository: Repository, checkout: Checkout) -> Repository:
 
 
 def locate(text: str | None, ref: str | None = None, filters: Filters | None = None) -> Source:
-    """The source that a path or git URL names (None: the current folder), with what of it is meant."""
+    """Return the source of a path or git URL (None: the current folder) with these filters."""
     return replace(resolve(text, ref), filters=filters or Filters())
 
 
 def forget(text: str, settings: Settings, *, ref: str | None = None) -> tuple[int, int]:
-    """Remove all stores of a source (at one ref, or at every ref) and our clones of it.
+    """Remove all stores of a source (at one ref, or at every ref) and its clones.
 
-    `text` may also be the file of a store, for one that cannot be read any more, and a folder that is gone.
-    Conversations stay.
+    `text` may also be a deleted folder, or a store file that cannot be read. Conversations are kept.
 
     Returns:
-        How many stores were removed, and how many bytes that freed.
+        The number of stores removed, and the bytes freed.
     """
     given = Path(text).expanduser().absolute()
     try:
@@ -539,7 +539,7 @@ def _remove_clone(folder: Path) -> int:
 
 
 def read_sources(source: Source, settings: Settings) -> Iterator[SourceFile]:
-    """The files of a local source that would be indexed, read one after another, by path."""
+    """Yield the files of a local source that would be indexed, sorted by path."""
     checkout = acquire(source, home=settings.home)
     for entry in walk(checkout.root, source.filters, max_file_bytes=settings.max_file_bytes).files:
         file = read(checkout.root, entry)
@@ -548,7 +548,7 @@ def read_sources(source: Source, settings: Settings) -> Iterator[SourceFile]:
 
 
 def index_texts(files: Sequence[SourceFile], path: Path, settings: Settings) -> Store:
-    """Build a store at `path` of texts that are at hand, and open it."""
+    """Build a store at `path` from texts, and open it."""
     checkout = Checkout(Source(str(path.with_suffix(""))), path.parent)
     embedder = backends.open_embedder(settings)
     options = Options(max_file_bytes=settings.max_file_bytes, gather=backends.gather_rows)
@@ -556,7 +556,7 @@ def index_texts(files: Sequence[SourceFile], path: Path, settings: Settings) -> 
 
 
 class FailedGenerator:
-    """Stands for a model that could not be opened: it fails with the same error when it is asked."""
+    """A placeholder for a model that could not be opened; raises the error on use."""
 
     usage: Usage | None = None
 

@@ -1,4 +1,4 @@
-"""Facts beside the code as it is now, and what of a conversation becomes one."""
+"""Facts with their freshness, and adding them from conversations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rag.types import Conversation, DialogTurn, Source
 
 
 def facts_of(engine: Engine) -> Facts:
-    """The facts of the engine's namespace."""
+    """Return the facts of the engine's namespace."""
     return Facts(engine.turns, namespace=engine.settings.namespace)
 
 
 def check_facts(
     engine: Engine, facts: Sequence[Fact], sources: Collection[Source], *, as_of: str | None = None
 ) -> list[Fact]:
-    """The facts beside the repositories as they are now, or were `as_of`.
+    """Check facts against the current repositories, or those at `as_of`.
 
     Raises:
         RefNotFound: the only source has no `as_of`.
@@ -35,13 +35,13 @@ def check_facts(
 
 
 def add_fact(engine: Engine, text: str, *, turn: DialogTurn | None, source: Source | None) -> Fact:
-    """Keep a fact that a person states, with the lines that a turn cites for it; return it as it is kept.
+    """Store a fact that a user states, with the citations of a turn; return it as stored.
 
-    One that is there already rests on the lines of this turn from then on.
+    The citations replace those of an existing equal fact.
 
     Raises:
-        ConfigError: neither turn nor source names a repository, or the fact says nothing.
-        NotFound: the turn's conversation is gone.
+        ConfigError: neither turn nor source names a repository, or the text is empty.
+        NotFound: the turn's conversation is deleted.
     """
     if not text.strip():
         raise ConfigError("a fact needs words; say, for instance, what a function does")
@@ -61,7 +61,7 @@ def add_fact(engine: Engine, text: str, *, turn: DialogTurn | None, source: Sour
 
 
 def forget_fact(engine: Engine, beginning: str) -> Fact:
-    """Forget the fact whose id begins like this, and the files that only it rested on.
+    """Delete the fact whose id starts with `beginning`, and the files that only it cited.
 
     Raises:
         NotFound: there is none, or more than one.
@@ -69,7 +69,7 @@ def forget_fact(engine: Engine, beginning: str) -> Fact:
     known = facts_of(engine)
     fact = known.fact(beginning)
     if not known.delete(fact):
-        raise NotFound(f"the fact {fact.id} is gone already")
+        raise NotFound(f"the fact {fact.id} was already deleted")
     KeptFiles(engine.turns, engine.settings.namespace).release(c.blob for c in fact.citations)
     return fact
 
@@ -77,17 +77,17 @@ def forget_fact(engine: Engine, beginning: str) -> Fact:
 def consolidate_conversation(
     engine: Engine, conversation: Conversation, *, keep_recent: int = 0
 ) -> Consolidated:
-    """Take the turns of a conversation that are not in its summary yet into it; they stay as they are.
+    """Add the turns that are not in a conversation's summary yet to it; the turns are kept.
 
-    With a model it writes the summary and names facts, without one the summary is a digest.
+    A model writes the summary and extracts facts; without one the summary is extractive.
 
     Args:
-        engine: whose store and model.
-        conversation: whose turns.
-        keep_recent: how many of the newest turns are left for later.
+        engine: provides the store and the model.
+        conversation: the conversation to summarize.
+        keep_recent: the number of newest turns to leave out.
 
     Raises:
-        ProviderError: the model failed; what was consolidated before it did is kept.
+        ProviderError: the model failed; batches that were finished before are stored.
     """
     turns = engine.turns.turns(
         conversation.id, namespace=conversation.namespace, after=watermark(engine.turns, conversation)

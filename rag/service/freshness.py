@@ -1,4 +1,4 @@
-"""Turns beside the code as it is now: which of them still hold, and which talked about a line."""
+"""The freshness of turns, and the turns about a file or line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rag.service.snapshots import states
 from rag.types import Citation, DialogTurn, Freshness, Source
 
 About = tuple[DialogTurn, tuple[tuple[Citation, Freshness], ...]]
-"""A turn, and those of its citations that are about what was asked."""
+"""A turn, and those of its citations that match the query."""
 
 
 def checked(
@@ -21,12 +21,12 @@ def checked(
     as_of: str | None = None,
     refresh: bool = False,
 ) -> list[DialogTurn]:
-    """The turns with their `checks`: what became of each citation in the repositories as they are now.
+    """Return the turns with their `checks`: the freshness of each citation in the current repositories.
 
     Args:
-        engine: whose clones and turns.
-        turns: any.
-        sources: the repositories they may cite; citations of others are unknown.
+        engine: provides the clones and the turns.
+        turns: the turns to check.
+        sources: the repositories to compare with; citations of others are unknown.
         as_of: compare with this commit, tag or branch instead.
         refresh: fetch URLs first.
 
@@ -41,10 +41,10 @@ def checked(
 def turns_about(
     engine: Engine, source: Source, path: str, *, line: int | None = None, as_of: str | None = None
 ) -> list[About]:
-    """The turns whose answers rest on a file, or on a line of it; oldest first.
+    """Return the turns whose answers cite a file, or a line of it; oldest first.
 
-    A citation is about the path and line where its lines are now. Where they are not as they were, it is
-    about where they stood and about what stands there now.
+    A citation matches by the current place of its lines. If the lines changed, it matches by their old place
+    and by that of their replacement.
     """
     namespace = engine.settings.namespace
     ids = engine.turns.citing(namespace=namespace, location=source.location)

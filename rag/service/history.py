@@ -1,4 +1,4 @@
-"""The turns that a question follows, and where its own turn is stored."""
+"""The history of a question, and the conversation that its turn is added to."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ REMEMBERED_TURNS = 50
 
 
 class History:
-    """A stored conversation, continued at its end.
+    """A stored conversation that is continued at its end.
 
     Args:
-        engine: its turn store holds the conversation.
-        conversation: the one to continue; None begins one, which is stored with its first turn.
-        name: the name of the new one.
-        begin: creates the new one; by default the engine's turn store does.
+        engine: its turn store contains the conversation.
+        conversation: the one to continue; None creates one together with its first turn.
+        name: the name of a new conversation.
+        begin: creates the new conversation; by default in the engine's turn store.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class History:
 
     def _trimmed_by_next(self, conversation: Conversation) -> list[DialogTurn]:
         """The oldest turn of a full conversation: the store removes it when the next one is appended."""
-        if (most := conversation.keep_last) is None:
+        if (limit := conversation.keep_last) is None:
             return []
-        turns = self.engine.turns.turns(conversation.id, namespace=conversation.namespace, last=most)
-        return turns[:1] if len(turns) == most else []
+        turns = self.engine.turns.turns(conversation.id, namespace=conversation.namespace, last=limit)
+        return turns[:1] if len(turns) == limit else []

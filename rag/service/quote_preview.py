@@ -1,4 +1,4 @@
-"""Lines quoted where they were found: what the answerer without a model does, ahead of it."""
+"""Writes the extractive answer in advance."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rag.types import Prepared
 
 
 def with_quotes(prepared: Prepared, settings: Settings) -> Prepared:
-    """The same, with the lines that would be quoted.
+    """Add the extractive answer to a prepared question.
 
-    A model that is configured writes its own answer, and where nothing was found nothing is quoted.
+    Nothing is added if a model is configured, which writes its own answer, or if nothing was found.
     """
     is_missing = prepared.confidence is not None and not prepared.confidence.found
     if settings.has_model or is_missing:

@@ -1,4 +1,4 @@
-"""Lines of a file as they are indexed: what every citation of that state shows."""
+"""Reads lines of an indexed file, in the state that citations refer to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEAREST = 3
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Some lines of a file; both ends belong. `total` is how many the file has, `blob` git's id of it."""
+    """A range of lines of a file, both ends included. `total` is the file's line count, `blob` its Git id."""
 
     path: str
     start: int
@@ -26,31 +26,31 @@ class Excerpt:
 
 
 def read_lines(repository: Repository, path: str, start: int = 1, end: int | None = None) -> Excerpt:
-    """Read lines of an indexed file; the range is cut to what the file has.
+    """Read lines of an indexed file; the range is clipped to the file.
 
-    Only what is indexed can be read: a path is looked up in the store, never opened.
+    Only indexed files can be read: the path is looked up in the store, never opened.
 
     Raises:
         NotFound: no file of that path is indexed, or it has no such line.
-        ValueError: the range is none.
+        ValueError: the range is invalid.
     """
     if start < 1 or (end is not None and end < start):
-        raise ValueError(f"lines count from 1 and end after they start, not {start}-{end}")
+        raise ValueError(f"lines are numbered from 1 and end after they start, not {start}-{end}")
     store = repository.store
     text = store.file_text(path)
     if text is None:
-        raise NotFound(f"no file {path!r} is indexed in {repository.source.name}{_alike(repository, path)}")
+        raise NotFound(f"no file {path!r} is indexed in {repository.source.name}{_similar(repository, path)}")
     content, blob = text
     lines = whole_lines_of(content)
     if start > max(1, len(lines)):
-        raise NotFound(f"{path} has {len(lines)} lines, so there is no line {start}")
+        raise NotFound(f"{path} has {len(lines)} lines; there is no line {start}")
     last = len(lines) if end is None else min(end, len(lines))
     return Excerpt(
         path, start, last, len(lines), "".join(lines[start - 1 : last]), blob, store.commit, store.dirty
     )
 
 
-def _alike(repository: Repository, path: str) -> str:
+def _similar(repository: Repository, path: str) -> str:
     name = path.rpartition("/")[2]
-    alike = sorted(p for p in repository.store.known_files() if p.rpartition("/")[2] == name)[:_NEAREST]
-    return f"; there is {', '.join(alike)}" if alike else ""
+    similar = sorted(p for p in repository.store.known_files() if p.rpartition("/")[2] == name)[:_NEAREST]
+    return f"; did you mean {', '.join(similar)}?" if similar else ""

@@ -1,4 +1,4 @@
-"""What of the past bears on a question: older turns, the summary, preferences, facts."""
+"""Finds what is relevant to a question in the past: older turns, the summary, preferences, facts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from rag.service.engine import Engine, Repository
 from rag.types import Conversation, DialogTurn, Message
 
 USER = ""
-"""The user of a namespace whose preferences answers keep to."""
+"""The user whose preferences apply to the answers of a namespace."""
 
 _RECALL_SHARE = 0.1
 _FACTS_SHARE = 0.05
 _SUMMARY_SHARE = 0.05
 _RECALLED = 8
 _COVERED = 0.5
-"""An older turn is shown when at least so much of the question stands in its window."""
+"""The minimum share of the question that an older turn must cover in its window."""
 _NEAR_BEST = 0.6
-"""And when it is worth at least so much; less has a turn that only stands beside the best one."""
+"""The minimum score of an older turn relative to the best one, which excludes its neighbours."""
 
 
 def recall(engine: Engine, query: str, *, conversation: str | None = None, k: int = 10) -> list[DialogTurn]:
-    """The k turns that hold the words of a query best, best first; messages are left out.
+    """Return the k turns that match a query best, best first, without messages.
 
     Raises:
         NotFound: there is no such conversation.
@@ -44,13 +44,13 @@ def recall(engine: Engine, query: str, *, conversation: str | None = None, k: in
 def recall_said(
     engine: Engine, query: str, *, conversation: str | None = None, kind: Kind | None = None, k: int = 10
 ) -> list[tuple[Recalled, DialogTurn | Message]]:
-    """The k turns and messages that hold the words of a query best, best first.
+    """Return the k turns and messages that match a query best, best first.
 
     Args:
-        engine: whose turn store, and whose namespace.
+        engine: provides the turn store and the namespace.
         query: any text.
-        conversation: only this one, by id or name; None is all.
-        kind: only turns, or only messages; None is both.
+        conversation: search only this one, by id or name; None searches all.
+        kind: only turns or only messages; None is both.
         k: at least 1.
 
     Raises:
@@ -68,37 +68,38 @@ def recall_said(
 def _messages(
     store: TurnStore, found: Sequence[Recalled], namespace: str, within: str | None
 ) -> dict[str, Message]:
-    """The messages that were found, by id; no conversation is read twice.
+    """Return the messages that were found, by id; each conversation is read at most once.
 
-    One that is not shown where it was said any more is looked for in the forks that may have inherited it.
+    A message that its own conversation does not show any more is looked up in forks that may have
+    inherited it.
     """
     messages: dict[str, Message] = {}
     left = {one.id: one for one in found}
 
     def look_in(conversation: str) -> None:
-        with suppress(NotFound):  # deleted, now or long ago
+        with suppress(NotFound):  # the conversation was deleted
             for message in store.messages(conversation, namespace=namespace):
                 if left.pop(message.id, None):
                     messages[message.id] = message
 
-    said_in = {within or one.conversation: None for one in found}
-    for conversation in said_in:
+    origins = {within or one.conversation: None for one in found}
+    for conversation in origins:
         look_in(conversation)
     if left and within is None:
         living = {one.id: one for one in store.conversations(namespace=namespace)}
         for fork in living.values():
-            if fork.id not in said_in and any(_may_inherit(fork, one, living) for one in left.values()):
+            if fork.id not in origins and any(_may_inherit(fork, one, living) for one in left.values()):
                 look_in(fork.id)
     return messages
 
 
-def _may_inherit(fork: Conversation, said: Recalled, living: Mapping[str, Conversation]) -> bool:
-    """Whether a conversation was forked late enough, from where it was said or from one that is gone."""
-    if fork.forked_at is None or fork.forked_at < said.order:
+def _may_inherit(fork: Conversation, item: Recalled, living: Mapping[str, Conversation]) -> bool:
+    """Whether a fork was made after the item, from its conversation or from a deleted one."""
+    if fork.forked_at is None or fork.forked_at < item.order:
         return False
     parent = fork.parent
     for _ in living:
-        if parent is None or parent == said.conversation or parent not in living:
+        if parent is None or parent == item.conversation or parent not in living:
             break
         parent = living[parent].parent
     return parent is not None
@@ -111,16 +112,16 @@ def recall_older(
     turns: Sequence[DialogTurn],
     shown: Sequence[DialogTurn],
 ) -> list[DialogTurn]:
-    """The turns before those shown that bear on a question, as many as fit, oldest first.
+    """Return turns before those shown that are relevant to a question, as many as fit, oldest first.
 
-    Nothing is looked for where all there is to recall is shown already.
+    Does not search if the prompt already shows all turns.
 
     Args:
-        engine: whose store, embedder and budget.
-        conversation: whose turns; None has none.
-        question: as it stands alone.
-        turns: the latest turns that there are.
-        shown: the latest of them, which the prompt shows anyway.
+        engine: provides the store, the embedder and the budget.
+        conversation: the conversation to search; None has no turns.
+        question: the standalone question.
+        turns: the latest turns of the conversation.
+        shown: the latest of them, which the prompt shows.
     """
     before = shown[0].order if shown else None
     if conversation is None or not turns or before == 0:
@@ -152,7 +153,7 @@ def known_of(
     turns: Sequence[DialogTurn],
     shown: Sequence[DialogTurn],
 ) -> Known:
-    """What a prompt is told beside turns and sources; the summary only where not all turns are shown."""
+    """Return the memory shown in a prompt; the summary only if not all turns are shown."""
     namespace = engine.settings.namespace
     summary = ""
     if conversation is not None and turns and (len(shown) < len(turns) or turns[0].order != 0):
@@ -168,13 +169,13 @@ def known_of(
 
 
 def language_for(configured: str, known: Known) -> str:
-    """The language to answer in: the one configured, else the one that the user prefers."""
+    """Return the language of the answer: the configured one, else the user's preference."""
     preferred = known.preferences.get(LANGUAGE)
     return preferred if configured == "en" and isinstance(preferred, str) and preferred else configured
 
 
 def _facts(engine: Engine, repositories: Sequence[Repository], now: Mapping[str, State | str]) -> list[Fact]:
-    """The newest facts about the repositories that fit, oldest first, with what became of their lines."""
+    """Return the newest facts about the repositories that fit, oldest first, with their freshness."""
     known = Facts(engine.turns, namespace=engine.settings.namespace)
     locations = dict.fromkeys(repository.source.location for repository in repositories)
     facts = sorted((f for place in locations for f in known.list(place)), key=lambda f: (f.created, f.id))

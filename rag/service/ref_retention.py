@@ -1,15 +1,15 @@
-"""What a server keeps on disk for refs and URLs that requests name: counted, bounded, evicted by last use.
+"""Bounds what a server keeps on disk for refs and URLs named in requests; evicts the least recently used.
 
-Each has an entry `HOME/refs/NAME.json`: of which source, which clone, how many bytes clone and store take.
-The entry's time is when it was used last. Only what has an entry is ever removed: what the command line
-indexes has none. Older servers wrote no entries: the first server that starts in a home writes them for the
-stores that requests to it could have made (`adopt`). That happens once, so that what the command line indexes
-later stays exempt.
+Each ref or URL has an entry `HOME/refs/NAME.json` with its source, its clone, and the bytes of clone and
+store. The file's mtime is the time of last use. Only sources with an entry are ever removed; those indexed by
+the command line have none. Older servers wrote no entries, so the first server that starts in a home writes
+them for all stores that requests could have created (`adopt`). That happens only once, so that later indexes
+of the command line stay exempt.
 
-A server holds a shared lock on the entries it uses, and evicts one only under an exclusive lock, so that two
-servers with one home do not remove what the other reads; the system frees the locks of a process that died.
-The locks of the builder and of the fetcher are held too while files are removed. What conversations cite can
-be checked later: its bytes are kept with the turns, and its repository is cloned again when somebody asks.
+A server holds a shared lock on the entries it uses, and evicts an entry only under an exclusive lock, so two
+servers with one home do not remove what the other reads; the system releases the locks of a dead process. The
+locks for indexing and fetching are also held during removal. The freshness of citations can still be checked
+later: their bytes are stored with the turns, and the repository is cloned again on request.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from rag.types import Filters, Source
 
 _MAX_ENTRY_BYTES = 1 << 16
 _ADOPTED = ".adopted"
-"""The file that notes that the stores of older servers have entries."""
+"""A file that marks that the stores of older servers have entries."""
 _IN_USE_S = 600.0
-"""What was asked so recently may still be answered from."""
+"""A source used within this time is not evicted, as it may be in use by a request."""
 
 
 class RetentionFull(ConfigError):
-    """No more refs and URLs can be kept on disk. `count` and `size_bytes` are what there is."""
+    """The limit of refs and URLs on disk is reached. `count` and `size_bytes` are the current totals."""
 
     def __init__(self, message: str, *, count: int, size_bytes: int) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class RetentionFull(ConfigError):
 
 @dataclass(slots=True)
 class _Claim:
-    """An entry that this process uses: its lock, and what for."""
+    """An entry that this process uses, with its lock and its running jobs."""
 
     handle: int
     source: Source
@@ -61,14 +61,14 @@ class _Claim:
 
 
 class RefRetention:
-    """The entries of one home, as one server sees them. Every method may be called from any thread.
+    """The entries of one home, for one server. Thread-safe.
 
     Args:
-        home: of the stores and clones.
-        store_file: where the store of a source is, or would be.
-        most: entries on disk.
-        most_bytes: what their stores and clones may take together.
-        clock: seconds that never go back.
+        home: the folder of the stores and clones.
+        store_file: returns the path of a source's store.
+        max_entries: the maximum number of entries on disk.
+        max_bytes: the maximum size of their stores and clones together.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -76,24 +76,24 @@ class RefRetention:
         home: Path,
         store_file: Callable[[Source], Path],
         *,
-        most: int,
-        most_bytes: int,
+        max_entries: int,
+        max_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._home, self._store_file = home, store_file
-        self._most, self._most_bytes, self._clock = most, most_bytes, clock
+        self._max_entries, self._max_bytes, self._clock = max_entries, max_bytes, clock
         self._claims: dict[str, _Claim] = {}
         self._names: dict[Source, str] = {}
-        """Of the sources that are claimed."""
+        """The names of the entries in use."""
         self._lock = threading.Lock()
 
     def adopt(self, requestable: Callable[[str, str | None], Iterable[Source]]) -> list[Source]:
-        """Write entries for what older servers left without, once for each home; return what was evicted.
+        """Write entries for stores of older servers, once per home; return the sources evicted.
 
-        A store counts as used last when it was written last.
+        The time of last use is the time when the store was written.
 
         Args:
-            requestable: the sources of a location and ref that a request could have named.
+            requestable: returns the sources that a request could have meant by a location and ref.
 
         Raises:
             OSError: an entry cannot be written.
@@ -110,24 +110,25 @@ class RefRetention:
                     if self._store_file(source) == path and not self._entry(self._name(source)).exists():
                         self._adopt_store(source, path)
             (self._folder / _ADOPTED).touch(mode=0o600)
-            return self._evict(self._most, self._most_bytes)
+            return self._evict(self._max_entries, self._max_bytes)
 
     def begin(self, source: Source) -> list[Source]:
-        """Note that a source is about to be fetched and indexed; return what was evicted to make room.
+        """Register a source that is about to be fetched and indexed; return the sources evicted for it.
 
         Raises:
-            RetentionFull: as many as there may be are kept, and all are in use.
+            RetentionFull: the limit is reached, and all entries are in use.
             OSError: the entry cannot be written.
         """
         with self._lock:
             name, evicted = self._name(source), []
             if name not in self._claims:
                 if not self._entry(name).exists():
-                    if self._is_anothers(source):
+                    if self._has_other_owner(source):
                         return []
-                    evicted = self._evict(self._most - 1, self._most_bytes)
-                    if len(self._entries()) >= self._most:
-                        raise self._full(f"{self._most:,} refs and URLs are kept on disk, and all are in use")
+                    evicted = self._evict(self._max_entries - 1, self._max_bytes)
+                    if len(self._entries()) >= self._max_entries:
+                        limit = f"{self._max_entries:,} refs and URLs are kept on disk"
+                        raise self._full(f"{limit}, and all are in use")
                 self._claims[name] = _Claim(self._locked_entry(name, source), source)
                 self._names[source] = name
             claim = self._claims[name]
@@ -135,10 +136,10 @@ class RefRetention:
             return evicted
 
     def end(self, source: Source) -> list[Source]:
-        """Note that a job has ended, however it did, and what it left; return what was evicted.
+        """Register the end of a job, successful or not, and its size on disk; return the sources evicted.
 
         Raises:
-            RetentionFull: it takes more bytes than there may be together with what is in use. It was removed.
+            RetentionFull: the size exceeds the limit, together with entries in use. The source was removed.
         """
         with self._lock:
             name = self._name(source)
@@ -147,16 +148,16 @@ class RefRetention:
                 return []
             claim.jobs -= 1
             size = self._size(source)
-            if size == 0:  # nothing was made
+            if size == 0:  # nothing was written
                 self._forget(name)
                 return []
             self._write(claim.handle, source, size)
-            evicted = self._evict(self._most, self._most_bytes)
-            if (total := self._total()) <= self._most_bytes:
+            evicted = self._evict(self._max_entries, self._max_bytes)
+            if (total := self._total()) <= self._max_bytes:
                 return evicted
             error = self._full(
                 f"{source} takes {size:,} bytes on disk; with what is in use that is {total:,}, more than "
-                f"max_refs_bytes ({self._most_bytes:,})"
+                f"max_refs_bytes ({self._max_bytes:,})"
             )
             if not claim.jobs:
                 self._release(name)
@@ -164,14 +165,14 @@ class RefRetention:
             raise error
 
     def used(self, source: Source) -> None:
-        """Note that a source is asked. It waits for nothing: the event loop calls it."""
+        """Register a use of a source. Does not block, as the event loop calls it."""
         if claim := self._claims.get(self._names.get(source, "")):
             claim.used = self._clock()
 
     def release(self, source: Source) -> None:
-        """Note that this server has no use for a source; it stays on disk until others need the room.
+        """Register that this server does not use a source any more; it stays on disk until space is needed.
 
-        It waits for nothing, as `used`. While a job of the source is under way it does nothing.
+        Does not block, like `used`. Has no effect while a job of the source is running.
         """
         name = self._names.get(source, "")
         claim = self._claims.get(name)
@@ -179,25 +180,25 @@ class RefRetention:
             self._release(name)
 
     def close(self) -> None:
-        """Release all."""
+        """Release all entries."""
         with self._lock:
             for name in list(self._claims):
                 self._release(name)
 
     def totals(self) -> tuple[int, int]:
-        """How many entries there are on disk, and how many bytes they take."""
+        """Return the number of entries on disk, and their size in bytes."""
         with self._lock:
             return len(self._entries()), self._total()
 
     # ------------------------------------------------------------ eviction
 
-    def _evict(self, most: int, most_bytes: int) -> list[Source]:
-        """Remove the longest unused until there are no more than so many; what is in use stays."""
+    def _evict(self, max_entries: int, max_bytes: int) -> list[Source]:
+        """Remove the least recently used entries down to these limits; entries in use are kept."""
         evicted: list[Source] = []
         entries = self._entries()
         total = sum(size for _, size in entries.values())
         for name in sorted(entries, key=lambda one: self._last_used(one, entries[one][0])):
-            if len(entries) - len(evicted) <= most and total <= most_bytes:
+            if len(entries) - len(evicted) <= max_entries and total <= max_bytes:
                 break
             claim, size = self._claims.get(name), entries[name][1]
             if claim is not None:
@@ -210,7 +211,7 @@ class RefRetention:
         return evicted
 
     def _remove(self, name: str) -> Source | None:
-        """Remove an entry and what was made for it; None where another process uses it."""
+        """Remove an entry with its store and clone; return None if another process uses it."""
         try:
             handle = os.open(self._entry(name), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -222,7 +223,7 @@ class RefRetention:
                 self._entry(name).unlink(missing_ok=True)
                 return None
             store, clone = self._store_file(source), self._clone(source)
-            make_private(clone.parent)  # where the lock is
+            make_private(clone.parent)  # the folder of the lock
             with building(store, wait_s=0), locked(clone, 0):
                 remove(store)
                 if not self._is_shared(name, clone):
@@ -235,7 +236,7 @@ class RefRetention:
             os.close(handle)
 
     def _is_shared(self, name: str, clone: Path) -> bool:
-        """Whether another entry is of another folder of the same clone."""
+        """Whether another entry uses another folder of the same clone."""
         for other in self._folder.glob("*.json"):
             if other.stem != name:
                 with suppress(FileNotFoundError):
@@ -256,7 +257,7 @@ class RefRetention:
         return self._folder / f"{name}.json"
 
     def _entries(self) -> dict[str, tuple[float, int]]:
-        """When each was used last, and its bytes, by name."""
+        """Return the time of last use and the size of each entry, by name."""
         found = {}
         for path in self._folder.glob("*.json"):
             with suppress(FileNotFoundError):
@@ -268,12 +269,12 @@ class RefRetention:
         return sum(size for _, size in self._entries().values())
 
     def _locked_entry(self, name: str, source: Source) -> int:
-        """The entry, open under a shared lock; made where there is none."""
+        """Open an entry under a shared lock; create it if necessary."""
         make_private(self._folder)
         path = self._entry(name)
         while True:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(handle, fcntl.LOCK_SH)  # whoever removes it is soon done
+            fcntl.flock(handle, fcntl.LOCK_SH)  # an exclusive lock for removal is short
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(handle), path.stat()):
                     if os.fstat(handle).st_size == 0:
@@ -312,14 +313,14 @@ class RefRetention:
             return None
 
     def _last_used(self, name: str, noted: float) -> float:
-        """When an entry was used last, in seconds since 1970; what is used here is noted at its release."""
+        """Return when an entry was last used, in seconds since 1970; own uses are not on disk yet."""
         claim = self._claims.get(name)
         return noted if claim is None else time.time() - (self._clock() - claim.used)
 
     def _release(self, name: str) -> None:
         used = self._last_used(name, 0.0)
         claim = self._claims.pop(name, None)
-        if claim is None:  # somebody else was faster
+        if claim is None:  # already released by another thread
             return
         self._names.pop(claim.source, None)
         with suppress(OSError):
@@ -327,7 +328,7 @@ class RefRetention:
         os.close(claim.handle)
 
     def _forget(self, name: str) -> None:
-        """Remove the entry of what was not made, unless somebody makes it."""
+        """Remove the entry of a source that was not stored, unless a job is running."""
         if not self._claims[name].jobs:
             self._release(name)
             with suppress(FileNotFoundError):
@@ -345,8 +346,8 @@ class RefRetention:
             source = Source(str(top), source.ref)
         return clone_folder(source, self._home)
 
-    def _is_anothers(self, source: Source) -> bool:
-        """Whether the command line made a store or clone of it."""
+    def _has_other_owner(self, source: Source) -> bool:
+        """Whether the command line created a store or clone of it."""
         clone = self._clone(source)
         return self._store_file(source).exists() or (clone.exists() and not self._is_shared("", clone))
 
@@ -361,12 +362,12 @@ class RefRetention:
 
     def _full(self, what: str) -> RetentionFull:
         count, size = len(self._entries()), self._total()
-        advice = "come again later, or raise max_refs and max_refs_bytes in the server's settings"
+        advice = "try again later, or raise max_refs and max_refs_bytes in the server's settings"
         return RetentionFull(f"{what}; {advice}", count=count, size_bytes=size)
 
 
 def _record(text: bytes) -> dict[str, Any]:
-    """What an entry says; nothing where it is damaged."""
+    """Return the contents of an entry; empty if it is damaged."""
     try:
         record = json.loads(text)
     except ValueError:

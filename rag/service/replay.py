@@ -1,4 +1,4 @@
-"""An old question asked again: what would be answered now, and what differs."""
+"""Asks the question of an old turn again and compares the answers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Pro
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A turn and the answer that its question has now. Nothing of it is stored.
+    """A turn and the current answer to its question. Nothing of it is stored.
 
-    `lost` are the citations of the old answer that no citation of the new one overlaps, with what became of
-    them; `gained` those of the new answer that overlap none of the old.
+    `lost` are the citations of the old answer, with their freshness, that no citation of the new one
+    overlaps; `gained` are those of the new answer that overlap none of the old.
     """
 
     turn: DialogTurn
@@ -28,11 +28,11 @@ class Replay:
 
 
 def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Replay:
-    """Ask a turn's question again, after the same earlier turns, of the code as it is now, or was `as_of`.
+    """Ask a turn's question again, after the same earlier turns, with the current code or that at `as_of`.
 
     Raises:
-        NotFound: the turn's conversation is gone.
-        RagError: as asking does.
+        NotFound: the turn's conversation is deleted.
+        RagError: as raised by asking.
     """
     conversation = engine.conversation_of(turn)
     sources = [replace(source, ref=as_of) if as_of else source for source in conversation.sources]
@@ -47,7 +47,7 @@ def replay(engine: Engine, turn: DialogTurn, *, as_of: str | None = None) -> Rep
 def compared(
     engine: Engine, turn: DialogTurn, answer: Answer, sources: Sequence[Source], *, as_of: str | None = None
 ) -> Replay:
-    """A turn beside the answer that its question has now, from these sources, or from them `as_of`."""
+    """Compare a turn with the current answer to its question, from these sources or from them at `as_of`."""
     (old,) = checked(engine, [turn], sources, as_of=as_of)
     lost = tuple(pair for pair in old.checked if not any(_same(*pair, new) for new in answer.citations))
     gained = tuple(new for new in answer.citations if not any(_same(*pair, new) for pair in old.checked))
@@ -55,7 +55,7 @@ def compared(
 
 
 class TurnsBefore(History):
-    """A conversation as it was before one of its turns; no turn is stored."""
+    """A conversation as it was before one of its turns; turns are not stored."""
 
     def __init__(self, engine: Engine, conversation: Conversation, turn: DialogTurn) -> None:
         super().__init__(engine, conversation)
@@ -63,11 +63,11 @@ class TurnsBefore(History):
 
     @property
     def is_stored(self) -> bool:
-        """The stored conversation has later turns."""
+        """False, as the stored conversation has later turns."""
         return False
 
     def turns(self) -> list[DialogTurn]:
-        """The turns before, oldest first."""
+        """Return the turns before, oldest first."""
         return self.engine.turns.turns(
             self._conversation.id,
             namespace=self._conversation.namespace,
@@ -76,12 +76,12 @@ class TurnsBefore(History):
         )
 
     def store(self, turn: DialogTurn, prompt: Prompt, repositories: Sequence[Repository]) -> DialogTurn:
-        """Return the turn, which is not stored."""
+        """Return the turn without storing it."""
         return turn
 
 
 def _same(old: Citation, check: Freshness, new: Citation) -> bool:
-    """Whether a new citation shows lines of what the old one showed, or what stands in their place."""
+    """Whether a new citation overlaps the lines of the old one, or the lines that replaced them."""
     if check.state == "gone":
         return False
     here = old if check.state == "unknown" or not check.start else check

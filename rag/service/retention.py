@@ -1,11 +1,11 @@
-"""The bytes of cited files, kept once by blob id as long as a turn cites them.
+"""Keeps the bytes of cited files, once per blob id, as long as a turn cites them.
 
-Git may lose them (a shallow clone, a branch that was rewritten), and never had those of a dirty work tree or
-a plain folder. Without them nobody could say later what became of the lines.
+Git may lose them (a shallow clone, a rewritten branch), and never had those of a dirty work tree or a plain
+folder. Without them the freshness of citations cannot be determined later.
 
-A store tells nobody when a conversation expires. What its turns cite is therefore noted, and removed with the
-first turn of the next conversation that expires, and at the end of commands. Where no conversation expires
-there are no notes, and questions cost nothing. Prompts expire by the store's own clock.
+Stores do not report when a conversation expires. So the citations of conversations that expire are recorded,
+and their files are removed with the first turn of the next such conversation, and at the end of commands. If
+no conversation expires there are no such records and no cost. Prompts expire by the store's own clock.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from rag.types import Citation, Conversation, DialogTurn, Prompt, blob_id
 
 SHELF = "blob"
 PROMPTS = "prompt"
-"""The shelf of what models were shown; keys are turn ids, values compressed text."""
+"""The shelf of prompts; keys are turn ids, values compressed text."""
 EXPIRING = "expiring"
-"""The shelf of what turns cite whose conversation expires; keys are its id, values blob ids, a line each."""
+"""The shelf of what conversations that expire cite; keys are their ids, values blob ids, one per line."""
 _DELETE_BATCH_TURNS = 500
-"""So many turns are deleted by one call: where one call is served at a time, others wait no longer."""
+"""The maximum number of turns deleted per call, which limits how long other clients are blocked."""
 _PROMPT_LEVEL = 1
-"""How hard a prompt is compressed: a third of the time of the usual level, for a tenth more bytes."""
+"""The zlib level for prompts: a third of the time of the default level, for a tenth more bytes."""
 
 
 class KeptFiles:
-    """The cited files of one namespace, in the store that holds its turns."""
+    """The retained files of one namespace, in the store of its turns."""
 
     def __init__(self, store: MemoryStore, namespace: str) -> None:
         self._store, self._namespace = store, namespace
 
     def missing(self, blobs: Collection[str]) -> set[str]:
-        """Those of the blobs that are not kept."""
+        """Return those of the blobs that are not stored."""
         wanted = set(blobs) - {""}
         kept = self._store.has_records(sorted(wanted), shelf=SHELF, namespace=self._namespace)
         return wanted - kept
 
     def keep(self, files: Mapping[str, bytes]) -> None:
-        """Keep these bytes by their blob ids. The turn that cites them must be stored already."""
+        """Store bytes by their blob ids. The turn that cites them must already be stored."""
         records = {blob: zlib.compress(content) for blob, content in files.items()}
         if records:
             self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
 
     def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
-        """The bytes of those of the blobs that are kept."""
+        """Return the bytes of those of the blobs that are stored."""
         return {blob: zlib.decompress(record) for blob, record in self._records(blobs).items()}
 
     def release(self, blobs: Iterable[str]) -> int:
-        """Remove those that no turn and no fact cites any more; return how many there were."""
+        """Remove those that no turn and no fact cites any more; return how many."""
         gone = 0
         wanted = [blob for blob in dict.fromkeys(blobs) if blob]
         of_facts = cited_blobs(self._store, self._namespace) if wanted else set()
@@ -68,24 +68,24 @@ class KeptFiles:
                 continue
             record = self._records([blob])
             gone += self._store.delete_records([blob], shelf=SHELF, namespace=self._namespace)
-            if record and self._is_cited(blob):  # another process has stored a turn that cites it meanwhile
+            if record and self._is_cited(blob):  # another process has just stored a turn that cites it
                 self._store.put_records(record, shelf=SHELF, namespace=self._namespace)
                 gone -= 1
         return gone
 
     def sweep(self) -> int:
-        """Remove all that no turn and no fact cites any more, whatever it was kept for; return how many.
+        """Remove all files that no turn and no fact cites any more; return how many.
 
-        Prompts and cached answers of turns that no conversation shows go too; they are not counted.
+        Prompts and cached answers of turns that no conversation shows are removed too, but not counted.
         """
         for shelf in (PROMPTS, GIVEN_IN):
-            said = self._store.scan_records(shelf=shelf, namespace=self._namespace)
-            _forget_said(self._store, [turn for turn, _ in said], self._namespace)
+            items = self._store.scan_records(shelf=shelf, namespace=self._namespace)
+            _forget_hidden(self._store, [turn for turn, _ in items], self._namespace)
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
         return self.release(blob for blob, _ in kept)
 
     def expect(self, conversation: Conversation, blobs: Collection[str]) -> None:
-        """Note what turns of a conversation cite, if it expires. With its first note others are swept."""
+        """Record the citations of a conversation that expires; its first record sweeps expired ones."""
         if conversation.ttl_s is None or not blobs:
             return
         lines = "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
@@ -93,9 +93,9 @@ class KeptFiles:
             self.sweep_expired()
 
     def sweep_expired(self) -> int:
-        """Remove what only conversations cited that have expired; return how many files there were.
+        """Remove files that only expired conversations cited; return how many.
 
-        What such a conversation's forks still show is noted for those that expire.
+        What forks of such a conversation still show is recorded for the forks that expire.
         """
         noted = self._store.scan_records(shelf=EXPIRING, namespace=self._namespace)
         living = (
@@ -126,7 +126,7 @@ class KeptFiles:
 
 
 def blobs_of(turns: Iterable[DialogTurn]) -> set[str]:
-    """The blobs that the turns cite."""
+    """Return the blobs that the turns cite."""
     return {citation.blob for turn in turns for citation in turn.citations if citation.blob}
 
 
@@ -136,10 +136,10 @@ def keep_cited(
     citations: Sequence[Citation],
     conversation: Conversation,
 ) -> None:
-    """Keep what a stored turn of a conversation cites: the files' bytes, and in our own clones their commits.
+    """Store the bytes of the files that a stored turn cites, and keep their commits in our own clones.
 
-    The bytes are read from the disk if they are still those that were cited, else from git. What cannot be
-    kept is told, and costs no turn.
+    The bytes are read from disk if they are unchanged since, else from git. A failure is only reported as a
+    notice.
     """
     kept = KeptFiles(engine.turns, engine.settings.namespace)
     try:
@@ -159,15 +159,13 @@ def keep_cited(
             if checkout.commit and checkout.root.is_relative_to(engine.settings.home.resolve() / "repos"):
                 keep_commits(checkout.root, [checkout.commit])
     except (StoreError, SourceError, GitError) as error:
-        engine.notice(
-            f"what this answer cites could not be kept, so it may not be comparable later ({error})"
-        )
+        engine.notice(f"could not store the cited files; their freshness may be unknown later ({error})")
 
 
 def keep_prompt(engine: Engine, turn: DialogTurn, prompt: Prompt, *, ttl_s: float | None = None) -> None:
-    """Keep what the model was shown for a stored turn. What cannot be kept is told, and costs no turn.
+    """Store the prompt of a stored turn. A failure is only reported as a notice.
 
-    Nothing is kept for a turn that was not answered from this prompt.
+    Nothing is stored for a turn that was not answered from this prompt.
     """
     if turn.prompt_hash != prompt.hash:
         return
@@ -175,23 +173,23 @@ def keep_prompt(engine: Engine, turn: DialogTurn, prompt: Prompt, *, ttl_s: floa
     try:
         engine.turns.put_records(record, shelf=PROMPTS, namespace=turn.namespace, ttl_s=ttl_s)
     except StoreError as error:
-        engine.notice(f"what the model was shown could not be kept ({error})")
+        engine.notice(f"could not store the prompt ({error})")
 
 
 def kept_prompt(engine: Engine, turn: DialogTurn) -> str | None:
-    """What the model was shown for a turn; None where that was not kept."""
+    """Return the prompt of a turn; None if it was not stored."""
     found = engine.turns.records([turn.id], shelf=PROMPTS, namespace=turn.namespace)
     return zlib.decompress(found[turn.id]).decode("utf-8", "surrogatepass") if found else None
 
 
 def forget(store: MemoryStore, turns: Sequence[DialogTurn], namespace: str) -> None:
-    """Remove what was kept for turns that are gone: files that only they cited, prompts, cached answers."""
+    """Remove what was stored for deleted turns: files that only they cited, prompts, cached answers."""
     KeptFiles(store, namespace).release(blobs_of(turns))
-    _forget_said(store, [turn.id for turn in turns], namespace)
+    _forget_hidden(store, [turn.id for turn in turns], namespace)
 
 
-def _forget_said(store: MemoryStore, turns: Sequence[str], namespace: str) -> None:
-    """Remove prompts and cached answers of those of the turns, by id, that no conversation shows."""
+def _forget_hidden(store: MemoryStore, turns: Sequence[str], namespace: str) -> None:
+    """Remove prompts and cached answers of those turns (by id) that no conversation shows."""
     for n in range(0, len(turns), _DELETE_BATCH_TURNS):
         some = turns[n : n + _DELETE_BATCH_TURNS]
         shown = store.turns_by_id(some, namespace=namespace)  # by a fork
@@ -201,36 +199,36 @@ def _forget_said(store: MemoryStore, turns: Sequence[str], namespace: str) -> No
 
 
 def delete_turn(store: MemoryStore, turn: DialogTurn) -> bool:
-    """Delete a turn, and the files that only it cited; False when there was none.
+    """Delete a turn, and the files that only it cited; return False if there was none.
 
-    Summaries that it went into go with it: the next `consolidate` writes them without.
+    Summaries that include it are deleted too; the next `consolidate` writes them without it.
     """
-    told_of = _showing(store, turn)
+    summarized_in = _showing(store, turn)
     gone = store.delete_turn(turn.id, namespace=turn.namespace)
     forget(store, [turn], turn.namespace)
-    for conversation in told_of:
+    for conversation in summarized_in:
         forget_summary(store, conversation, turn.order or 0, namespace=turn.namespace)
     return gone
 
 
 def delete_by_mark(store: MemoryStore, conversation: Conversation, mark: Marks) -> int:
-    """Delete turns and messages with one of these marks, as `delete_turn` does; return how many of both.
+    """Delete turns and messages with one of these marks, like `delete_turn`; return the number of both.
 
     Raises:
         NotFound: there is no such conversation.
     """
     namespace = conversation.namespace
     turns = store.turns(conversation.id, namespace=namespace, mark=mark)
-    told_of = [(one, turn.order or 0) for turn in turns for one in _showing(store, turn)]
+    summarized_in = [(one, turn.order or 0) for turn in turns for one in _showing(store, turn)]
     gone = store.delete_by_mark(conversation.id, mark, namespace=namespace)
     forget(store, turns, namespace)
-    for one, order in told_of:
+    for one, order in summarized_in:
         forget_summary(store, one, order, namespace=namespace)
     return gone
 
 
 def _showing(store: MemoryStore, turn: DialogTurn) -> list[str]:
-    """The conversations that show a turn: its own, and the forks that have inherited it."""
+    """Return the conversations that show a turn: its own, and the forks that inherited it."""
     at, found = turn.order or 0, []
     for one in store.conversations(namespace=turn.namespace):
         if one.id == turn.conversation_id or one.parent is not None:
@@ -241,9 +239,9 @@ def _showing(store: MemoryStore, turn: DialogTurn) -> list[str]:
 
 
 def edit_turn(store: MemoryStore, turn: DialogTurn) -> DialogTurn:
-    """Store a new version of a turn; summaries that it went into go, as they tell of the old one.
+    """Store a new version of a turn; delete the summaries that include the old one.
 
-    So does an answer that was cached for it.
+    A cached answer of the turn is deleted too.
 
     Raises:
         NotFound: there is no such turn.
@@ -258,15 +256,15 @@ def edit_turn(store: MemoryStore, turn: DialogTurn) -> DialogTurn:
 def delete_conversation(
     store: MemoryStore, conversation: Conversation, *, last_turn: str | None = None
 ) -> int:
-    """Delete a conversation, and the files that only its turns cited; return how many turns went.
+    """Delete a conversation, and the files that only its turns cited; return the number of turns deleted.
 
-    A long one goes in steps from its end, some hundreds of turns at a time: a server is kept from nobody.
-    With each step goes what was kept for its turns. One that was broken off leaves the older turns; call it
-    again. With `last_turn` nothing is deleted unless that is the id of its last turn, see `TurnStore.rewind`.
+    A long conversation is deleted in batches of some hundred turns, from its end, so that other clients are
+    not blocked; everything stored for its turns is deleted with them. After an interruption the older turns
+    are left: call it again. `last_turn` is a guard as in `TurnStore.rewind`.
 
     Raises:
         NotFound: there is none.
-        ConversationChanged: its last turn is another one.
+        ConversationChanged: its last turn is a different one.
     """
     namespace, gone, expected = conversation.namespace, 0, last_turn
     while (
@@ -286,13 +284,13 @@ def delete_conversation(
 
 
 def rewind(store: MemoryStore, conversation: Conversation, *, to: int, last_turn: str | None = None) -> int:
-    """Take back what came after order `to`, and the files that only it cited; return how many turns went.
+    """Remove everything after order `to`, and the files that only it cited; return the number of turns.
 
-    A summary that one of them went into goes with them. `last_turn` as in `TurnStore.rewind`.
+    A summary that includes one of the turns is deleted too. `last_turn` is a guard as in `TurnStore.rewind`.
 
     Raises:
         NotFound: there is no such conversation.
-        ConversationChanged: its last turn is another one than `last_turn`; nothing went.
+        ConversationChanged: its last turn is not `last_turn`; nothing was removed.
     """
     namespace = conversation.namespace
     turns = store.turns(conversation.id, namespace=namespace, after=to)

@@ -1,4 +1,4 @@
-"""Repositories as they are now or were at a commit: what cited lines are compared with."""
+"""Repositories in their current state or at a commit, for comparison with cited lines."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from rag.service.retention import KeptFiles
 from rag.types import Checkout, Source, blob_id
 
 _UNREADABLE = "unreadable"
-"""Stands for the blob id of a file whose bytes cannot be had."""
+"""Replaces the blob id of a file that cannot be read."""
 
 
 def states(
     engine: Engine, sources: Collection[Source], *, as_of: str | None = None, refresh: bool = False
 ) -> dict[str, State | str]:
-    """The state of each source by its location, or why there is none.
+    """Return the state of each source by its location, or why there is none.
 
     Args:
-        engine: whose clones and turns.
+        engine: provides the clones and the turns.
         sources: the repositories.
-        as_of: a commit, tag or branch; None is the folder as it stands, of a URL what was fetched.
-        refresh: fetch URLs first, where that can be done.
+        as_of: a commit, tag or branch; None is the current folder, or what was last fetched of a URL.
+        refresh: fetch URLs first, if possible.
 
     Raises:
         RefNotFound: no source has `as_of`.
@@ -73,7 +73,7 @@ def _checkout(engine: Engine, source: Source, *, refresh: bool) -> Checkout:
     settings = engine.settings
     fetched = source.is_url or source.ref is not None or is_bare(Path(source.location))
     if fetched and not refresh and not clone_folder(source, settings.home).is_dir():
-        raise SourceError(f"{source} is not fetched any more")
+        raise SourceError(f"the clone of {source} was removed")
 
     def get(again: bool) -> Checkout:
         return acquire(
@@ -90,7 +90,7 @@ def _checkout(engine: Engine, source: Source, *, refresh: bool) -> Checkout:
     except SourceError as error:
         if not (refresh and source.is_url and clone_folder(source, settings.home).is_dir()):
             raise
-        engine.notice(f"could not fetch {source}, so this is the last fetched state ({error})")
+        engine.notice(f"could not fetch {source}; using the last fetched state ({error})")
         return get(False)
 
 
@@ -108,24 +108,24 @@ class CommitState:
         return self._listing.files
 
     def instead(self, path: str) -> str | None:
-        """What stands at a path that is no file."""
+        """Return what else is at a path that is not a regular file."""
         return self._listing.others.get(path)
 
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
-        """The bytes of these blobs: git's, else those kept with the turns."""
+        """Return the bytes of these blobs from git, else from the retained files."""
         found = read_blobs(self._root, blobs)
         return found | self._kept.contents([blob for blob in blobs if blob not in found])
 
     def files_at(self, commit: str | None) -> Mapping[str, str] | None:
-        """The blob ids at a commit; None when git does not have it."""
+        """Return the blob ids at a commit; None if git does not have it."""
         listing = self._files_at(commit) if commit else None
         return None if listing is None else listing.files
 
 
 class FolderState:
-    """A folder as it stands. What is asked by path is read from the disk; git says what else there is.
+    """A folder in its current state. Single paths are read from disk; git lists all files.
 
-    With a store that was just refreshed nothing is read and git is not asked: it knows the files.
+    With a store that was just refreshed nothing is read and git is not called.
     """
 
     def __init__(self, checkout: Checkout, kept: KeptFiles, *, store: Store | None = None) -> None:
@@ -134,29 +134,29 @@ class FolderState:
         self.files = _Files(checkout, store)
 
     def instead(self, path: str) -> str | None:
-        """What stands at a path that is no file."""
+        """Return what else is at a path that is not a regular file."""
         return what_stands(self._checkout.root, path)
 
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
-        """The bytes of these blobs: from the disk, else git's, else those kept with the turns."""
+        """Return the bytes of these blobs from disk, else from git, else from the retained files."""
         found = self.files.contents(blobs)
         if self._checkout.commit and (rest := [blob for blob in blobs if blob not in found]):
             found |= read_blobs(self._checkout.root, rest)
         return found | self._kept.contents([blob for blob in blobs if blob not in found])
 
     def files_at(self, commit: str | None) -> Mapping[str, str] | None:
-        """The blob ids at a commit; None when git does not have it."""
+        """Return the blob ids at a commit; None if git does not have it."""
         listing = self._files_at(commit) if commit and self._checkout.commit else None
         return None if listing is None else listing.files
 
 
 class _Files(Mapping[str, str]):
-    """The blob ids of a folder's files. One is read when it is asked for, unless git or a store knows it."""
+    """The blob ids of a folder's files, read on access unless git or a store knows them."""
 
     def __init__(self, checkout: Checkout, store: Store | None) -> None:
         self._checkout, self._store = checkout, store
         self._known: dict[str, str | None] = {}
-        self._paths: dict[str, str] = {}  # by blob id, where it lies on the disk
+        self._paths: dict[str, str] = {}  # paths on disk by blob id
 
     @cached_property
     def _listing(self) -> Mapping[str, str]:
@@ -166,7 +166,7 @@ class _Files(Mapping[str, str]):
 
     def __getitem__(self, path: str) -> str:
         if path not in self._known:
-            # Git may know a file by other bytes than lie on the disk, so its list serves for the rest only.
+            # Git may list other bytes than those on disk, so its list is only used for other paths.
             listed = self._store is not None or "_listing" in self.__dict__
             blob = (self._listing.get(path) if listed else None) or self._read(path)
             self._known[path] = blob
@@ -184,7 +184,7 @@ class _Files(Mapping[str, str]):
         return sum(1 for _ in self)
 
     def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
-        """The bytes of those of the blobs that were asked for by path, if they still lie there."""
+        """Return the bytes of blobs that were accessed by path and are unchanged on disk."""
         found = {}
         for blob in self._paths.keys() & set(blobs):
             content = file_bytes(self._checkout.root, self._paths[blob])

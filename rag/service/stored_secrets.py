@@ -1,7 +1,7 @@
-"""Likely secrets in what a memory store holds: turns, messages, cached answers, prompts and kept files.
+"""Finds likely secrets in a memory store: in turns, messages, cached answers, prompts and retained files.
 
 Files with a likely secret are not indexed, but a user may paste one into a question, a model may repeat it,
-and a store may be older than the rule that finds it.
+and a store may be older than the rule that detects it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RECORD_NAMES = {ANSWERS: "a cached answer", PROMPTS: "the prompt of a turn", FI
 
 @dataclass(frozen=True, slots=True)
 class StoredSecret:
-    """One place that holds a likely secret. `kind` is as `find_secret` says it, without the line."""
+    """A place with a likely secret. `kind` is the result of `find_secret` without the line."""
 
     namespace: str
     place: str
@@ -34,7 +34,7 @@ class StoredSecret:
 
 
 def stored_secrets(store: MemoryStore) -> Iterator[StoredSecret]:
-    """Each turn, message or record of all namespaces that holds a likely secret, in the order of a dump.
+    """Yield each turn, message or record of all namespaces with a likely secret, in the order of a dump.
 
     Raises:
         StoreError: the store cannot be read.
@@ -72,7 +72,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _record_text(record: Mapping[str, Any]) -> str:
-    """The text of a record, whether it is plain, compressed, or JSON."""
+    """Return the text of a record, which may be plain, compressed or JSON."""
     content = b64decode(record["value"])
     with suppress(zlib.error):  # not every record is compressed
         content = zlib.decompressobj().decompress(content, _MAX_BYTES)

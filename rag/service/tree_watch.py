@@ -1,14 +1,13 @@
-"""Whether anything in a folder changed since a moment: asked of the kernel, which costs microseconds.
+"""Asks the kernel whether anything in a folder has changed, which takes microseconds.
 
 Linux queues an inotify event before the call that changes a file returns, so an empty queue means that
-nothing has changed; a question need not compare thousands of files to know that. `watchfiles` cannot be used
-for this: its events arrive some time later, from a thread of its own.
+nothing has changed, and a question need not compare thousands of files. `watchfiles` cannot be used for this:
+its events arrive later, from its own thread.
 
-An event only says that a folder must be compared again. It is never relied upon for what changed. What the
-kernel does not report is left to the comparisons that are made from time to time anyway: writes through a
-hard link outside the folder, and git's rules outside the repository. A folder on a
-file system that others write to (NFS, shares of a virtual machine) or with more folders below it than the
-budget allows is not watched at all.
+An event only means that a folder must be compared again; what changed is never taken from it. Changes that
+the kernel does not report are left to the periodic comparison: writes through a hard link outside the folder,
+and git rules outside the repository. A folder is not watched at all if it is on a file system that other
+machines can write to (NFS, VM shares), or has more folders below it than the limit.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _READ_BYTES = 1 << 16
 _ATTRIB, _MODIFY, _CLOSE_WRITE = 0x4, 0x2, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
 _DELETE_SELF, _MOVE_SELF, _ONLY_FOLDERS = 0x400, 0x800, 0x01000000
-_UNMOUNT, _OVERFLOW, _IGNORED, _OF_A_FOLDER = 0x2000, 0x4000, 0x8000, 0x40000000
+_UNMOUNT, _OVERFLOW, _IGNORED, _IS_DIR = 0x2000, 0x4000, 0x8000, 0x40000000
 _CHANGES = (
     _ATTRIB | _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
 )
@@ -45,33 +44,33 @@ _LOCAL_FILE_SYSTEMS = frozenset(
 )
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _RULE_FILES = frozenset({".gitignore", ".ragignore", "exclude"})
-_MOST_FOLDERS = 50_000
+_MAX_FOLDERS = 50_000
 _SHARE_OF_LIMIT = 0.25
-"""Of the folders that a user may watch; editors and other programs want some too."""
+"""The share of the user's limit of watched folders that is used, as editors need some too."""
 
 
 @dataclass(slots=True, eq=False)
 class _Watched:
-    """A folder that is watched. `state` is another number after each change."""
+    """A watched folder. `state` is a new number after each change."""
 
     identity: tuple[int, int]
     state: int
     rebuild: bool = True
-    """Whether folders came or rules changed, so that other folders are to be watched."""
+    """Whether folders were added or rules changed, so that the set of watched folders changes."""
     watches: set[int] = field(default_factory=set)
     building: Lock = field(default_factory=Lock)
 
 
 class TreeWatch:
-    """Folders that are watched, those asked last; safe to use from any thread.
+    """The most recently used watched folders; thread-safe.
 
     Raises:
-        OSError: the system has no such thing, or no more of it.
+        OSError: the system has no inotify, or its limit is reached.
     """
 
     def __init__(self) -> None:
         if not sys.platform.startswith("linux"):
-            raise OSError(errno.ENOSYS, "only Linux tells of changes at once")
+            raise OSError(errno.ENOSYS, "only Linux reports changes immediately")
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._queue = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._queue < 0:
@@ -80,10 +79,10 @@ class TreeWatch:
         self._known: OrderedDict[Path, _Watched] = OrderedDict()
         self._owners: dict[int, set[Path]] = {}
         self._states = 0
-        self._most = min(_MOST_FOLDERS, int(_limit() * _SHARE_OF_LIMIT))
+        self._max_watches = min(_MAX_FOLDERS, int(_limit() * _SHARE_OF_LIMIT))
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         with self._lock:
             if self._queue >= 0:
                 os.close(self._queue)
@@ -92,10 +91,9 @@ class TreeWatch:
             self._owners.clear()
 
     def begin(self, root: Path) -> int | None:
-        """A comparison of the folder begins: the number of the state that it will see, or a later one.
+        """Start a comparison of the folder; return the number of the state that it sees at least.
 
-        Blocks while the folders below are listed, when that is needed. None for a folder that cannot be
-        watched.
+        Blocks while the folders below are listed, if necessary. None for a folder that cannot be watched.
         """
         identity = _identity(root)
         with self._lock:
@@ -119,11 +117,11 @@ class TreeWatch:
             return watched.state
 
     def is_unchanged(self, root: Path, state: int) -> bool:
-        """Whether nothing in a folder has changed since the `begin` that gave this number."""
+        """Whether nothing in a folder has changed since the `begin` that returned this number."""
         with self._lock:
             self._read()
             watched = self._known.get(root)
-            # A folder above may have been moved, and another one put in its place.
+            # A parent folder may have been moved and replaced by another one.
             return watched is not None and watched.state == state and watched.identity == _identity(root)
 
     def _next_state(self) -> int:
@@ -131,7 +129,7 @@ class TreeWatch:
         return self._states
 
     def _watch_below(self, root: Path, watched: _Watched) -> bool:
-        """Watch all folders that may hold files to be indexed; False where they are too many."""
+        """Watch all folders that may contain files to index; return False if there are too many."""
         for folder in _folders(root):
             with self._lock:
                 if self._queue < 0 or self._known.get(root) is not watched:
@@ -141,14 +139,14 @@ class TreeWatch:
         return True
 
     def _add(self, folder: str, root: Path, watched: _Watched) -> bool:
-        while len(self._owners) >= self._most:
+        while len(self._owners) >= self._max_watches:
             oldest = next(iter(self._known))
             if oldest == root:
                 return False
             self._forget(oldest)
         number = self._libc.inotify_add_watch(self._queue, os.fsencode(folder), _CHANGES | _ONLY_FOLDERS)
         if number < 0:
-            # Gone meanwhile, which is an event of the folder above; without permission nothing in it is read.
+            # Deleted, which is an event of the parent folder; without permission nothing in it is read.
             return ctypes.get_errno() in (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
         self._owners.setdefault(number, set()).add(root)
         watched.watches.add(number)
@@ -163,7 +161,7 @@ class TreeWatch:
                 self._libc.inotify_rm_watch(self._queue, number)
 
     def _read(self) -> None:
-        """Take what the kernel has queued."""
+        """Process the events that the kernel has queued."""
         if self._queue < 0:
             return
         with suppress(BlockingIOError):
@@ -177,12 +175,12 @@ class TreeWatch:
             name = events[offset + _EVENT.size : offset + _EVENT.size + length].rstrip(b"\0")
             offset += _EVENT.size + length
             concerned = self._known if mask & _OVERFLOW else self._owners.get(number, ())
-            others = mask & (_OF_A_FOLDER | _OVERFLOW | _UNMOUNT | _DELETE_SELF | _MOVE_SELF)
+            others = mask & (_IS_DIR | _OVERFLOW | _UNMOUNT | _DELETE_SELF | _MOVE_SELF)
             for root in concerned:
                 watched = self._known[root]
                 watched.state = self._next_state()
                 watched.rebuild |= bool(others) or os.fsdecode(name) in _RULE_FILES
-            if mask & _IGNORED:  # the kernel has let go of it
+            if mask & _IGNORED:  # the kernel has removed the watch
                 for root in self._owners.pop(number, set()):
                     self._known[root].watches.discard(number)
 
@@ -203,7 +201,7 @@ def _identity(root: Path) -> tuple[int, int] | None:
 
 
 def _is_local(root: Path) -> bool:
-    """Whether a folder is on a file system of this machine, with no other one mounted below it."""
+    """Whether a folder is on a local file system, with no other file system mounted below it."""
     try:
         mounts = Path("/proc/self/mountinfo").read_bytes()
     except OSError:
@@ -221,15 +219,15 @@ def _is_local(root: Path) -> bool:
 
 
 def _folders(root: Path) -> Iterator[str]:
-    """Folders whose files decide what is indexed; each before what is in it is listed, so none is missed."""
+    """Yield the folders whose files decide what is indexed; each before it is listed, so none is missed."""
     top = work_tree(root)
     ignored: frozenset[str] = frozenset()
     if top is not None:
         yield from _git_folders(root)
-        above = root
-        while above != top:  # their `.gitignore` holds below
-            above = above.parent
-            yield str(above)
+        parent = root
+        while parent != top:  # their `.gitignore` applies below
+            parent = parent.parent
+            yield str(parent)
         ignored = _ignored(root)
     pending = [str(root)]
     while pending:
@@ -251,7 +249,7 @@ def _folders(root: Path) -> Iterator[str]:
 
 
 def _git_folders(root: Path) -> Iterator[str]:
-    """Where git keeps the index, the branches and the exclusions of a work tree."""
+    """Yield the folders with the index, the refs and the excludes of a work tree."""
     try:
         places = run_git(["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"], cwd=root)
     except (GitError, SourceError):
@@ -264,7 +262,7 @@ def _git_folders(root: Path) -> Iterator[str]:
 
 
 def _ignored(root: Path) -> frozenset[str]:
-    """The folders that git ignores, as whole ones."""
+    """Return the folders that git ignores as a whole."""
     listing = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"]
     try:
         names = run_git(listing, cwd=root).decode("utf-8", "surrogateescape").split("\0")

@@ -1,11 +1,11 @@
-"""A store that follows its folder: whatever changes in the files is in the store a moment later.
+"""Keeps a store up to date with its folder: changes of files are indexed a moment later.
 
     for update in updates(engine, source):
         print(update.changed, update.seconds)
 
-The system says which paths changed (the package `watchfiles`); whether anything is to be done about them is
-decided by the rules of the walk, and what, by the ordinary refresh. Events come in batches that end when
-the folder is quiet and git does not write in it, so that a branch switch is one update.
+The package `watchfiles` reports which paths changed; the rules of the walk decide whether they matter, and an
+ordinary refresh indexes them. Events are batched until the folder is quiet and git does not write in it, so
+that a branch switch is one update.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from rag.service.engine import Engine, Repository
 from rag.types import IndexReport, Source
 
 QUIET_MS = 100
-"""A batch of events ends when nothing happened for so long,"""
+"""A batch of events ends after this time without an event,"""
 LONGEST_MS = 1_600
-"""or when it has lasted so long."""
+"""or after this time in total."""
 GIT_WRITES_S = 60.0
-"""How long git's lock on its index holds an update back."""
+"""How long git's index lock delays an update."""
 _LOOK_MS = 250
 
 _RULES = frozenset({".gitignore", ".ragignore"})
@@ -37,11 +37,10 @@ _RULES = frozenset({".gitignore", ".ragignore"})
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one update came to. Paths are sorted.
+    """The result of one update. Paths are sorted.
 
-    When the update failed there is an `error` and nothing else; the store is as it was, and the next change
-    takes up what is missing. The first update of a watch is the first indexing: only its report says what
-    that came to.
+    If the update failed, only `error` is set; the store is unchanged, and the next change retries. The first
+    update of a watch is the initial indexing, whose results are only in its report.
     """
 
     added: tuple[str, ...]
@@ -54,32 +53,31 @@ class Update:
 
 
 def updates(engine: Engine, source: Source, *, stop: Event | None = None) -> Iterator[Update]:
-    """Index a folder, then keep its store fresh; an `Update` for the first indexing and each that follows.
+    """Index a folder and then keep its store up to date; yield an `Update` for each time it was written.
 
-    Changes that leave the store as it is (ignored files, a file written with the same bytes) give none.
-    Ends when `stop` is set, within a moment; an interrupt is raised as such. What reads the store elsewhere
-    sees the old state or the new one, never half of one.
+    Changes that do not affect the store (ignored files, a file rewritten with the same bytes) yield nothing.
+    Ends soon after `stop` is set. Other readers of the store see either the old state or the new one.
 
     Raises:
         BackendMissing: the extra `watch` is not installed.
-        SettingsError: the source is no folder in its present state (a URL, another ref).
-        SourceNotFound: the folder has gone.
+        SettingsError: the source is not the work tree of a folder (but a URL, or another ref).
+        SourceNotFound: the folder was deleted.
         RagError: the first indexing failed, or the system cannot watch the folder.
     """
     if source.is_url or source.ref is not None:
-        mend = "give a folder" if source.is_url else "leave --ref out"
-        raise SettingsError(f"{source} cannot be watched: only the files of a folder change; {mend}")
+        advice = "name a folder" if source.is_url else "omit --ref"
+        raise SettingsError(f"{source} cannot be watched: only the files of a folder change; {advice}")
     root = Path(source.location)
     batches = _batches(root, stop or Event())
     if next(batches, None) is None:
         return
-    # The watch is on: nothing that changes during the first indexing is lost.
+    # The watch has started, so no change during the first indexing is lost.
     began = time.perf_counter()
     repository = engine.repository(source)
     known = _blobs(repository)
     yield _update(repository, known, known, began)
     for paths in batches:
-        if not _concern(root, source, paths, known):
+        if not _is_relevant(root, source, paths, known):
             continue
         began = time.perf_counter()
         try:
@@ -112,10 +110,10 @@ def _blobs(repository: Repository) -> dict[str, str]:
 # ---------------------------------------------------------------- which changes matter
 
 
-def _concern(root: Path, source: Source, paths: Iterable[str], known: Mapping[str, str]) -> bool:
-    """Whether any of the changed paths may be one that the walk would list, or that the store holds.
+def _is_relevant(root: Path, source: Source, paths: Iterable[str], known: Mapping[str, str]) -> bool:
+    """Whether any of the changed paths may be one that is indexed or that the store contains.
 
-    Errs towards yes: the refresh finds out.
+    In case of doubt True: the refresh finds out.
     """
     ragignore = read_patterns(root / ".ragignore", strict=False)
     include = Patterns.of(source.filters.include, where="--include")
@@ -129,7 +127,7 @@ def _concern(root: Path, source: Source, paths: Iterable[str], known: Mapping[st
         if skip.vendored_folder(path.rpartition("/")[0]) or _gitignored(root, path):
             continue
         if (root / path).is_dir() or any(file.startswith(f"{path}/") for file in known):
-            return True  # a folder that came or went; which files were in it is not told
+            return True  # a folder was added or removed, with unknown files
         if skip.reason_by_name(path) or language_of_path(path) is None:
             continue
         if (ragignore and ragignore.match(path)) or (include and not include.match(path)):
@@ -140,23 +138,22 @@ def _concern(root: Path, source: Source, paths: Iterable[str], known: Mapping[st
 
 
 def _gitignored(root: Path, path: str) -> bool:
-    """Whether the innermost `.gitignore` below the root that has an opinion leaves the path out."""
+    """Whether the innermost `.gitignore` with a matching pattern ignores the path."""
     folder = path
     while folder:
         folder = folder.rpartition("/")[0]
         patterns = read_patterns(root / folder / ".gitignore", strict=False)
         inside = path[len(folder) + 1 :] if folder else path
-        opinion = patterns.opinion(inside) if patterns else None
-        if opinion is not None:
-            return opinion
+        if (ignored := patterns.opinion(inside) if patterns else None) is not None:
+            return ignored
     return False
 
 
-# ---------------------------------------------------------------- what the system says
+# ---------------------------------------------------------------- events
 
 
 def _batches(root: Path, stop: Event) -> Generator[set[str], None, None]:
-    """Sets of changed paths, relative to the root; the first is empty and says that the watch is on."""
+    """Yield sets of changed paths, relative to the root; the first one is empty: the watch has started."""
     events = _events(root, stop)
     lock = _index_lock(root)
     waiting, since = next(events, None), time.monotonic()
@@ -165,7 +162,7 @@ def _batches(root: Path, stop: Event) -> Generator[set[str], None, None]:
     yield set()
     for paths in events:
         if not root.is_dir():
-            raise SourceNotFound(f"{root} is gone; there is nothing left to watch")
+            raise SourceNotFound(f"{root} was deleted, so it cannot be watched any more")
         if not waiting:
             since = time.monotonic()
         waiting |= paths
@@ -175,14 +172,14 @@ def _batches(root: Path, stop: Event) -> Generator[set[str], None, None]:
 
 
 def _index_lock(root: Path) -> Callable[[], bool]:
-    """Says whether git is about to write many files: it holds the lock of its index meanwhile."""
+    """Return a function that checks for git's index lock: git is about to write many files."""
     top = work_tree(root)
     file = top / ".git" / "index.lock" if top else None
     return lambda: file is not None and file.exists()
 
 
 def _events(root: Path, stop: Event) -> Iterator[set[str]]:
-    """Changed paths, and an empty set every now and then."""
+    """Yield sets of changed paths, and an empty set after each timeout."""
     try:
         from watchfiles import watch
     except ImportError as error:
@@ -203,6 +200,6 @@ def _events(root: Path, stop: Event) -> Iterator[set[str]]:
             yield {path.removeprefix(prefix) for _, path in changes if path.startswith(prefix)}
     except (OSError, RuntimeError) as error:
         raise SourceError(
-            f"cannot watch {root}: {error}; where the system watches no more folders, raise its limit "
+            f"cannot watch {root}: {error}; if the limit of watched folders is reached, raise it "
             "(fs.inotify.max_user_watches) or set WATCHFILES_FORCE_POLLING=true"
         ) from error

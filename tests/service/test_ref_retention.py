@@ -43,7 +43,7 @@ class Home:
         return Source(str((self.root / inside).resolve()), tag)
 
     def server(self, **limits: int) -> RefRetention:
-        limits = {"most": 3, "most_bytes": 1 << 40, **limits}
+        limits = {"max_entries": 3, "max_bytes": 1 << 40, **limits}
         return RefRetention(self.home, self.engine.store_file, clock=lambda: self.now, **limits)
 
     def job(self, server: RefRetention, source: Source) -> list[Source]:
@@ -95,10 +95,10 @@ def test_bytes_are_bounded_too_and_what_is_too_large_alone_is_not_kept(home: Hom
     home.job(server, home.source("v0"))
     size = server.totals()[1]
     home.now += LONG_S
-    small = home.server(most_bytes=size * 3 // 2)
+    small = home.server(max_bytes=size * 3 // 2)
     server.close()
     assert home.job(small, home.source("v1")) == [home.source("v0")]
-    tiny = home.server(most_bytes=size // 2)
+    tiny = home.server(max_bytes=size // 2)
     small.close()
     with pytest.raises(RetentionFull, match="max_refs_bytes"):
         home.job(tiny, home.source("v2"))
@@ -108,7 +108,7 @@ def test_bytes_are_bounded_too_and_what_is_too_large_alone_is_not_kept(home: Hom
 
 def test_what_the_command_line_indexed_is_never_removed(home: Home) -> None:
     home.engine.repository(home.source("v4"))
-    server = home.server(most=1)
+    server = home.server(max_entries=1)
     assert home.job(server, home.source("v4")) == []
     for tag in TAGS[:3]:
         home.job(server, home.source(tag))
@@ -137,10 +137,10 @@ def test_what_older_servers_left_is_counted_and_evicted_by_its_age(home: Home) -
 
 def test_what_the_command_line_indexes_after_the_first_start_is_never_removed(home: Home) -> None:
     home.engine.repository(home.source("v0"))
-    assert home.server(most=1).adopt(any_source) == []
+    assert home.server(max_entries=1).adopt(any_source) == []
     for tag in TAGS[1:4]:
         home.engine.repository(home.source(tag))
-    server = home.server(most=1)
+    server = home.server(max_entries=1)
     assert server.adopt(any_source) == []
     assert server.totals()[0] == 1
     assert home.job(server, home.source("v4")) == [home.source("v0")]
@@ -150,7 +150,7 @@ def test_what_the_command_line_indexes_after_the_first_start_is_never_removed(ho
 def test_what_requests_cannot_name_is_not_counted(home: Home) -> None:
     home.engine.repository(home.source("v0"))
     (home.home / "stores" / "foreign.pkl").write_bytes(b"not a store")
-    server = home.server(most=1)
+    server = home.server(max_entries=1)
     assert server.adopt(lambda location, ref: []) == []
     assert server.totals() == (0, 0)
 
@@ -183,19 +183,19 @@ def test_a_server_that_was_killed_holds_nothing(home: Home) -> None:
         from rag.settings import Settings
         from rag.types import Source
         engine, source = Engine(Settings(home=Path({str(home.home)!r}))), Source({source.location!r}, "v0")
-        server = RefRetention(Path({str(home.home)!r}), engine.store_file, most=1, most_bytes=1 << 40)
+        server = RefRetention(Path({str(home.home)!r}), engine.store_file, max_entries=1, max_bytes=1 << 40)
         server.begin(source)
         engine.repository(source)
         os.kill(os.getpid(), signal.SIGKILL)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env={**os.environ}, check=False)
     assert done.returncode == -signal.SIGKILL
-    assert home.job(home.server(most=1), home.source("v1")) == [source]
+    assert home.job(home.server(max_entries=1), home.source("v1")) == [source]
     assert home.on_disk() == (1, 1)
 
 
 def test_a_ref_that_is_not_there_keeps_no_entry(home: Home) -> None:
-    server = home.server(most=2)
+    server = home.server(max_entries=2)
     for number in range(5):
         missing = home.source(f"typo-{number}")
         server.begin(missing)
@@ -204,7 +204,7 @@ def test_a_ref_that_is_not_there_keeps_no_entry(home: Home) -> None:
 
 
 def test_a_clone_that_two_folders_of_a_repository_share_stays_while_one_is_kept(home: Home) -> None:
-    server = home.server(most=2)
+    server = home.server(max_entries=2)
     home.job(server, home.source("v0"))
     home.now += LONG_S
     home.job(server, home.source("v0", "part"))
@@ -218,7 +218,7 @@ def test_a_clone_that_two_folders_of_a_repository_share_stays_while_one_is_kept(
     "damage", [b"", b"{", b"null", b'{"location": 1}', b'{"bytes": "x"}', b"[]", b"\xff"]
 )
 def test_a_damaged_entry_does_no_harm(home: Home, damage: bytes) -> None:
-    server = home.server(most=1)
+    server = home.server(max_entries=1)
     home.job(server, home.source("v0"))
     (entry,) = (home.home / "refs").glob("*.json")
     server.close()

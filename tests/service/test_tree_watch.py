@@ -110,7 +110,7 @@ def test_reading_and_ignored_folders_change_nothing(root, watch):
 
 def test_folders_beyond_the_budget_are_not_watched_and_those_asked_last_are(root, watch, tmp_path):
     state = watch.begin(root)
-    watch._most = len(watch._owners) + 2
+    watch._max_watches = len(watch._owners) + 2
     second = tmp_path / "second"
     second.mkdir()
     later = watch.begin(second)
@@ -120,7 +120,7 @@ def test_folders_beyond_the_budget_are_not_watched_and_those_asked_last_are(root
     (third / "x" / "y").mkdir(parents=True)
     assert watch.begin(third) is not None
     assert not watch.is_unchanged(root, state), "the folder asked least recently makes room"
-    watch._most = 2
+    watch._max_watches = 2
     assert watch.begin(third / "x") is not None
     assert watch.begin(third) is None
 

@@ -134,9 +134,9 @@ def test_changes_that_no_walk_would_list_do_no_work(
 
 
 def test_what_cannot_be_watched_says_why(sample_repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SettingsError, match="leave --ref out"):
+    with pytest.raises(SettingsError, match="omit --ref"):
         next(updates(Engine(Settings()), locate(str(sample_repo), "main")))
-    with pytest.raises(SettingsError, match=r"give a folder$"):
+    with pytest.raises(SettingsError, match=r"name a folder$"):
         next(updates(Engine(Settings()), locate("https://example.org/team/app.git")))
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(BackendMissing, match=r"pip install '\.\[watch\]'"):

@@ -198,7 +198,7 @@ class BackendMissing(ConfigError, ImportError):
     """An optional package is not installed."""
 
     def __init__(self, *, backend: str, missing: str, extra: str = "") -> None:
-        command = f"from the checkout run `pip install '.[{extra}]'`" if extra else "install it into the environment of rag"
+        command = f"from the checkout run `pip install '.[{extra}]'`" if extra else "install it next to rag"
         super().__init__(f"{backend} needs {missing}, which is not installed; {command}")
         self.backend, self.extra, self.missing = backend, extra, missing
 

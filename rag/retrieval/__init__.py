@@ -1,1 +1,1 @@
-"""A question in context becomes ranked hits."""
+"""Retrieval: find and rank the chunks that answer a question in its conversation."""

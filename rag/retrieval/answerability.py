@@ -1,17 +1,17 @@
-"""How sure it is that the repository holds an answer: what was found, against what was asked for.
+"""Estimate how likely the repository holds an answer, from what was found and what was asked for.
 
-Where it is not sure, the answer comes with a warning. "Not found" is left for a question of which no word
+An unlikely answer is returned with a warning. "Not found" is returned only for a question of which no word
 occurs anywhere.
 
 A question names things ("Kafka", "encrypt", `parse_range`) or paraphrases them in everyday words ("Why do I
-get a notice instead of gibberish?"). What it names and the best hits do not hold speaks against an answer,
-the rarer here the more; an everyday word that is missing says little, since code says it in words of its
-own. How much a word names something was counted over the documentation of thousands of packages
-(data/specificity.txt). Seven signals between 0 and 1 are weighed by a logistic model that was fitted on the
-dev questions; `python -m tools.benchmarks --only gate` fits it anew.
+get a notice instead of gibberish?"). A named thing that is missing from the best hits is evidence against an
+answer, and the rarer the word is here, the stronger the evidence. A missing everyday word is weak evidence,
+since code uses words of its own. How much a word names something was counted over the documentation of
+thousands of packages (data/specificity.txt). A logistic model weighs seven signals between 0 and 1. It was
+fitted on the dev questions; `python -m tools.benchmarks --only gate` fits it again.
 
-What is said around a question (greetings, the form of the answer) is left aside, and what occurs in the
-repository word for word (a pasted error message) is never doubted.
+Greetings and instructions about the form of the answer are ignored. Text that occurs in the repository word
+for word (a pasted error message) is always treated as answerable.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from rag.retrieval.specificity import specificity
 from rag.types import MIN_CONFIDENCE, Confidence, Hit
 
 BEST = 3
-"""How many hits must hold, together, what is asked for."""
+"""How many of the best hits are checked, together, for the words of the question."""
 
-USUAL_NEAR = 0.5
-"""The cosine that stands for those of an embedder for which nothing was fitted."""
+DEFAULT_COSINE = 0.5
+"""The cosine assumed for embedders for which nothing was fitted."""
 
 _WORD = re.compile(r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[^\W\d_]+")
 _SENTENCE_BEGINS = re.compile(r"(?:^|[.?!:]\s)[\W_]*\Z")
 _IN_A_NAME = re.compile(r"[A-Z0-9_]")
-_FAR = 100
-"""So much stands between two words at most."""
+_MAX_GAP_CHARS = 100
+"""The largest number of characters between two words."""
 
 
 class Signals(NamedTuple):
-    """What speaks for and against an answer, each from 0 to 1.
+    """The evidence for and against an answer, each value from 0 to 1.
 
-    `unmet`: how much of what is named the best hits lack; `name`: the rarest such word that is written as a
-    name; `paraphrased`: how much is said in plain words that they lack; `covered`: the share of all words
-    that they hold, weighted by rarity; `lexical`: the best chunk's BM25 as a share of the most there can
-    be for the question; `near`: the best chunk's cosine with it; `titled`: what the name that one of the best
-    hits defines has of the question, as weighed in the ranking.
+    `unmet`: how much of the named things the best hits lack; `name`: the rarest such word that is written as
+    a name; `paraphrased`: how much of the plain words they lack; `covered`: the share of all words that they
+    hold, weighted by rarity; `lexical`: the best chunk's BM25 as a share of the maximum for the question;
+    `near`: the best chunk's cosine with the question; `titled`: how much of the question is in the name that
+    one of the best hits defines, as weighed in the ranking.
     """
 
     unmet: float
@@ -68,7 +68,7 @@ class Signals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnswerabilityWeights:
-    """What each signal weighs, in the order of `Signals`; a sum above zero is an answer."""
+    """The weight of each signal, in the order of `Signals`; a sum above zero means an answer."""
 
     unmet: float
     name: float
@@ -86,13 +86,13 @@ FITTED = AnswerabilityWeights(-6.20, -0.68, 6.99, 2.22, 2.74, 4.48, 3.62, -2.96)
 def judge(
     searchers: Sequence[Searcher], found: RetrievalResult, weights: AnswerabilityWeights = FITTED
 ) -> Confidence:
-    """How sure it is that the repositories hold an answer to what was searched.
+    """Estimate how likely the repositories hold an answer to the question that was searched.
 
-    Without hits there is none, nor where no word of the question occurs, unless it leans on earlier ones.
-    What the question itself points at or quotes is an answer. A question in another language than English
-    says nothing here when the embedder may understand it: it is taken as answered.
+    The probability is 0 without hits, and where no word of the question occurs, unless it depends on earlier
+    questions. A place or a quotation in the question itself counts as an answer. A question in a language
+    other than English counts as answered when the embedder may understand it.
     """
-    asked = _asked(searchers, found)
+    asked = _question_words(searchers, found)
     named = [word for word in asked if word.specific >= 0.5 and word.lack > 0]
     lacking = sorted(named, key=lambda word: -word.lack)
     by_words = any(takes_bags(searcher.embedder) for searcher in searchers)
@@ -119,21 +119,23 @@ def judge(
 
 
 def signals(searchers: Sequence[Searcher], found: RetrievalResult) -> Signals:
-    """The signals of a search, for fitting. `found` has at least one hit."""
-    return _signals(searchers, found, _asked(searchers, found))
+    """Return the signals of a search, for fitting. `found` has at least one hit."""
+    return _signals(searchers, found, _question_words(searchers, found))
 
 
 def titled(found: RetrievalResult) -> float:
-    """What the name that one of the best hits defines has of the question, as weighed in the ranking."""
+    """Return how much of the question is in the name that one of the best hits defines, as weighed in the
+    ranking.
+    """
     return max((hit.legs.get("symbol", 0.0) for hit in found.hits[:BEST]), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A word of the question: how rare it is here, and how much of it the best hits hold, from 0 to 1.
+    """A word of the question: its rarity here, and the share of it that the best hits hold, from 0 to 1.
 
-    `specific` is how much it names something, from 0 to 1; `named` ones are written as names. One that is
-    `absent` stands nowhere as a whole; a part of it may still occur.
+    `specific` is how much it names something, from 0 to 1; `named` words are written as names. An `absent`
+    word occurs nowhere as a whole; a part of it may still occur.
     """
 
     text: str
@@ -175,7 +177,7 @@ def _probability(given: Signals, weights: AnswerabilityWeights) -> float:
 
 
 def _lexical(searchers: Sequence[Searcher], found: RetrievalResult) -> float:
-    """The best chunk's BM25 for the question's own words, as a share of the most that BM25 can give."""
+    """Return the best chunk's BM25 for the question's own words, as a share of the maximum BM25."""
     own = _own_terms(found)
     rarity = Rarity([searcher.index for searcher in searchers])
     most = sum(weight * rarity(term) for term, weight in own.items())
@@ -187,7 +189,7 @@ def _lexical(searchers: Sequence[Searcher], found: RetrievalResult) -> float:
 
 
 def _own_terms(found: RetrievalResult) -> dict[str, float]:
-    """The terms of the question, without those that are only said around it."""
+    """Return the terms of the question, without those of greetings and instructions."""
     question = found.sought.question
     judged = without_instructions(question.text)
     if judged == question.text:
@@ -197,22 +199,22 @@ def _own_terms(found: RetrievalResult) -> dict[str, float]:
 
 
 def _near(searcher: Searcher, found: RetrievalResult) -> float:
-    """The best chunk's cosine with the question's own words; a usual one where its scale is not known."""
+    """Return the best chunk's cosine with the question's own words; a default where the scale is unknown."""
     text, index = without_instructions(found.sought.question.text), searcher.index
     if not takes_bags(searcher.embedder) or not len(index):
-        return USUAL_NEAR
+        return DEFAULT_COSINE
     query = embed_question(searcher.embedder, index, text, _own_terms(found))
     best = nearest(searcher.vectors, index, query, 1)
     return max(float(cosines(index, best, query).max(initial=0.0)), 0.0)
 
 
 def _judged_text(found: RetrievalResult) -> str:
-    """The question without what does not have to occur: places, greetings, the form of the answer."""
+    """Return the question without parts that need not occur: places, greetings, the form of the answer."""
     return without_instructions(without_places(found.sought.question.text))
 
 
-def _asked(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]:
-    """The words of the question that say something, each once, in their order."""
+def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]:
+    """Return the meaningful words of the question, each once, in their order."""
     text = _judged_text(found)
     held = {term for hit in found.hits[:BEST] for term in _terms_of(hit)}
     held |= {term for repo in {hit.repo for hit in found.hits} for term in terms(repo)}
@@ -228,7 +230,7 @@ def _asked(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]
         words[match[0].lower()] = _Word(
             text=match[0],
             rarity=_mean([_rarity(chunks, count[term]) for term in parts]),
-            held=_held(parts, {term: _rarity(chunks, count[term]) for term in parts}, held),
+            held=_held_share(parts, {term: _rarity(chunks, count[term]) for term in parts}, held),
             specific=1.0 if named else max(specificity(part) for part in parts),
             named=named,
             absent=not count[parts[-1]] and parts[-1] not in held,
@@ -237,8 +239,8 @@ def _asked(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]
     return list(words.values())
 
 
-def _held(parts: Sequence[str], rarity: dict[str, float], held: set[str]) -> float:
-    """How much of a word is held: an identifier as a whole, or half of what its parts are worth."""
+def _held_share(parts: Sequence[str], rarity: dict[str, float], held: set[str]) -> float:
+    """Return the share of a word that is held: 1 for the whole identifier, up to half for its parts."""
     if parts[-1] in held or len(parts) == 1:
         return float(parts[-1] in held)
     *pieces, _ = parts
@@ -251,7 +253,7 @@ def _terms_of(hit: Hit) -> list[str]:
 
 
 def _rarity(chunks: int, holding: int) -> float:
-    """1 for a term that no chunk holds, 0 for one that all hold."""
+    """Return 1 for a term that no chunk holds, 0 for one that all chunks hold."""
     most = math.log1p((chunks + 0.5) / 0.5)
     return math.log1p((max(chunks - holding, 0) + 0.5) / (holding + 0.5)) / most if chunks else 1.0
 
@@ -261,17 +263,17 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _names(text: str) -> set[int]:
-    """Where the words begin that are written as names: `parse_range`, HTTP2, Kafka within a sentence.
+    """Return where the words that are written as names begin: `parse_range`, HTTP2, Kafka within a sentence.
 
-    None when most words are capitalised: then it is a title, or shouted.
+    Return none when most words are capitalised, as in a title.
     """
-    found, said = set(), 0
+    found, capitalisable = set(), 0
     for match in _WORD.finditer(text):
         if is_stop_word(match[0]):
             continue
-        said += 1
-        near = max(match.start() - _FAR, 0)  # from the beginning it would take the square of the text
+        capitalisable += 1
+        near = max(match.start() - _MAX_GAP_CHARS, 0)  # searching from the start would be quadratic
         begins = _SENTENCE_BEGINS.search(text, near, match.start()) is not None
         if _IN_A_NAME.search(match[0][1:] if begins else match[0]):
             found.add(match.start())
-    return found if len(found) <= max(said / 2, 1) else set()
+    return found if len(found) <= max(capitalisable / 2, 1) else set()

@@ -1,13 +1,13 @@
-"""A follow-up is searched in the light of the conversation.
+"""Search a follow-up question in the context of its conversation.
 
-Joining the texts of the turns drowns the new words in the old ones, so only some of the past is carried,
-with less weight, and only when the new question leans on it:
+Joining the texts of the turns would let the old words outweigh the new ones. So only a part of the past is
+carried over, with less weight, and only when the new question depends on it:
 
-    the terms of the last questions       what the conversation is about
-    the names of the places last shown    what "it" most likely is
-    those places themselves               where the next answer most likely lies near
+    the terms of the last questions       the topic of the conversation
+    the names of the places last shown    what "it" most likely means
+    those places themselves               the next answer is most likely near them
 
-A question that stands on its own is searched on its own.
+A self-contained question is searched alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RELATION_TERMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AnswerPlace:
-    """Where an earlier answer came from."""
+    """The place that an earlier answer came from."""
 
     path: str
     symbol: str = ""
@@ -42,12 +42,12 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """How much of the past weighs in a follow-up, against 1 for the question's own terms.
+    """The weights of the past in a follow-up; the question's own terms weigh 1.
 
-    `question` weighs the terms of the last question, `symbol` those of the names last shown, `near` the
-    files last shown, `user` what calls or tests the names last shown when that is asked (`user_alone`
-    times more when nothing else is); each exchange further back counts `fade` times less. A question that
-    could stand alone carries `alone` times as much.
+    `question` weighs the terms of the last question, `symbol` the names last shown, `near` the files last
+    shown, and `user` the callers or tests of the names last shown when the question asks for them (multiplied
+    by `user_alone` when it asks for nothing else). Each earlier exchange is multiplied by `fade` again. A
+    question that may be self-contained carries `alone` times as much.
     """
 
     question: float = 0.55
@@ -65,12 +65,12 @@ CARRY = Carry()
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """What is searched: the question, and what of the past goes with it.
+class ContextualQuestion:
+    """A question with the part of the past that is searched with it.
 
-    `terms` are all terms with their weights; `carried` those that come from the past; `focus` the names
-    the conversation is at and their weights, `near` the paths; `share` how much of the past goes with the
-    question, from 0 to 1; `standalone` says it in words.
+    `terms` are all terms with their weights; `carried` are those from the past; `focus` holds the names the
+    conversation is about with their weights, `near` the paths; `share` is the weight of the past, from 0 to
+    1; `standalone` is the question written with its context.
     """
 
     question: ParsedQuestion
@@ -82,11 +82,11 @@ class Sought:
     standalone: str = ""
 
 
-def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> Sought:
-    """What a question seeks, given the earlier exchanges, oldest first."""
+def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
+    """Return the question with its context from the earlier exchanges, oldest first."""
     share = 0.0 if question.fresh or not past else 1.0 if question.dependent else carry.alone
     if not share:
-        return Sought(question, dict(question.terms), standalone=question.text.strip())
+        return ContextualQuestion(question, dict(question.terms), standalone=question.text.strip())
     carried: dict[str, float] = {}
     weight = share
     for exchange in list(reversed(past))[: carry.exchanges]:
@@ -100,9 +100,9 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     focus = _focus(last)
     own = dict(question.terms)
     if "callers" in question.asks and focus:
-        # "Who calls it?" is answered along the relation; the word itself would find `__call__`.
+        # "Who calls it?" is answered by the relation; as a search term the word would find `__call__`.
         own = {term: weight for term, weight in own.items() if term not in _RELATION_TERMS}
-    return Sought(
+    return ContextualQuestion(
         question=question,
         terms={term: weight for term, weight in carried.items() if term not in own} | own,
         carried=carried,
@@ -114,7 +114,7 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
 
 
 def _focus(places: Sequence[AnswerPlace]) -> dict[str, float]:
-    """The names that "it" may be: what was shown first weighs most, what encloses it half."""
+    """Return the names that "it" may mean: the first place shown weighs most, an enclosing scope half."""
     focus: dict[str, float] = {}
     weight = 1.0
     for place in places:

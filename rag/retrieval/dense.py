@@ -1,4 +1,4 @@
-"""The dense leg: the question as a vector, and the chunks near it."""
+"""Dense retrieval: the question as a vector, and the chunks nearest to it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from rag.retrieval.lexical import Rarity
 
 
 def embed_question(embedder: Embedder, index: ChunkIndex, text: str, terms: Mapping[str, float]) -> Vectors:
-    """The question as a unit vector, shape (dim,); zero when the embedder knows none of its words.
+    """Return the question as a unit vector, shape (dim,); zero when the embedder knows none of its words.
 
-    An embedder of counted terms gets the terms, with the corpus's statistics; any other gets the text.
+    An embedder of counted terms gets the terms with the statistics of the corpus; any other embedder gets the
+    text.
     """
     if not takes_bags(embedder):
         return np.asarray(embedder.embed([text], role="query")[0])
@@ -32,7 +33,7 @@ def embed_question(embedder: Embedder, index: ChunkIndex, text: str, terms: Mapp
 
 
 def nearest(vectors: VectorIndex, index: ChunkIndex, query: Vectors, k: int) -> npt.NDArray[np.int64]:
-    """The live chunks nearest to the query, best first; none for a zero query."""
+    """Return the live chunks nearest to the query, best first; none for a zero query."""
     if not len(vectors) or not query.any():
         return np.zeros(0, np.int64)
     _, rows = vectors.search(query[None, :], k, dead=index.dead)
@@ -40,7 +41,7 @@ def nearest(vectors: VectorIndex, index: ChunkIndex, query: Vectors, k: int) -> 
 
 
 def cosines(index: ChunkIndex, chunks: npt.NDArray[np.int64], query: Vectors) -> npt.NDArray[np.float32]:
-    """Cosine of each chunk with the query, in the order given."""
+    """Return the cosine of each chunk with the query, in the order given."""
     if len(index.vectors) == 1:
         return _with_rows(index.vectors[0], chunks, query)
     result = np.zeros(len(chunks), np.float32)
@@ -53,13 +54,13 @@ def cosines(index: ChunkIndex, chunks: npt.NDArray[np.int64], query: Vectors) ->
 
 
 def _with_rows(block: Rows, rows: npt.NDArray[np.int64], query: Vectors) -> npt.NDArray[np.float32]:
-    # `take` copies rows of bytes in a fifth of the time that indexing needs.
+    # `take` copies rows of bytes five times faster than indexing.
     cosines: npt.NDArray[np.float32] = block.codes.take(rows, axis=0).astype(np.float32) @ query
     return cosines * block.scale.take(rows)
 
 
 def mixed(vectors: Sequence[tuple[Vectors, float]]) -> Vectors:
-    """The weighted sum of unit vectors, again of length 1 (or zero)."""
+    """Return the weighted sum of unit vectors, normalised to length 1 (or zero)."""
     total = np.sum([weight * vector for vector, weight in vectors], axis=0, dtype=np.float32)
     length = float(np.linalg.norm(total))
     return np.asarray(total / length if length else total, np.float32)

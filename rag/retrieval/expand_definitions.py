@@ -1,4 +1,4 @@
-"""A hit that is a part of a longer definition, and the other parts of it."""
+"""Add the other parts of a definition to a hit that is one part of it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from rag.retrieval.search import Searcher
 from rag.types import Hit
 
 WIDENED = 5
-"""How many of the best hits are widened."""
+"""How many of the best hits are expanded."""
 PARTS = 8
-"""How many parts are added to one hit at most, the nearest first."""
+"""The largest number of parts added to one hit, the nearest first."""
 
 
 def other_parts(searchers: Sequence[Searcher], hits: Sequence[Hit]) -> list[Hit]:
-    """The parts that lie without a gap around the best hits and belong to the same definition.
+    """Return the parts of the same definition that adjoin the best hits without a gap.
 
-    In the order of the hits, for each the nearest first; none that is a hit itself. Their score is 0.
+    They are in the order of the hits, for each hit the nearest first. A part that is a hit itself is left
+    out. Their score is 0.
     """
     known = {(hit.location, hit.path, hit.start) for hit in hits}
     found: list[Hit] = []
@@ -33,7 +34,7 @@ def other_parts(searchers: Sequence[Searcher], hits: Sequence[Hit]) -> list[Hit]
 
 
 def _around(searcher: Searcher, hit: Hit) -> list[Hit]:
-    """The parts of a hit's definition in one store, from the hit outwards."""
+    """Return the parts of a hit's definition in one store, from the hit outwards."""
     index = searcher.index
     if not hit.symbol:
         return []
@@ -55,7 +56,7 @@ def _around(searcher: Searcher, hit: Hit) -> list[Hit]:
 
 
 def _chain(edge: int, ends: dict[int, int], *, step: int) -> list[tuple[int, int]]:
-    """Stretches that follow each other from `edge` on, as (near end, far end), nearest first."""
+    """Return the spans that follow each other from `edge` on, as (near end, far end), nearest first."""
     chain = []
     while (other := ends.get(edge + step)) is not None:
         chain.append((edge + step, other))

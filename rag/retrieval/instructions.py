@@ -1,7 +1,7 @@
-"""What is said around a question: greetings, thanks, and which form the answer should have.
+"""Remove what is not part of the question itself: greetings, thanks, and the form of the answer.
 
-None of it has to occur in a repository. It is recognised by simple rules: phrases that are never the subject
-of a question, and sentences and endings of sentences that consist only of words about the form of an answer.
+These words need not occur in a repository. Simple rules recognise them: phrases that are never the subject of
+a question, and sentences and sentence endings that consist only of words about the form of an answer.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ _BEGINS = frozenset(
 )
 """The words that an instruction begins with."""
 _SENTENCE = re.compile(r"[^.?!\n:]+[.?!:]*")
-_SAID = re.compile(r"[\w'-]+")
+_WORD = re.compile(r"[\w'-]+")
 _QUOTED = re.compile(r"(`[^`\n]*`)")
 
 
 @lru_cache(maxsize=64)
 def without_instructions(text: str) -> str:
-    """The question without greetings, thanks and what is said of the form of its answer.
+    """Return the question without greetings, thanks and instructions about the form of its answer.
 
-    Quoted code is left as it is. The text is the same where nothing of the kind is said.
+    Quoted code is kept. A text without any of these is returned unchanged.
     """
     parts = _QUOTED.split(text)
     kept = [
@@ -86,9 +86,9 @@ def without_instructions(text: str) -> str:
 
 
 def _question(sentence: re.Match[str]) -> str:
-    """A sentence, nothing if it only says how to answer. One that asks is never dropped."""
-    said = [word.lower() for word in _SAID.findall(_PHRASE.sub(" ", sentence[0]))]
+    """Return a sentence, or nothing if it only says how to answer. A sentence that asks is never dropped."""
+    words = [word.lower() for word in _WORD.findall(_PHRASE.sub(" ", sentence[0]))]
     is_instruction = (
-        bool(said) and said[0] in _BEGINS and _FORM.issuperset(word for word in said if not word.isdigit())
+        bool(words) and words[0] in _BEGINS and _FORM.issuperset(word for word in words if not word.isdigit())
     )
     return " " if is_instruction and "?" not in sentence[0] else sentence[0]

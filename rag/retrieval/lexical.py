@@ -1,12 +1,12 @@
-"""The lexical leg: BM25F over the two fields of a chunk, its body and its head (path and names).
+"""Lexical retrieval: BM25F over the two fields of a chunk, its body and its head (path and names).
 
-Zaragoza, Craswell, Taylor, Saria, Robertson: Microsoft Cambridge at TREC-13 (2004): field counts are
-normalised by field length each, weighted, added, and only then saturated.
+Zaragoza, Craswell, Taylor, Saria, Robertson: Microsoft Cambridge at TREC-13 (2004): the counts of each field
+are normalised by its length, weighted, added, and only then saturated.
 
 The best chunks are found without scoring all: Turtle, Flood: Query evaluation: strategies and optimizations
-(1995), MaxScore. Terms are taken from the one that can give most to the one that can give least; as soon as
-what is left could not lift a chunk without any of the terms so far among the best, only the chunks that
-still could be among them are looked up in the long lists of the common terms. The result is that of
+(1995), MaxScore. Terms are processed from the highest to the lowest possible contribution. As soon as the
+remaining terms could not lift a chunk that holds none of the terms so far into the best, only the chunks that
+can still get there are looked up in the long posting lists of the common terms. The result equals that of
 scoring all.
 """
 
@@ -29,17 +29,17 @@ B_HEAD = 0.3
 HEAD_WEIGHT = 2.0
 
 _MAX_EXHAUSTIVE_POSTINGS = 200_000
-"""So many postings and chunks are all scored in a millisecond; leaving some out would gain nothing."""
+"""This many postings and chunks are all scored in a millisecond; skipping some would gain nothing."""
 _SCORE_TOLERANCE = 1 - 1e-5
-"""Sums of float32 in another order differ by less; a chunk so near to the bound is looked at."""
+"""Sums of float32 in another order differ by less; a chunk this near to the bound is examined."""
 
 
 class Rarity:
     """Inverse document frequency of terms in stores that are searched together.
 
     log(1 + (N - df + 1/2) / (df + 1/2)), the positive form that Lucene uses, over all chunks of all stores.
-    By its own counts a large store would take a word for rare that it seldom says, and outdo with it the
-    small store whose matter the word is.
+    With its own counts alone, a large store would treat a word that it seldom uses as rare, and with it
+    outrank the small store that the word belongs to.
     """
 
     def __init__(self, indexes: Sequence[ChunkIndex]) -> None:
@@ -48,7 +48,7 @@ class Rarity:
         self._known: dict[str, float] = {}
 
     def __call__(self, term: str) -> float:
-        """The rarity of a term; the highest there is for one that stands nowhere."""
+        """Return the rarity of a term; the maximum for one that does not occur."""
         value = self._known.get(term)
         if value is None:
             found = sum(len(index.postings(term).chunks) for index in self._indexes)
@@ -57,7 +57,7 @@ class Rarity:
         return value
 
     def of(self, terms: Iterable[str]) -> dict[str, float]:
-        """The rarity of each term."""
+        """Return the rarity of each term."""
         return {term: self(term) for term in terms}
 
 
@@ -68,7 +68,7 @@ class Bm25:
     """
 
     def __init__(self, index: ChunkIndex, terms: Mapping[str, float], rarity: Rarity | None = None) -> None:
-        """`rarity` is that of all stores searched together; None counts in this one alone."""
+        """`rarity` is that of all stores searched together; None counts in this store alone."""
         rarity = rarity or Rarity([index])
         self._index = index
         self._rest: list[tuple[float, Postings]] = []
@@ -81,13 +81,13 @@ class Bm25:
         postings = sum(len(found.chunks) for _, found in self._rest)
         self._few = max(postings, len(index)) <= _MAX_EXHAUSTIVE_POSTINGS
         self._total: Scores | None = None
-        """What the terms give that are no longer in `_rest`, for every chunk; None until it is needed."""
+        """For every chunk, the sum over the terms no longer in `_rest`; None until it is needed."""
 
     def __bool__(self) -> bool:
         return self._any
 
     def scores(self, chunks: Chunks) -> Scores:
-        """The score of each of these chunks, which are different ones; 0 where no term stands."""
+        """Return the score of each of these distinct chunks; 0 for a chunk without any of the terms."""
         if self._few:
             return self._of(chunks) if self._total is None else self._total[chunks]
         scores = np.zeros(len(chunks), np.float32) if self._total is None else self._total[chunks]
@@ -98,7 +98,7 @@ class Bm25:
         return scores
 
     def in_head(self, chunks: Chunks) -> npt.NDArray[np.bool_]:
-        """Which of these chunks may have a term in their head; the others have none."""
+        """Return which of these chunks may have a term in their head; the others have none."""
         if not self._few:
             return np.ones(len(chunks), np.bool_)
         headed = np.zeros(len(self._index), np.bool_)
@@ -107,9 +107,9 @@ class Bm25:
         return headed[chunks]
 
     def best(self, k: int) -> Chunks:
-        """The k chunks with the best scores above 0, ascending; fewer when fewer have a term.
+        """Return the k chunks with the best scores above 0, ascending; fewer when fewer have a term.
 
-        To be asked once.
+        Call it only once.
         """
         if self._few:
             self._total = self._all()
@@ -128,7 +128,7 @@ class Bm25:
         return candidates[_top(self.scores(candidates), k)]
 
     def _all(self) -> Scores:
-        """Score all terms everywhere, at once: a dozen calls of numpy in all instead of a dozen a term."""
+        """Score all terms everywhere at once: a dozen numpy calls in all instead of a dozen per term."""
         count = len(self._index)
         if not self._rest:
             return np.zeros(count, np.float32)
@@ -137,7 +137,7 @@ class Bm25:
         return total
 
     def _of(self, chunks: Chunks) -> Scores:
-        """The same for some chunks."""
+        """Score all terms for some chunks."""
         if not self._rest:
             return np.zeros(len(chunks), np.float32)
         gains, found = self._together()
@@ -150,7 +150,7 @@ class Bm25:
         return total
 
     def _together(self) -> tuple[Scores, Postings]:
-        """The postings of all terms, one behind the other, and the gain of each."""
+        """Return the concatenated postings of all terms, and the gain of each."""
         columns = [np.concatenate(column) for column in zip(*(found for _, found in self._rest), strict=True)]
         gains = np.asarray([gain for gain, _ in self._rest], np.float32)
         return np.repeat(gains, [len(found.chunks) for _, found in self._rest]), Postings(*columns)
@@ -161,7 +161,7 @@ class Bm25:
         total[found.chunks] += self._contribution(gain, found)
 
     def _contribution(self, gain: float | Scores, found: Postings, rows: Chunks | None = None) -> Scores:
-        """What a term gives to the chunks that hold it, or to those at some rows of its postings."""
+        """Return what a term adds to the chunks that hold it, or to those at some rows of its postings."""
         chunks, body, head = found if rows is None else (column[rows] for column in found)
         mean_body, mean_head = self._index.mean_lengths
         frequency: Scores = body.astype(np.float32) / _norm(
@@ -176,7 +176,7 @@ class Bm25:
 
 
 def _norm(lengths: npt.NDArray[np.int32], chunks: npt.NDArray[Any], b: float, mean: float) -> Scores:
-    """How long the field is beside the average, as far as `b` lets it count."""
+    """Return the length of the field relative to the average, as far as `b` lets it count."""
     norm: Scores = lengths.take(chunks).astype(np.float32)
     norm *= np.float32(b / mean)
     norm += np.float32(1 - b)
@@ -184,11 +184,11 @@ def _norm(lengths: npt.NDArray[np.int32], chunks: npt.NDArray[Any], b: float, me
 
 
 def _top(scores: Scores, k: int) -> Chunks:
-    """The positions of the k best scores above 0, ascending."""
+    """Return the positions of the k best scores above 0, ascending."""
     best = np.argpartition(-scores, k - 1)[:k] if k < len(scores) else np.arange(len(scores))
     return np.sort(best[scores[best] > 0])
 
 
 def bm25(index: ChunkIndex, terms: Mapping[str, float], rarity: Rarity | None = None) -> Scores:
-    """Score every chunk for weighted terms, shape (len(index),); 0 where no term stands."""
+    """Score every chunk for weighted terms, shape (len(index),); 0 for a chunk without any of the terms."""
     return Bm25(index, terms, rarity).scores(np.arange(len(index)))

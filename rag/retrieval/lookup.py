@@ -1,4 +1,4 @@
-"""What is looked up by name rather than searched: where a symbol is defined, and who calls it."""
+"""Look up a symbol by name instead of searching: where it is defined, and who calls it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rag.types import Hit
 _DEFINES = (
     r"\b(?:def|func|fun|function\*?|fn|sub|proc|procedure|class|struct|interface|trait|enum|module|macro)"
 )
-"""Words before a name that define it, in the languages that have such words."""
+"""Keywords that define the name after them, in the languages that have such keywords."""
 _TYPED = frozenset({"c", "cpp", "csharp", "java", "dart", "gradle"})
 _BRACED = _TYPED | {"javascript", "typescript", "tsx", "php"}
 _NO_TYPE = r"(?!\s*(?:return|else|throw|new|delete|await|co_\w+|yield|case|goto|not|and|or|in|is|assert)\b)"
-_LONGEST_LINE = 500
-"""A longer line is no definition that anybody wrote."""
-_MOST_READ = 2_000
-"""Chunks that are read for calls of one name; beyond them a name is too common to tell anything."""
+_MAX_LINE_CHARS = 500
+"""A longer line is not treated as a definition; nobody wrote it by hand."""
+_MAX_CHUNKS_READ = 2_000
+"""Chunks that are read for calls of one name; a name with more is too common for a useful result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A chunk that uses a name, with the lines where it does. `calls` tells calls from mentions."""
+    """A chunk that uses a name, with the lines where it does. `calls` is False for mere mentions."""
 
     hit: Hit
     lines: tuple[int, ...]
@@ -33,31 +33,32 @@ class Use:
 
 
 def definitions(index: ChunkIndex, name: str) -> list[Hit]:
-    """Where a symbol is defined: `name` or `Outer.name`, whatever its case, by path and line.
+    """Return where a symbol is defined: `name` or `Outer.name`, ignoring case, by path and line.
 
-    A scope must be the end of the one the symbol stands in (`Shelf.put` finds `store.Shelf.put`). The
-    spelling as given comes before others. Empty when nothing of that name is defined.
+    A scope must be the end of the scope the symbol is in (`Shelf.put` finds `store.Shelf.put`). Matches with
+    the given spelling come first. Empty when nothing of that name is defined.
     """
-    scope, symbol = _parted(name)
+    scope, symbol = _split_name(name)
     hits = [index.hit(chunk, 1.0, {}) for chunk in index.defining(symbol)]
     within = [hit for hit in hits if not scope or _ends_with(hit.scope, scope)]
     return sorted(within, key=lambda hit: (hit.symbol != symbol, hit.path, hit.start))
 
 
 def uses(index: ChunkIndex, name: str) -> list[Use]:
-    """Who uses a symbol: calls before mentions, code before tests, then by path and line.
+    """Return who uses a symbol: calls before mentions, code before tests, then by path and line.
 
-    Read off the text: what is called so, not what is bound so; other symbols of the same name are not
-    told apart. Comments and strings that mention it count as mentions. At most 2,000 chunks are read.
+    The uses are found in the text, not by resolving bindings; other symbols of the same name are not
+    distinguished. Comments and strings that contain the name count as mentions. At most 2,000 chunks are
+    read.
     """
-    _, symbol = _parted(name)
+    _, symbol = _split_name(name)
     whole = terms(symbol)[-1:]
     if not whole:
         return []
     found, defining = index.postings(whole[0]), set(index.defining(symbol))
     patterns = _Patterns.of(symbol)
     read = []
-    for chunk in found.chunks[found.body > 0][:_MOST_READ].tolist():
+    for chunk in found.chunks[found.body > 0][:_MAX_CHUNKS_READ].tolist():
         use = _use(index.hit(chunk, 1.0, {}), patterns, skips_head=chunk in defining)
         if use is not None:
             read.append(use)
@@ -66,8 +67,9 @@ def uses(index: ChunkIndex, name: str) -> list[Use]:
 
 @dataclass(frozen=True, slots=True)
 class _Patterns:
-    """How a line calls a name, mentions it, or defines it: after a word that says so, after a type, or with
-    the body behind it."""
+    """Patterns for a line that calls a name, mentions it, or defines it: after a keyword, after a type, or
+    before a body.
+    """
 
     call: re.Pattern[str]
     mention: re.Pattern[str]
@@ -77,7 +79,7 @@ class _Patterns:
 
     @classmethod
     def of(cls, symbol: str) -> _Patterns:
-        """The patterns for one name."""
+        """Return the patterns for one name."""
         name = re.escape(symbol)
         return cls(
             call=re.compile(rf"(?<![\w$]){name}\s*(?:\(|<[\w, ]*>\(|!\()"),
@@ -88,8 +90,8 @@ class _Patterns:
         )
 
     def defines(self, line: str, language: str) -> bool:
-        """Whether a line that mentions the name defines or declares it."""
-        if len(line) > _LONGEST_LINE:
+        """Return whether a line that mentions the name defines or declares it."""
+        if len(line) > _MAX_LINE_CHARS:
             return False
         if self.defined.search(line):
             return True
@@ -99,8 +101,9 @@ class _Patterns:
 
 
 def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
-    """The lines of a chunk that use the name. Those that define it do not, nor does the head of a definition:
-    its first line with the name."""
+    """Return the lines of a chunk that use the name, without those that define it and without the head of a
+    definition: its first line with the name.
+    """
     lines = lines_of(hit.text)
     mentions = [n for n, line in enumerate(lines) if patterns.mention.search(line)]
     if skips_head:
@@ -112,7 +115,7 @@ def _use(hit: Hit, patterns: _Patterns, *, skips_head: bool) -> Use | None:
     return Use(hit, tuple(hit.start + n for n in (calls or mentions)), bool(calls))
 
 
-def _parted(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     parts = [part for part in re.split(r"::|[.#]", name.strip().removesuffix("()")) if part]
     return ".".join(parts[:-1]), parts[-1] if parts else ""
 

@@ -1,6 +1,6 @@
-"""What a question says: its terms, the names it mentions, and what kind of place it asks for.
+"""Parse a question: its terms, the names it mentions, and the kind of place it asks for.
 
-All by rules that read the words; nothing is asked of a model here.
+All of it uses rules over words; no model is called here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?
 _PATH = re.compile(r"(?:[\w.-]{1,255}/)+[\w.-]+|\b[\w-]{1,255}\.[A-Za-z]{1,5}\b")
 _FRAME = re.compile(r'\bFile "([^"\n]+)", line (\d{1,7})(?:, in (\w+))?')
 _LINE = re.compile(r"(?<![\w./-])((?:[\w.-]*/)*[\w.-]+\.[A-Za-z]\w{0,7})(?::|#L)(\d{1,7})")
-"""A line of a file, as Python's tracebacks write it, and as most other programs do."""
+"""A line of a file, as in Python's tracebacks, and as most other programs write it."""
 _NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")
 
 _ASKS = {
@@ -50,21 +50,21 @@ _FRESH = re.compile(
     r"|chang(e|ing) (the )?(topic|subject)|by the way|unrelated)\b",
     re.I,
 )
-_FRAMES = 20
-"""So many places count at either end of a text that mentions many."""
-_SHORT = 3
-"""A question of so few words is taken for the rest of one."""
+_PLACES_AT_EACH_END = 20
+"""How many places count at each end of a text that mentions many."""
+_INCOMPLETE_WORDS = 3
+"""A question of at most this many words is treated as incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """A question, read.
+    """A parsed question.
 
-    `terms` have the weight 1 each; `compounds` are neighbours written as one ("backed up" → backup), terms
-    only where the repository has them; `names` are identifiers mentioned, as written; `paths` file names
-    mentioned; `places` lines of files, as (path, line); `asks` which of callers, tests, config, docs,
-    example it is after; `dependent` whether it leans on what was said before, `fresh` whether it
-    says that it does not.
+    Each of `terms` has the weight 1; `compounds` are neighbouring words written as one ("backed up" →
+    backup), which count only where the repository has them; `names` are the identifiers mentioned, as
+    written; `paths` the file names mentioned; `places` lines of files, as (path, line); `asks` is the subset
+    of callers, tests, config, docs, example that it asks for; `dependent` is True when it depends on earlier
+    questions, `fresh` when it states that it does not.
     """
 
     text: str
@@ -78,13 +78,13 @@ class ParsedQuestion:
     fresh: bool = False
 
 
-def understand(text: str) -> ParsedQuestion:
-    """Read a question. Any text is one; text without words has no terms."""
+def parse_question(text: str) -> ParsedQuestion:
+    """Parse a question. Any text is valid; a text without words has no terms."""
     spans = _CODE_SPAN.findall(text)
     names = [name for span in spans for name in _IDENTIFIER.findall(span)]
     names += [name for name in _IDENTIFIER.findall(text) if _NAMED_LIKE_CODE.search(name)]
     if len(words(text)) == 1:
-        names += _IDENTIFIER.findall(text)  # one word alone is a name that is looked up
+        names += _IDENTIFIER.findall(text)  # a single word is a name to look up
     frames = _FRAME.findall(text)
     names += [name for _, _, name in frames if name]
     places = [(path, int(line)) for path, line, *_ in (*frames, *_LINE.findall(text))]
@@ -98,18 +98,22 @@ def understand(text: str) -> ParsedQuestion:
         paths=paths,
         places=_ends(tuple(dict.fromkeys(places))),
         asks=asks,
-        dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _SHORT,
+        dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _INCOMPLETE_WORDS,
         fresh=bool(_FRESH.search(text)),
     )
 
 
 def _ends(places: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """The first and the last: where a long traceback tells what went wrong."""
-    return places if len(places) <= 2 * _FRAMES else places[:_FRAMES] + places[-_FRAMES:]
+    """Return the first and last places: the ends of a long traceback show what went wrong."""
+    return (
+        places
+        if len(places) <= 2 * _PLACES_AT_EACH_END
+        else places[:_PLACES_AT_EACH_END] + places[-_PLACES_AT_EACH_END:]
+    )
 
 
 def without_places(text: str) -> str:
-    """A question without the lines of files that it mentions, which are no words of anything."""
+    """Return a question without the lines of files that it mentions."""
     return _LINE.sub(" ", _FRAME.sub(" ", text))
 
 
@@ -123,5 +127,5 @@ def _compounds(text: str) -> tuple[str, ...]:
 
 
 def last_part(name: str) -> str:
-    """The name itself without what qualifies it: `run` of `app.Server.run` and of `Server::run`."""
+    """Return the last part of a qualified name: `run` of `app.Server.run` and of `Server::run`."""
     return re.split(r"\.|::|->|#", name)[-1]

@@ -1,13 +1,13 @@
-"""From candidates to an order: every signal is a function of its own, one number a candidate.
+"""Rank candidates: each signal is a function that gives one number per candidate.
 
     score = (lexical + synonym + dense + symbol + mention + path + file + about) x kind x place
 
-Each term is a weight times a signal between 0 and 1; the two factors are below 1 for places a question
-seldom means (tests, documentation, examples) unless it asks for them. What a question points at comes first,
-whatever it is.
+Each term is a weight times a signal between 0 and 1. The two factors are below 1 for places that a question
+seldom means (tests, documentation, examples) unless it asks for them. Chunks that the question refers to
+directly always come first.
 
-What NDCG@10 loses without a signal on the development questions (`python -m tools.benchmarks --only ablation`
-prints all, with intervals; a * says that the interval leaves out 0):
+Loss of NDCG@10 without a signal on the development questions (`python -m tools.benchmarks --only ablation`
+prints all, with intervals; * means that the interval excludes 0):
 
     signal     newcomer  first turn  docstring  follow-up
     lexical      -.003      .014        .045*      .090*
@@ -22,13 +22,13 @@ prints all, with intervals; a * says that the interval leaves out 0):
     history       .000      .000        .000       .224*
     mention, path, doc, config, aside, section, repeat: -.005 to .006 each
 
-What `repeat` and `dense` are for are lines too: without them .051* and .128* fewer newcomers' questions have
-theirs in the first 200.
+`repeat` and `dense` also raise recall: without them .051* and .128* fewer newcomers' questions have their
+answer in the first 200 lines.
 
-Tried and left out, since the gain did not carry over to the other half of the repositories: definitions that
-the best hits call or that matching tests and documents name, pseudo-relevance feedback, the embedding's own
-neighbours of a term as synonyms, BM25 over whole files, the hits beside a chunk, its length, the names of a
-class's members beside its head, and a second vector of a chunk's documentation and comments alone.
+Tried and rejected, because the gain did not carry over to the other half of the repositories: definitions
+that the best hits call or that matching tests and documents name, pseudo-relevance feedback, the embedding's
+own neighbours of a term as synonyms, BM25 over whole files, the neighbouring hits of a chunk, its length, the
+names of a class's members in its head, and a second vector of a chunk's documentation and comments alone.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ from rag.retrieval.question import ParsedQuestion, last_part
 Signal = npt.NDArray[np.float32]
 Chunks = npt.NDArray[np.int64]
 Name = tuple[str, str]
-"""Symbol and scope of a chunk, \"\" for none."""
+"""Symbol and scope of a chunk, "" for none."""
 
 TEST, DOC, CONFIG = 1, 2, 3
 
-_OPENED = 40
-"""So many files are looked at whole."""
+_MAX_OPENED_FILES = 40
+"""How many files are read whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankingWeights:
-    """How much each signal is worth."""
+    """The weight of each signal."""
 
     lexical: float = 1.0
     synonym: float = 1.0
@@ -92,35 +92,36 @@ _ASIDE = re.compile(
 
 
 def scaled(values: Signal, best: float) -> Signal:
-    """Divide by the best value there is, so that it has 1; negative values become 0."""
+    """Divide by the best value, which becomes 1; negative values become 0."""
     positive: Signal = np.maximum(values, np.float32(0))
     return (positive / best).astype(np.float32) if best > 0 else positive
 
 
 def symbol_signal(names: Sequence[Name], wanted: Mapping[str, float], total: float) -> Signal:
-    """How much of the name a chunk defines is in the question, each word as rare as it is.
+    """Return how much of the question is in the name that a chunk defines, each word weighted by its rarity.
 
-    `wanted` holds the question's terms and their synonyms with their idf; `total` is the sum over its own. A
-    name of which every word is asked for has the rarity it covers of the question; a scope counts a third.
+    `wanted` holds the question's terms and their synonyms with their idf; `total` is the sum over its own
+    terms. A name whose words are all asked for gets the share of the question's rarity that it covers; a
+    scope counts a third.
     """
     known = {}
-    for name in set(names):  # two hundred of them: plain loops take half the time of comprehensions
+    for name in set(names):  # for two hundred names, plain loops take half the time of comprehensions
         named, around = _terms_of_name(name)
-        covered, held, beside = 0.0, 0, 0.0
+        covered, held, around_share = 0.0, 0, 0.0
         for term in named:
             if term in wanted:
                 covered += wanted[term]
                 held += 1
         for term in around:
             if term in wanted:
-                beside += wanted[term]
-        known[name] = (covered * held / max(len(named), 1) + beside / 3) / total if name[0] else 0.0
+                around_share += wanted[term]
+        known[name] = (covered * held / max(len(named), 1) + around_share / 3) / total if name[0] else 0.0
     return np.minimum(np.asarray([known[name] for name in names], np.float32), np.float32(1))
 
 
 @lru_cache(maxsize=65_536)
 def _terms_of_name(name: Name) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those of the symbol, and the others of its scope."""
+    """Return the terms of the symbol, and the other terms of its scope."""
     named, around = map(_terms_in, name)
     return named, tuple(term for term in around if term not in named)
 
@@ -131,7 +132,7 @@ def _terms_in(text: str) -> tuple[str, ...]:
 
 
 def mention_signal(index: ChunkIndex, chunks: Chunks, question: ParsedQuestion) -> Signal:
-    """1 for chunks that define a name the question mentions, or lie in a file that it mentions."""
+    """Return 1 for chunks that define a name the question mentions, or are in a file that it mentions."""
     defining = set()
     for name in question.names:
         defining.update(index.defining(last_part(name)))
@@ -144,38 +145,38 @@ def mention_signal(index: ChunkIndex, chunks: Chunks, question: ParsedQuestion) 
     return values
 
 
-def pointed_signal(chunks: Chunks, pointed: Mapping[int, float]) -> Signal:
-    """How much the question points at each chunk."""
+def reference_signal(chunks: Chunks, pointed: Mapping[int, float]) -> Signal:
+    """Return how strongly the question refers to each chunk."""
     return np.asarray([pointed.get(chunk, 0.0) for chunk in chunks.tolist()], np.float32)
 
 
 def path_signal(index: ChunkIndex, chunks: Chunks, wanted: Mapping[str, float], total: float) -> Signal:
-    """How much of the question the file's path covers; its stem counts whole, its folders half."""
+    """Return how much of the question the file's path covers; the stem counts in full, the folders half."""
     files = index.file[chunks].tolist()
     by_file = {}
     for file in set(files):
         stem, around = _terms_of_path(index.file_path(file))
-        covered = beside = 0.0
+        covered = around_share = 0.0
         for term in stem:
             if term in wanted:
                 covered += wanted[term]
         for term in around:
             if term in wanted:
-                beside += wanted[term]
-        by_file[file] = min((covered + beside / 2) / total, 1.0)
+                around_share += wanted[term]
+        by_file[file] = min((covered + around_share / 2) / total, 1.0)
     return np.asarray([by_file[file] for file in files], np.float32)
 
 
 @lru_cache(maxsize=65_536)
 def _terms_of_path(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those of the file's stem, and the others of its folders."""
+    """Return the terms of the file's stem, and the other terms of its folders."""
     folder, _, name = path.rpartition("/")
     stem, around = dict.fromkeys(terms(name.split(".", 1)[0])), dict.fromkeys(terms(folder))
     return tuple(stem), tuple(term for term in around if term not in stem)
 
 
 def file_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal) -> Signal:
-    """How much the other chunks of the same file say too: the sum of the file's five best."""
+    """Return the relevance of the file that a chunk is in: the sum of the file's five best chunks."""
     files = index.file[chunks]
     among_best = _place_in_file(files, chunks, relevance) < 5
     sums = np.bincount(files, weights=np.where(among_best, relevance, 0), minlength=1)
@@ -184,12 +185,12 @@ def file_signal(index: ChunkIndex, chunks: Chunks, relevance: Signal) -> Signal:
 
 
 def about_signal(index: ChunkIndex, chunks: Chunks, query: Vectors) -> Signal:
-    """What the whole file is about: the mean nearness of all its chunks to the question.
+    """Return the topic match of the whole file: the mean similarity of all its chunks to the question.
 
-    Looked at for the first files only of the chunks in the order given, 0 for the others.
+    Computed only for the files of the first chunks in the order given, 0 for the others.
     """
     files = index.file[chunks]
-    opened = np.sort(np.asarray(list(dict.fromkeys(files.tolist()))[:_OPENED], files.dtype))
+    opened = np.sort(np.asarray(list(dict.fromkeys(files.tolist()))[:_MAX_OPENED_FILES], files.dtype))
     first, end = (np.searchsorted(index.file, opened, side) for side in ("left", "right"))
     count = end - first
     start = np.cumsum(count) - count
@@ -202,7 +203,7 @@ def about_signal(index: ChunkIndex, chunks: Chunks, query: Vectors) -> Signal:
 
 
 def _place_in_file(files: npt.NDArray[np.int32], chunks: Chunks, scores: Signal) -> npt.NDArray[np.int64]:
-    """The place of each chunk among those of its file, from 0, best first, equal ones by number."""
+    """Return the rank of each chunk within its file, from 0, best first, ties by number."""
     order = np.lexsort((chunks, -scores, files))
     begins = np.flatnonzero(np.diff(files[order], prepend=-1))
     place = np.empty(len(files), np.int64)
@@ -213,8 +214,8 @@ def _place_in_file(files: npt.NDArray[np.int32], chunks: Chunks, scores: Signal)
 def kind_factor(
     index: ChunkIndex, chunks: Chunks, question: ParsedQuestion, weights: RankingWeights
 ) -> Signal:
-    """Below 1 for tests, documentation, configuration, heads of classes, and lines without a name of their
-    own (imports, licences, loose code); above 1 for what is asked for.
+    """Return a factor below 1 for tests, documentation, configuration, class heads, and lines without a name
+    of their own (imports, licences, loose code); above 1 for what is asked for.
     """
     by_kind = np.asarray([1.0, weights.test, weights.doc, weights.config], np.float32)
     for ask, kind, factor in (
@@ -233,26 +234,26 @@ def kind_factor(
 def place_factor(
     index: ChunkIndex, chunks: Chunks, question: ParsedQuestion, weights: RankingWeights
 ) -> Signal:
-    """Below 1 for files that stand aside: examples, benchmarks, compatibility, tools."""
+    """Return a factor below 1 for auxiliary files: examples, benchmarks, compatibility, tools."""
     factor = 1.0 if "example" in question.asks else weights.aside
     files = index.file[chunks].tolist()
-    by_file = {f: factor if _stands_aside(index.file_path(f)) else 1.0 for f in dict.fromkeys(files)}
+    by_file = {f: factor if _is_auxiliary(index.file_path(f)) else 1.0 for f in dict.fromkeys(files)}
     return np.asarray([by_file[file] for file in files], np.float32)
 
 
 @lru_cache(maxsize=65_536)
-def _stands_aside(path: str) -> bool:
+def _is_auxiliary(path: str) -> bool:
     return _ASIDE.search(path) is not None
 
 
-def held_back(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: RankingWeights) -> Signal:
-    """The scores, with the further chunks of a file held back a little."""
+def penalize_repeats(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: RankingWeights) -> Signal:
+    """Return the scores, lowered a little for each further chunk of the same file."""
     held: Signal = scores * np.float32(weights.repeat) ** _place_in_file(index.file[chunks], chunks, scores)
     return held
 
 
 def union(parts: Sequence[Chunks]) -> Chunks:
-    """All chunks of several lists, once each, ascending."""
-    # Not numpy.unique: it imports numpy.ma at its first call, which costs more than the search.
+    """Return all chunks of several lists, once each, ascending."""
+    # Not numpy.unique: its first call imports numpy.ma, which takes longer than the search.
     ordered = np.sort(np.concatenate([np.asarray(part, np.int64) for part in parts]))
     return np.asarray(ordered[np.diff(ordered, prepend=-1) != 0])

@@ -1,7 +1,7 @@
-"""What stands in a relation to the places a conversation is at: the same file, callers, tests.
+"""Find code related to the places a conversation is about: the same file, callers, tests.
 
-There is no call graph in a store. Who uses a name is read off the postings, which hold every identifier
-whole; whether it is called there, or only mentioned, is read in the text of the few chunks that count.
+A store has no call graph. The users of a name are found in the postings, which hold every identifier whole;
+whether it is called or only mentioned there is read in the text of the few chunks that count.
 """
 
 from __future__ import annotations
@@ -12,35 +12,37 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.ports import ChunkIndex
-from rag.retrieval.context import Carry, Sought
+from rag.retrieval.context import Carry, ContextualQuestion
 from rag.retrieval.question import ParsedQuestion
 from rag.retrieval.rank import TEST, Chunks, Signal
 
-_MOST_USERS = 250
+_MAX_USERS = 250
 _MENTIONED = 0.4
-"""What a mention is worth beside a call."""
+"""The weight of a mention; a call weighs 1."""
 _COMMON = 8
-"""A name with so many users says half as much."""
+"""A name with this many users counts half as much."""
 _DEFINED = 0.35
-"""What a definition is worth where its users are asked for."""
+"""The weight of a definition where its users are asked for."""
 _RELATIONS = frozenset({"callers", "tests"})
 
 
 def is_relation(question: ParsedQuestion) -> bool:
-    """Whether a follow-up asks what uses or tests that which was shown: "And who calls it?"."""
+    """Return whether a follow-up asks what uses or tests the place last shown: "And who calls it?"."""
     return question.dependent and not question.asks.isdisjoint(_RELATIONS)
 
 
-def users(index: ChunkIndex, sought: Sought) -> Chunks:
-    """Chunks that name what the conversation is at without defining it, where that is asked for."""
+def users(index: ChunkIndex, sought: ContextualQuestion) -> Chunks:
+    """Return the chunks that use, but do not define, the names the conversation is about, where that is asked
+    for.
+    """
     if not sought.question.asks & _RELATIONS:
         return np.zeros(0, np.int64)
-    found = [chunk for name in sought.focus for chunk in _users_of(index, name)[:_MOST_USERS]]
+    found = [chunk for name in sought.focus for chunk in _users_of(index, name)[:_MAX_USERS]]
     return np.asarray(found, np.int64)
 
 
-def near_signal(index: ChunkIndex, chunks: Chunks, sought: Sought, carry: Carry) -> Signal:
-    """For the files last shown, as far as the past counts."""
+def near_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
+    """Return the signal for the files last shown, scaled by the weight of the past."""
     files = index.file[chunks].tolist()
     if not sought.near:
         return np.zeros(len(chunks), np.float32)
@@ -48,18 +50,20 @@ def near_signal(index: ChunkIndex, chunks: Chunks, sought: Sought, carry: Carry)
     return np.asarray([carry.near * sought.share * (file in near) for file in files], np.float32)
 
 
-def uses_signal(index: ChunkIndex, chunks: Chunks, sought: Sought, carry: Carry) -> Signal:
-    """For chunks that use the names the conversation is at: calls whole, mentions less; tests as asked."""
+def uses_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
+    """Return the signal for chunks that use the names the conversation is about: calls in full, mentions
+    less, tests if asked for.
+    """
     values = np.zeros(len(chunks), np.float32)
     if not sought.question.asks & _RELATIONS:
         return values
-    # "Who calls it?" has no words of its own: then the relation is the whole question.
+    # "Who calls it?" has no terms of its own: the relation is the whole question.
     alone = not sought.terms.keys() - sought.carried.keys()
     user = carry.user * sought.share * (carry.user_alone if alone else 1.0)
     position = {chunk: i for i, chunk in enumerate(chunks.tolist())}
     for name, weight in sought.focus.items():
         call = re.compile(rf"(?<![\w$]){re.escape(name)}\s*(?:\(|<|::|!\()")
-        using = _users_of(index, name)[:_MOST_USERS]
+        using = _users_of(index, name)[:_MAX_USERS]
         weight /= 1 + len(using) / _COMMON
         for chunk in using:
             if chunk in position:
@@ -70,8 +74,10 @@ def uses_signal(index: ChunkIndex, chunks: Chunks, sought: Sought, carry: Carry)
     return values
 
 
-def defined_factor(index: ChunkIndex, chunks: Chunks, sought: Sought) -> Signal:
-    """Below 1 for the definitions of what the conversation is at, where their users are asked for."""
+def defined_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion) -> Signal:
+    """Return a factor below 1 for the definitions of the names the conversation is about, where their users
+    are asked for.
+    """
     factors = np.ones(len(chunks), np.float32)
     if is_relation(sought.question):
         defining = {chunk for name in sought.focus for chunk in index.defining(name)}
@@ -80,7 +86,7 @@ def defined_factor(index: ChunkIndex, chunks: Chunks, sought: Sought) -> Signal:
 
 
 def _users_of(index: ChunkIndex, name: str) -> list[int]:
-    """Chunks in whose body a name stands that do not define it, ascending."""
+    """Return the chunks that have a name in their body and do not define it, ascending."""
     whole = terms(name)[-1:]
     if not whole:
         return []

@@ -1,4 +1,4 @@
-"""The question, in context, becomes ranked hits: the whole search on one screen."""
+"""The whole search: turn a question in its context into ranked hits."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
-from rag.retrieval.context import CARRY, AnswerPlace, Carry, Exchange, Sought, in_context
+from rag.retrieval.context import CARRY, AnswerPlace, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.lexical import Bm25, Rarity
-from rag.retrieval.mentions import pointed_at
-from rag.retrieval.question import last_part, understand
+from rag.retrieval.mentions import referenced_chunks
+from rag.retrieval.question import last_part, parse_question
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.types import Hit
 
 CANDIDATES = 250
-"""How many chunks each leg proposes."""
+"""How many chunks each retriever proposes."""
 JUDGED = 250
-"""How many of them, the best by both legs, are looked at closely; three times what is asked for if more."""
+"""How many of them, the best of both retrievers, are ranked by all signals; three times k if that is more."""
 SHOWN = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""
 
 
 COMPOUND = 0.7
-"""What two words of the question written as one weigh, where the repository writes them so."""
+"""The weight of two words of the question written as one, where the repository has that word."""
 ALIKE = 0.7
-"""What a synonym in a name weighs beside the question's own word."""
+"""The weight of a synonym in a name; the question's own word weighs 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
-    """A store with what is needed to search it."""
+    """A store with everything needed to search it."""
 
     index: ChunkIndex
     embedder: Embedder
@@ -49,30 +49,30 @@ class Searcher:
 class RetrievalResult:
     """Hits, best first, and the question as it was searched.
 
-    `near` is the best cosine that any chunk has with the question, None where that was searched with what
-    was carried into it, or is on no known scale. `lexical` is the best BM25, None with words carried into it.
-    `taken` has the mistyped words of the question, and what each was taken for.
+    `near` is the best cosine of any chunk with the question; None if context was added to the question
+    vector, or the scale is not known. `lexical` is the best BM25; None if context terms were added. `taken`
+    maps the mistyped words of the question to their corrections.
     """
 
     hits: tuple[Hit, ...]
-    sought: Sought
+    sought: ContextualQuestion
     near: float | None = None
     lexical: float | None = None
     taken: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def remarks(self) -> list[str]:
-        """What whoever asked ought to know of the search, in sentences."""
-        return [f'"{word}" is nowhere in it; searched for "{other}"' for word, other in self.taken.items()]
+        """Return notes about the search for the person who asked, as sentences."""
+        return [f'"{word}" was not found; searched for "{other}"' for word, other in self.taken.items()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """The candidates of one store, with what the two legs give them (not yet scaled).
+    """The candidates of one store, with the values of the two retrievers (not yet scaled).
 
-    `named` is 1 for those that the question or the conversation names, `pointed` how much the question points
-    at some; `alike` are the synonyms searched;
-    those that are not `headed` have none of the words in path or name.
+    `named` is 1 for those that the question or the conversation names; `pointed` is how strongly the question
+    refers to some of them; `alike` are the synonyms searched; candidates that are not `headed` have none of
+    the words in path or name.
     """
 
     searcher: Searcher
@@ -89,9 +89,9 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The best candidates of one store, to be looked at closely.
+    """The best candidates of one store, to be ranked by all signals.
 
-    `legs` are weighted and on one scale with other stores'; `file` and `about` are not yet.
+    `legs` are weighted and on one scale across stores; `file` and `about` are not yet.
     """
 
     gathered: _Gathered
@@ -107,8 +107,8 @@ def search(
 ) -> RetrievalResult:
     """Find the k best chunks for a question in one or more stores, best first.
 
-    Fewer come back when fewer have anything to do with the question. Scores of several stores are on one
-    scale: words are as rare as in all of them, and signals are divided by their best over all.
+    Fewer are returned when fewer match at all. The scores of several stores are on one scale: rarity is
+    counted over all stores, and each signal is divided by its best value over all.
 
     Args:
         searchers: the stores.
@@ -120,20 +120,20 @@ def search(
         StoreCorrupt: a store is damaged where the search had to read it.
     """
     try:
-        return _searched(searchers, question, past, k)
+        return _search_stores(searchers, question, past, k)
     except (IndexError, ValueError, OverflowError, MemoryError):
-        # Stores are mapped, not read: what a damaged one holds comes to light here, if anywhere.
+        # Stores are memory-mapped, not read: damage is first noticed here.
         for searcher in searchers:
             searcher.index.verify()
         raise
 
 
-def _searched(
+def _search_stores(
     searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
-    read = understand(corrected(question, taken) if taken else question)
+    read = parse_question(corrected(question, taken) if taken else question)
     known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]
     read = replace(read, terms=dict.fromkeys(known, COMPOUND) | read.terms)
     sought = in_context(read, past, carry)
@@ -159,7 +159,7 @@ def search_in_turn(
 ) -> RetrievalResult:
     """Search as in a conversation of which only the questions are known.
 
-    The earlier ones are searched in turn, each carrying what was found for those before it.
+    The earlier questions are searched in turn, each with the context of the results before it.
     """
     past: list[Exchange] = []
     for text in earlier:
@@ -168,18 +168,18 @@ def search_in_turn(
     return search(searchers, question, past=past, k=k)
 
 
-def _gather(searcher: Searcher, sought: Sought, rarity: Rarity, *, begins: bool) -> _Gathered:
-    """What each leg proposes, and both legs' numbers for all of it."""
+def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, begins: bool) -> _Gathered:
+    """Return the candidates of both retrievers, with the values of both for all of them."""
     index = searcher.index
     lexical = Bm25(index, sought.terms, rarity)
     own = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
     alike = synonyms(index, own, rarity)
     query = _query_vector(searcher, sought)
     if takes_bags(searcher.embedder) and not lexical:
-        # Not one word of the question stands anywhere: what such an embedder finds near is chance.
+        # No word of the question occurs: neighbours in such an embedding are chance.
         query = np.zeros_like(query)
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
-    pointed = pointed_at(index, sought.question, begins=begins)
+    pointed = referenced_chunks(index, sought.question, begins=begins)
     mentioned += pointed
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     best = lexical.best(CANDIDATES)
@@ -201,8 +201,8 @@ def _gather(searcher: Searcher, sought: Sought, rarity: Rarity, *, begins: bool)
     )
 
 
-def _nearness(gathered: Sequence[_Gathered], sought: Sought) -> float | None:
-    """The best cosine of all; None where the vector was not that of the question alone, or of its words."""
+def _nearness(gathered: Sequence[_Gathered], sought: ContextualQuestion) -> float | None:
+    """Return the best cosine of all; None unless the vector was the question's own and that of its words."""
     alone = all(takes_bags(g.searcher.embedder) and g.query.any() for g in gathered)
     if sought.carried or not alone or not gathered:
         return None
@@ -210,7 +210,7 @@ def _nearness(gathered: Sequence[_Gathered], sought: Sought) -> float | None:
 
 
 def _judge(gathered: _Gathered, best_lexical: float, best_dense: float, k: int) -> _Judged:
-    """The candidates that are worth a closer look, best first by both legs; at least one was gathered."""
+    """Return the candidates worth a closer look, best first by both retrievers; at least one was gathered."""
     index, weights = gathered.searcher.index, gathered.searcher.weights
     legs = {
         "lexical": weights.lexical * rank.scaled(gathered.lexical, best_lexical),
@@ -231,22 +231,22 @@ def _judge(gathered: _Gathered, best_lexical: float, best_dense: float, k: int) 
 
 
 def _rank(
-    judged: _Judged, sought: Sought, rarity: Rarity, best_file: float, best_about: float, k: int
+    judged: _Judged, sought: ContextualQuestion, rarity: Rarity, best_file: float, best_about: float, k: int
 ) -> list[Hit]:
-    """The k best candidates of one store as hits, best first."""
+    """Return the k best candidates of one store as hits, best first."""
     gathered, chunks = judged.gathered, judged.chunks
     index, weights, carry = gathered.searcher.index, gathered.searcher.weights, gathered.searcher.carry
     wanted = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
     total = sum(wanted.values()) or 1.0
     meant = {term: ALIKE * weight * rarity(term) for term, weight in gathered.alike.items()}
     wanted = meant | wanted
-    # What has none of the words in path or name is not looked at for them.
+    # Candidates without any of the words in path or name are skipped.
     headed = judged.headed
     names = index.names(chunks[headed])
     legs = judged.legs | {
         "symbol": weights.symbol * _spread(rank.symbol_signal(names, wanted, total), headed),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
-        "pointed": weights.pointed * rank.pointed_signal(chunks, gathered.pointed),
+        "pointed": weights.pointed * rank.reference_signal(chunks, gathered.pointed),
         "path": weights.path * _spread(rank.path_signal(index, chunks[headed], wanted, total), headed),
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
@@ -258,7 +258,7 @@ def _rank(
     factors *= defined_factor(index, chunks, sought)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
     scores = np.where(legs["pointed"] > 0, legs["pointed"] + scores / 10, scores * factors)
-    scores = rank.held_back(index, chunks, scores, weights)
+    scores = rank.penalize_repeats(index, chunks, scores, weights)
     hits = []
     for i in np.lexsort((chunks, -scores))[:k].tolist():
         given = {name: round(float(values[i]), 4) for name, values in legs.items() if values[i]}
@@ -267,19 +267,19 @@ def _rank(
 
 
 def _spread(values: rank.Signal, to: npt.NDArray[np.bool_]) -> rank.Signal:
-    """Values of some candidates as a signal of all, 0 for the others."""
+    """Return values of some candidates as a signal over all, 0 for the others."""
     signal = np.zeros(len(to), np.float32)
     signal[to] = values
     return signal
 
 
 def _best(signals: Iterable[rank.Signal]) -> float:
-    """The best value there is in any store, at least 0."""
+    """Return the best value in any store, at least 0."""
     return max((float(signal.max(initial=0.0)) for signal in signals), default=0.0)
 
 
-def _query_vector(searcher: Searcher, sought: Sought) -> Vectors:
-    """The question's vector, with a share of the carried terms' in a follow-up."""
+def _query_vector(searcher: Searcher, sought: ContextualQuestion) -> Vectors:
+    """Return the question's vector; in a follow-up, with a share of the carried terms' vector."""
     terms = {term: w for term, w in sought.question.terms.items() if term in sought.terms}
     own = embed_question(searcher.embedder, searcher.index, sought.question.text, terms)
     if not sought.carried:

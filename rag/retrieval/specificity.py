@@ -8,7 +8,7 @@ from rag.resources import shipped
 
 
 def specificity(term: str) -> float:
-    """From 0 for an everyday word to 1 for a name; 1 for a term that is not in data/specificity.txt."""
+    """Return 0 for an everyday word up to 1 for a name; 1 for a term that is not in data/specificity.txt."""
     return _table().get(term, 1.0)
 
 
@@ -16,7 +16,7 @@ def specificity(term: str) -> float:
 def _table() -> dict[str, float]:
     found: dict[str, float] = {}
     for line in shipped("data/specificity.txt").read_text(encoding="utf-8").splitlines():
-        tenths, *said = line.split()
+        tenths, *term_words = line.split()
         if tenths.isdigit():
-            found |= dict.fromkeys(said, int(tenths) / 10)
+            found |= dict.fromkeys(term_words, int(tenths) / 10)
     return found

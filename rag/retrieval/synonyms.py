@@ -1,8 +1,9 @@
-"""What a question's words are called in code: `data/synonyms.txt`, everyday words and technical ones.
+"""Map the words of a question to the words that code uses: `data/synonyms.txt`, everyday and technical words.
 
-People ask for a *folder* that is *thrown away*; the code says `rmdir`. Worth on the development questions:
-+.09 NDCG@10 for newcomers' words (+.05 on repositories that nobody looked at while writing it), and ten more
-of a hundred find the lines; -.01 where the words of a comment are asked for.
+People ask for a *folder* that is *thrown away*; the code says `rmdir`. On the development questions this
+gains .09 NDCG@10 for newcomers' words (.05 on repositories that were not looked at while writing the file),
+and the lines of ten more of a hundred questions are found; it loses .01 where the words of a comment are
+asked for.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from rag.resources import shipped
 from rag.retrieval.lexical import Rarity
 
 _FULL_WEIGHT_SYNONYMS = 4
-"""A word with more synonyms says less about each."""
+"""With more synonyms than this, each of them weighs less."""
 _NAMED_SHARE = 0.003
-"""A word that stands in the names of so many of the chunks is half one of the repository's own."""
+"""A word in the names of this share of the chunks counts half as the repository's own word."""
 
 
 def synonyms(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity) -> dict[str, float]:
-    """Terms of the repository that mean what the wanted ones do, with weights up to those of the wanted.
+    """Return terms of the repository that mean the same as the wanted ones, with weights up to theirs.
 
-    A word that the repository itself uses in names needs its synonyms less; a synonym that is rarer than the
-    word it stands for counts no more than that word would. Terms that are wanted themselves are left out.
+    A word that the repository itself uses in names needs its synonyms less. A synonym that is rarer than the
+    original word counts no more than that word would. Terms that are wanted themselves are left out.
     """
     table = _table()
     found: dict[str, float] = {}
@@ -52,13 +53,13 @@ def synonyms(index: ChunkIndex, wanted: Mapping[str, float], rarity: Rarity) -> 
 
 @cache
 def _table() -> dict[str, tuple[str, ...]]:
-    """The synonyms of each term, in the order of the file."""
+    """Return the synonyms of each term, in the order of the file."""
     table: dict[str, dict[str, None]] = {}
     for line in shipped("data/synonyms.txt").read_text(encoding="utf-8").splitlines():
         if not line or line.startswith("#"):
             continue
-        said, one_way, written = line.partition(":")
-        left = [term for word in said.split() for term in terms(word)[-1:]]
+        asked, one_way, written = line.partition(":")
+        left = [term for word in asked.split() for term in terms(word)[-1:]]
         right = [term for word in written.split() for term in terms(word)[-1:]] if one_way else left
         for term in left:
             table.setdefault(term, {}).update(dict.fromkeys(other for other in right if other != term))

@@ -38,7 +38,7 @@ from rag.lines import whole_lines_of
 from rag.ports import TextGenerator
 from rag.prompt.templates import load_template
 from rag.resources import shipped
-from rag.retrieval.question import understand
+from rag.retrieval.question import parse_question
 from rag.service.dialog import Dialog
 from rag.service.engine import Engine, Repository
 from rag.settings import Settings
@@ -118,7 +118,7 @@ class LookUp:
     ) -> None:
         self._dialog, self._question = dialog, question.strip()
         # A question in another language is answered in it; its English form must not share the entry.
-        alone = standalone and not understand(standalone).dependent and not dialog.is_foreign(question)
+        alone = standalone and not parse_question(standalone).dependent and not dialog.is_foreign(question)
         self._standalone = standalone if alone else None
         names = [repository.source.name for repository in dialog.repositories]
         self._cache = AnswerCache(

@@ -21,7 +21,7 @@ from rag.prompt.templates import load_template, render_condense, render_reword
 from rag.retrieval.answerability import judge, titled
 from rag.retrieval.context import AnswerPlace, Exchange
 from rag.retrieval.expand_definitions import other_parts
-from rag.retrieval.question import understand
+from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import RetrievalResult, search
@@ -268,7 +268,7 @@ class Dialog:
         That is, if there is no history and the question is in English. None also for "And who calls it?",
         which is answered best from the call graph.
         """
-        if not question.strip() or is_relation(understand(question)):
+        if not question.strip() or is_relation(parse_question(question)):
             return None
         turns = window(
             _answered_turns(self.past()),

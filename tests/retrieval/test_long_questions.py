@@ -8,14 +8,14 @@ import pytest
 
 from rag.answer.citations import resolve
 from rag.retrieval.answerability import _names
-from rag.retrieval.question import understand
+from rag.retrieval.question import parse_question
 
 LONG = 16_000
 
 
 def seconds(text: str) -> float:
     began = time.thread_time()
-    understand(text)
+    parse_question(text)
     _names(text)
     resolve(text, ())
     return time.thread_time() - began

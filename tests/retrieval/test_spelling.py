@@ -20,7 +20,7 @@ def test_one_slip_finds_what_was_meant_and_says_so(searcher, slip):
     meant = search([searcher], "How are sessions signed?")
     assert [hit.place for hit in found.hits] == [hit.place for hit in meant.hits]
     assert list(found.taken) == [slip]
-    assert found.remarks == [f'"{slip}" is nowhere in it; searched for "{found.taken[slip]}"']
+    assert found.remarks == [f'"{slip}" was not found; searched for "{found.taken[slip]}"']
     assert slip not in found.sought.standalone
 
 

@@ -30,7 +30,7 @@ from rag.evaluation.systems import System
 from rag.evaluation.trees import Tree, laid_out, plan
 from rag.ports import Embedder, Role, Vectors
 from rag.retrieval.dense import embed_question, nearest
-from rag.retrieval.question import understand
+from rag.retrieval.question import parse_question
 from rag.retrieval.rank import DEFAULT
 from rag.retrieval.search import Searcher, search
 from rag.types import Checkout, Hit, Source
@@ -242,7 +242,7 @@ def _by_cosine(searcher: Searcher, question: Question) -> Scores:
     """The chunks by their cosine with the question, and nothing else."""
     began = time.perf_counter()
     index = searcher.index
-    query = embed_question(searcher.embedder, index, question.text, understand(question.text).terms)
+    query = embed_question(searcher.embedder, index, question.text, parse_question(question.text).terms)
     near = nearest(searcher.vectors, index, query, DEPTH)
     spans = [_span(index.hit(int(chunk), 0.0, {})) for chunk in near]
     return judge(question, spans, time.perf_counter() - began)

@@ -105,7 +105,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "of_languages": of_languages,
         "manifests": manifests,
         "done_without_model": lambda words: done_without_model(f'{{"title": ""}}{words}'),
-        "understand": question.understand,
+        "understand": question.parse_question,
         "without_places": question.without_places,
         "meaning": lambda words: meaning(words, ["sample", "snip"]),
         "count_terms": lambda words: count_terms([words], [words]),

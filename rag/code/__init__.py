@@ -1,1 +1,1 @@
-"""What source text says: languages, grammars, definitions, references, documentation, and their graph."""
+"""Analysis of source text: languages, grammars, definitions, references, documentation, and their graph."""

@@ -1,4 +1,4 @@
-"""What a file defines, and on which lines: the outline that chunks follow."""
+"""The definitions of a file with their lines: the outline that chunks follow."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 _MAX_SYMBOL_CHARS = 100
 _MAX_SCOPE_CHARS = 500
 _MAX_TITLE_CHARS = 1_000
-"""No heading is longer; the patterns of markup below take the square of what they read."""
+"""No heading is longer; the patterns of markup below take quadratic time."""
 
 
 @dataclass(slots=True)
 class Definition:
-    """A named stretch of lines: rows `start` up to, not including, `end`, counted from 0.
+    """A named range of lines: rows `start` up to, not including, `end`, counted from 0.
 
-    `members` lie inside, in order. `scope` names what encloses it, with dots.
+    `members` are inside it, in order. `scope` names what encloses it, with dots.
     """
 
     start: int
@@ -32,7 +32,7 @@ class Definition:
 
     @property
     def inner_scope(self) -> str:
-        """The scope of what lies inside."""
+        """The scope of the members."""
         return joined(self.scope, self.symbol)
 
 
@@ -46,13 +46,15 @@ class Heading:
 
 
 def joined(*names: str) -> str:
-    """Names joined by dots, empty ones left out; of a long row its end, for each definition holds its own."""
+    """Return the non-empty names joined by dots, shortened to its end if long, since every definition stores
+    it.
+    """
     name = ".".join(name for name in names if name)
     return name if len(name) <= _MAX_SCOPE_CHARS else f"…{name[1 - _MAX_SCOPE_CHARS :]}"
 
 
 def tidy(name: str) -> str:
-    """A name on one line and of bearable length."""
+    """Return a name on one line, limited in length."""
     name = " ".join(name.split())
     return name if len(name) <= _MAX_SYMBOL_CHARS else name[: _MAX_SYMBOL_CHARS - 1].rstrip() + "…"
 
@@ -64,14 +66,14 @@ _MARKUP = re.compile(r"<[^<>]+>|&\w+;|\{[.#][^}]*\}|`+|\*\*+|__+")
 
 
 def plain_title(title: str) -> str:
-    """A heading as it reads, without badges, links and emphasis; as written when nothing else is left."""
+    """Return a heading as plain text, without badges, links and emphasis; unchanged if nothing is left."""
     title = title[:_MAX_TITLE_CHARS]
     plain = _LINK.sub(r"\1", _IMAGE.sub("", _ROLE.sub(r"\1", title)))
     return " ".join(_MARKUP.sub(" ", plain).split()) or title
 
 
 def sections(headings: Iterable[Heading], row_count: int) -> list[Definition]:
-    """Sections, nested by level: each goes on to the next heading of its level or above."""
+    """Return sections, nested by level: each ends at the next heading of its level or above."""
     top: list[Definition] = []
     open_sections: list[tuple[int, Definition]] = []
     for heading in headings:

@@ -1,6 +1,6 @@
-"""What code says of itself: docstrings, the comments above a definition, the introduction of a document.
+"""Extract documentation from code: docstrings, comments above a definition, the introduction of a document.
 
-Only quoted, with its lines; nothing is made up.
+The text is only quoted, with its lines; nothing is generated.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 from rag.code.definitions import plain_title
 
-_STRESSED = re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])([^*`]+?)(?<=[^\s*])\1(?![\w*])")
+_EMPHASIS = re.compile(r"(?<![\w*\\])(\*{1,2})(?=[^\s*])([^*`]+?)(?<=[^\s*])\1(?![\w*])")
 
 
-def unstressed(text: str) -> str:
-    """`text` without the asterisks round `*words*` that it stresses; those of `*args` stay."""
-    return _STRESSED.sub(r"\2", text)
+def without_emphasis(text: str) -> str:
+    """Return `text` without the asterisks around emphasised `*words*`; those of `*args` are kept."""
+    return _EMPHASIS.sub(r"\2", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Words of the repository, and the lines where they stand."""
+    """A quotation from the repository, with its lines."""
 
     text: str
     path: str
@@ -48,7 +48,7 @@ _TAG = re.compile(r"^\s*(?:@\w+|:\w[\w ]*:|\\(?:param|return)|Args?:|Returns?:|R
 
 
 def docstring(lines: Sequence[str], path: str, row: int, end: int) -> Quote | None:
-    """The first paragraph of the Python string that stands first in rows `row` to `end`, if one does."""
+    """Return the first paragraph of the Python string that begins rows `row` to `end`, if one does."""
     while row < end and (not lines[row].strip() or lines[row].lstrip().startswith("#")):
         row += 1
     begin = _STRING_BEGIN.match(lines[row]) if row < end else None
@@ -68,7 +68,7 @@ def docstring(lines: Sequence[str], path: str, row: int, end: int) -> Quote | No
 
 
 def comment_above(lines: Sequence[str], path: str, row: int, language: str) -> Quote | None:
-    """The first paragraph of the comment that ends right above a row, decorations in between or not."""
+    """Return the first paragraph of the comment that ends directly above a row, ignoring decorators."""
     bottom = row - 1
     while bottom >= 0 and _DECORATION.match(lines[bottom]):
         bottom -= 1
@@ -86,7 +86,7 @@ def comment_above(lines: Sequence[str], path: str, row: int, language: str) -> Q
 
 
 def head_comment(lines: Sequence[str], path: str, language: str) -> Quote | None:
-    """The first paragraph of the comment at the top of a file, a licence and marks for tools left out."""
+    """Return the first paragraph of the comment at the top of a file, without licence and tool marks."""
     row, marks = 0, _line_marks(language)
     while row < min(len(lines), 60):
         line = lines[row].strip()
@@ -119,7 +119,7 @@ def _line_marks(language: str) -> tuple[str, ...]:
 
 
 def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
-    """A comment's first paragraph of words, without its marks."""
+    """Return a comment's first paragraph of prose, without its comment marks."""
     taken: list[str] = []
     first = row + 1
     for number, line in enumerate(lines):
@@ -136,7 +136,7 @@ def _comment(lines: Sequence[str], path: str, row: int) -> Quote | None:
 
 
 def _quote(taken: Sequence[str], path: str, first: int) -> Quote | None:
-    """The lines with text among those taken; the quotation begins where its first word stands."""
+    """Return the non-blank lines as a quotation; it begins at the line of its first word."""
     skipped = next((n for n, line in enumerate(taken) if line.strip()), len(taken))
     words = [line.strip() for line in taken[skipped:] if line.strip()]
     text = " ".join(words)
@@ -146,7 +146,7 @@ def _quote(taken: Sequence[str], path: str, first: int) -> Quote | None:
 
 
 def signature(lines: Sequence[str], row: int, end: int, name: str) -> str:
-    """The head of a definition on one line, from its first line that holds the name up to its body."""
+    """Return the head of a definition on one line, from its first line that holds the name up to its body."""
     own = name.rpartition(".")[2]
     begin = next((n for n in range(row, min(end, row + 20)) if own in lines[n]), row)
     depth, head = 0, ""
@@ -160,7 +160,7 @@ def signature(lines: Sequence[str], row: int, end: int, name: str) -> str:
 
 
 def _ends_head(line: str, position: int) -> bool:
-    """Whether the colon here ends a Python head: nothing but a comment, or a one-line body, follows."""
+    """Return whether the colon ends a Python head: only a comment or a one-line body follows."""
     return line[position] == ":" and (line[position + 1 :].strip() == "" or line[position + 1] in " #")
 
 
@@ -181,9 +181,10 @@ _BADGE = re.compile(r"^\s*(?:\[?!\[|<(?!https?:)|\.\. |:\w[\w-]*:|#|={3,}|-{3,}|
 
 
 def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
-    """The first paragraphs of a document that are words, without markup: not titles, badges, lists, code.
+    """Return the first prose paragraphs of a document, without markup: not titles, badges, lists, code.
 
-    They end with the section they begin in; one that only leads to what is left out (`…:`) is left out too.
+    They end with the section they begin in. A paragraph that only introduces omitted content (`…:`) is
+    omitted too.
     """
     found: list[Quote] = []
     begun = ""
@@ -199,16 +200,17 @@ def introduction(text: str, path: str, limit: int = 3) -> list[Quote]:
 
 
 def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
-    """The paragraphs of a document that are words, without markup, each with the title of its section.
+    """Yield the prose paragraphs of a document, without markup, each with the title of its section.
 
-    Not titles, badges, lists, code. Titles are preceded by their number, so that equal ones differ.
+    Titles, badges, lists and code are left out. Section titles are preceded by a number, so that equal ones
+    differ.
     """
     paragraph: list[str] = []
     first, fence, section = 1, "", ""
     lines = [*text.split("\n")[:400], ""]
     for number, line in enumerate(lines, start=1):
         if mark := _FENCE.match(line):
-            fence = _behind(mark[1], fence)
+            fence = _next_fence(mark[1], fence)
             line = ""
         underlined = number < len(lines) and re.fullmatch(r"\s*([=\-~^#*+])\1{2,}\s*", lines[number])
         if not fence and line.strip() and not (_BADGE.match(line) or underlined or line[0].isspace()):
@@ -217,11 +219,11 @@ def paragraphs(text: str, path: str) -> Iterator[tuple[str, Quote]]:
             paragraph.append(line.strip().removeprefix(">").strip())
             continue
         if paragraph:
-            words = _as_it_reads(" ".join(paragraph), path)
+            words = _plain_prose(" ".join(paragraph), path)
             yield section, Quote(words, path, first, first + len(paragraph) - 1)
             paragraph = []
         if underlined or (not fence and re.match(r"#{1,6}\s", line)):
-            section = f"{number} {_as_it_reads(line.strip('# '), path)}"
+            section = f"{number} {_plain_prose(line.strip('# '), path)}"
 
 
 _RST_LINK = re.compile(r"`([^`<]+?)\s*(?:<[^`>]*>)?`__?(?!\w)")
@@ -230,16 +232,16 @@ _ADDRESS = re.compile(r"<(https?://[^<>\s]+)>")
 _CODE = re.compile(r"(?<![:`])`++([^`]+)`+")
 
 
-def _as_it_reads(text: str, path: str) -> str:
-    """Prose without its markup, and without the gaps that markup leaves round punctuation."""
+def _plain_prose(text: str, path: str) -> str:
+    """Return prose without its markup, and without the gaps that markup leaves around punctuation."""
     if path.endswith(".rst"):
         text = _RST_NAME.sub(r"\1", _RST_LINK.sub(r"\1", text))
-    plain = plain_title(unstressed(_ADDRESS.sub(r"\1", _CODE.sub(r"\1", text))))
+    plain = plain_title(without_emphasis(_ADDRESS.sub(r"\1", _CODE.sub(r"\1", text))))
     return re.sub(r"(?<=[(\[]) | (?=[.,;)\]])", "", plain)
 
 
-def _behind(mark: str, fence: str) -> str:
-    """The fence that is open behind one; a fence is closed by one as long, of the same kind."""
+def _next_fence(mark: str, fence: str) -> str:
+    """Return the fence that is open after a mark; a fence is closed by one of the same kind and length."""
     if not fence:
         return mark
     return "" if mark[0] == fence[0] and len(mark) >= len(fence) else fence
@@ -249,7 +251,7 @@ _MAX_TITLE_LINE_CHARS = 1_000
 
 
 def title_of(text: str, path: str) -> Quote:
-    """The title of a document: its first heading, else the name of the file."""
+    """Return the title of a document: its first heading, else the name of the file."""
     lines = [line[:_MAX_TITLE_LINE_CHARS] for line in text.split("\n", 80)[:80]]
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""

@@ -1,4 +1,4 @@
-"""The grammars: one wheel each, loaded when the first file of the language is met."""
+"""The tree-sitter grammars: one wheel each, loaded when the first file of the language is parsed."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ _MODULES = {
 }
 
 _SECONDS = 0.3
-_SECONDS_A_MEGABYTE = 1.5
+_SECONDS_PER_MEGABYTE = 1.5
 """A parser needs a tenth of this; on text that is far from its language some need minutes."""
 
 _BLOCK_BYTES = 1 << 12
-"""Small, for the text of every node that is asked for is read anew from the block it begins in."""
+"""Small, because the text of every requested node is read again from the block it begins in."""
 
 _MAX_YAML_INDENT = 120
 _DEEP_YAML = re.compile(rf"^[ \t?:-]{{{_MAX_YAML_INDENT},}}|(?:[?:-][ \t]+){{20}}", re.MULTILINE)
-"""tree-sitter-yaml writes beyond its buffer, and the process dies, at about 250 open levels."""
+"""tree-sitter-yaml overflows its buffer and crashes the process at about 250 open levels."""
 
 
 _MACRO = r"[A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?"
 _C_MACROS = re.compile(
     rf"(?m)^[ \t]*{_MACRO}[ \t]*+;?[ \t]*+$|(?<=\bclass ){_MACRO}(?= +\w)|(?<=\bstruct ){_MACRO}(?= +\w)"
 )
-"""Macros where the grammar knows nothing of the kind: `BEGIN_NAMESPACE`, `class API_EXPORT Name`."""
+"""Macros that the grammar does not know: `BEGIN_NAMESPACE`, `class API_EXPORT Name`."""
 
 
 def has_grammar(language: str) -> bool:
-    """Whether files of this language can be parsed."""
+    """Return whether files of this language can be parsed."""
     return language in _MODULES
 
 
 def package_of(language: str) -> str:
-    """The name of the package that holds the grammar of a language."""
+    """Return the name of the package that holds the grammar of a language."""
     return "tree-sitter-" + _MODULES[language].partition(".")[0].replace("_", "-")
 
 
@@ -81,10 +81,10 @@ def _load(language: str) -> Language:
 
 
 def parse(text: str, language: str) -> Tree | None:
-    """Parse a text as UTF-8; None when there is no grammar that could.
+    """Parse a text as UTF-8; None when there is no grammar for it.
 
     Raises:
-        GaveUp: the parser finds no way through it in time. That is the thread's own, so that a busy machine
+        GaveUp: the parser does not finish in time. Only the thread's own CPU time counts, so a busy machine
             changes nothing.
     """
     if language not in _MODULES or (language == "yaml" and _DEEP_YAML.search(text)):
@@ -94,7 +94,7 @@ def parse(text: str, language: str) -> Tree | None:
     if language in ("c", "cpp"):
         text = _C_MACROS.sub(lambda match: " " * len(match[0]), text)
     content = text.encode("utf-8", "replace")
-    end_s = time.thread_time() + _SECONDS + _SECONDS_A_MEGABYTE * len(content) / 1e6
+    end_s = time.thread_time() + _SECONDS + _SECONDS_PER_MEGABYTE * len(content) / 1e6
 
     def block(start: int, _point: object) -> bytes:
         return content[start : start + _BLOCK_BYTES]
@@ -104,5 +104,5 @@ def parse(text: str, language: str) -> Tree | None:
 
     try:
         return Parser(_load(language)).parse(block, encoding="utf8", progress_callback=is_late)
-    except ValueError as error:  # how the parser says that it was stopped
+    except ValueError as error:  # the parser was stopped
         raise GaveUp(OUT_OF_TIME) from error

@@ -1,7 +1,7 @@
-"""What the code itself tells: files, definitions, imports and calls of one repository.
+"""The graph of one repository's code: files, definitions, imports and calls.
 
-Files are given as texts (`rag.wiki.repository_graph` reads them from a store), and parsed once, when
-first needed. Imports and calls that cannot be looked up among the files are left out.
+Files are given as texts (`rag.wiki.repository_graph` reads them from a store), and parsed once, when first
+needed. Imports and calls that do not resolve to one of the files are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rag.types import Checkout, Kind
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One file (or a folder, which ends in "/") is imported by another, on these lines."""
+    """An import of one file (or a folder, which ends in "/") by another, with its lines."""
 
     source: str
     target: str
@@ -33,7 +33,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A definition calls another, on this line of its file. A caller of None is the file's own level."""
+    """A call of a definition, with its file and line. A caller of None is module level."""
 
     path: str
     caller: Symbol | None
@@ -45,12 +45,12 @@ _REEXPORTS = 3
 
 
 class Survey:
-    """A repository's files and what is known of them.
+    """A repository's files and their analysis.
 
     Args:
-        name: what people call the repository.
+        name: the repository's name.
         files: by path, in the order of their paths.
-        checkout: where the files come from; None for texts that come from nowhere.
+        checkout: where the files come from; None for texts without a source.
     """
 
     def __init__(self, name: str, files: Mapping[str, File], checkout: Checkout | None = None) -> None:
@@ -60,20 +60,20 @@ class Survey:
         self._lock = threading.RLock()
 
     def of_kind(self, *kinds: Kind) -> list[File]:
-        """The files of these kinds, by path."""
+        """Return the files of these kinds, by path."""
         return [file for file in self.files.values() if file.kind in kinds]
 
     # ------------------------------------------------------------ definitions
 
     def symbols(self, path: str) -> tuple[Symbol, ...]:
-        """The functions and classes of a file with their members, in order, outer before inner."""
+        """Return the functions and classes of a file with their members, in order, outer before inner."""
         with self._lock:
             if path not in self._symbols:
                 self._symbols[path] = tuple(symbols_of(self.files[path]))
             return self._symbols[path]
 
     def summary(self, path: str) -> Quote | None:
-        """What a file says of itself at its top."""
+        """Return the documentation at the top of a file."""
         file = self.files[path]
         if file.kind == "doc":
             return next(iter(documentation.introduction(file.text, path, limit=1)), None)
@@ -86,7 +86,7 @@ class Survey:
     # ------------------------------------------------------------ imports
 
     def references(self, path: str) -> References:
-        """The imports and calls of a file as they are written."""
+        """Return the imports and calls of a file as they are written."""
         with self._lock:
             if path not in self._references:
                 file = self.files[path]
@@ -100,7 +100,7 @@ class Survey:
 
     @cached_property
     def imports(self) -> Mapping[str, tuple[tuple[Import, Binding], ...]]:
-        """What each file brings from the repository, by its path; files that bring nothing are left out."""
+        """The imports of each file from this repository, by its path; files without any are left out."""
         with self._lock:
             found = {}
             for path, file in self.files.items():
@@ -115,7 +115,7 @@ class Survey:
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
-        """Which file imports which file or folder, each pair and line once, by path and line."""
+        """All imports of a file or folder by another file, each pair and line once, by path and line."""
         found = {
             Link(path, binding.target, imported.start, imported.end): None
             for path, brought in self.imports.items()
@@ -139,15 +139,15 @@ class Survey:
         return found
 
     def links_from(self, path: str) -> list[Link]:
-        """The imports of a file, by line."""
+        """Return the imports in a file, by line."""
         return self._links_from.get(path, [])
 
     def links_to(self, path: str) -> list[Link]:
-        """The imports that mean a file, by path and line."""
+        """Return the imports of a file, by path and line."""
         return self._links_to.get(path, [])
 
     def files_of(self, target: str) -> list[str]:
-        """The files that a link's target means: itself, or the code of the folder."""
+        """Return the files of a link's target: the file itself, or the code of the folder."""
         if not target.endswith("/"):
             return [target]
         return [f.path for f in self._in_folder.get(target[:-1], ()) if f.kind == "code"]
@@ -163,7 +163,7 @@ class Survey:
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
-        """Which definition calls which, by path and line, as far as names tell for certain."""
+        """The calls between definitions, by path and line, as far as names identify them with certainty."""
         with self._lock:
             return tuple(call for path in self.files for call in _Callees(self, path).calls())
 
@@ -176,7 +176,7 @@ class Survey:
         return {symbol: tuple(calls) for symbol, calls in found.items()}
 
     def lookup(self, target: str, name: str, depth: int = _REEXPORTS) -> Symbol | None:
-        """The definition of `name` in a file or folder, through re-exports; None when there is no such."""
+        """Return the definition of `name` in a file or folder, through re-exports, or None."""
         for path in self.files_of(target):
             if found := self._by_name(path).get(name):
                 return found
@@ -190,9 +190,9 @@ class Survey:
         return None
 
     def _by_name(self, path: str) -> Mapping[str, Symbol]:
-        """The definitions that a name can mean anywhere in the file, the first of equal ones.
+        """Return the definitions that a name can mean anywhere in the file, the first of equal ones.
 
-        In JavaScript what is indented and has no scope is a part of some object or function.
+        In JavaScript an indented definition without a scope belongs to some object or function.
         """
         if path not in self._names:
             file, symbols = self.files[path], reversed(self.symbols(path))
@@ -208,8 +208,10 @@ class Survey:
     def _names(self) -> dict[str, Mapping[str, Symbol]]:
         return {}
 
-    def beside(self, path: str, name: str) -> Symbol | None:
-        """The definition of `name` in this file, or in its folder where the language shares one scope."""
+    def lookup_local(self, path: str, name: str) -> Symbol | None:
+        """Return the definition of `name` in this file, or in its folder where files of a folder share a
+        scope.
+        """
         file = self.files[path]
         if file.language == "go":
             return self.lookup(f"{file.folder}/", name, 0) if file.folder else self.lookup(path, name, 0)
@@ -228,7 +230,7 @@ class Survey:
 
 
 class _Callees:
-    """Looks up what one file calls."""
+    """Resolves the calls of one file."""
 
     def __init__(self, survey: Survey, path: str) -> None:
         self.survey, self.path = survey, path
@@ -247,7 +249,7 @@ class _Callees:
                 yield Call(self.path, caller, callee, call.line)
 
     def _callers(self) -> dict[int, Symbol]:
-        """The innermost definition at each line."""
+        """Return the innermost definition at each line."""
         return {
             line: symbol
             for symbol in self.survey.symbols(self.path)
@@ -265,22 +267,22 @@ class _Callees:
             name = ".".join(part for part in (binding.name, call.name if call.receiver else "") if part)
             return self.survey.lookup(binding.target, name) if name else None
         if call.receiver:
-            return self.survey.beside(self.path, f"{call.receiver}.{call.name}")
+            return self.survey.lookup_local(self.path, f"{call.receiver}.{call.name}")
         if self.language in ("java", "ruby") and (member := self._member(call.name, caller)):
             return member
-        found = self.survey.beside(self.path, call.name)
+        found = self.survey.lookup_local(self.path, call.name)
         if found is None and self.language in ("c", "cpp"):
             return self.survey.c_functions.get(call.name)
         return found
 
     def _member(self, name: str, caller: Symbol | None) -> Symbol | None:
-        """A method of the class the caller belongs to."""
+        """Return a method of the class the caller belongs to."""
         if caller is None or not caller.scope:
             return None
-        return self.survey.beside(self.path, f"{caller.scope}.{name}")
+        return self.survey.lookup_local(self.path, f"{caller.scope}.{name}")
 
 
 @lru_cache(maxsize=1024)
 def _parameters(signature: str) -> frozenset[str]:
-    """The words between the brackets of a head, its parameters among them."""
+    """Return the words in the parentheses of a signature, which include its parameters."""
     return frozenset(re.findall(r"\w+", signature.partition("(")[2]))

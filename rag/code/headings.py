@@ -1,4 +1,4 @@
-"""Headings of documents, found line by line."""
+"""Find the headings of documents, line by line."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _RST_RULE = re.compile(r"([!-/:-@\[-`{-~])\1{2,}\s*$")
 
 
 def _rst_headings(lines: Sequence[str]) -> list[Heading]:
-    """Titles with a rule below, or above and below; the order in which rules appear gives the level.
+    """Return titles with a rule below, or above and below; the order in which rules appear gives the level.
 
-    A title stands behind a blank line, and its rule is about as long. A target (`.. _name:`) directly
-    before a title belongs to the section.
+    A title follows a blank line, and its rule is about as long. A target (`.. _name:`) directly before a
+    title belongs to the section.
     """
     found: list[Heading] = []
     levels: dict[tuple[str, bool], int] = {}
@@ -76,7 +76,7 @@ _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*)|$)")
 
 
 def _markdown_headings(lines: Sequence[str]) -> list[Heading]:
-    """`#` headings outside fences: for a document the parser does not get through."""
+    """Return `#` headings outside fences: for a document that the parser cannot process."""
     found, fence = [], ""
     for row, line in enumerate(lines):
         if match := _FENCE.match(line):
@@ -103,6 +103,6 @@ _READERS: dict[str, Callable[[Sequence[str]], list[Heading]]] = {
 
 
 def headings(lines: Sequence[str], language: str) -> list[Heading] | None:
-    """The headings of a document in order; None when the language is not one of documents."""
+    """Return the headings of a document in order; None when the language is not a document format."""
     read = _READERS.get(language)
     return read(lines) if read is not None else None

@@ -1,7 +1,7 @@
-"""What language a file is in and what part it plays, told from its path.
+"""Determine the language of a file and its kind from its path.
 
-Only names are looked at here, so that a scan of an unchanged repository reads no file. `TEXT` stands for
-files whose name gives no language; `language_of_text` settles those once the text is at hand.
+Only names are used here, so that a scan of an unchanged repository reads no file. `TEXT` is used for files
+whose name gives no language; `language_of_text` decides those once the text is read.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ _INTERPRETERS = {
 
 
 def language_of_path(path: str) -> str | None:
-    """The language the path tells, `TEXT` for a name without extension, None for an unknown extension."""
+    """Return the language of a path, `TEXT` for a name without extension, None for an unknown one."""
     return _language_of_name(path.rpartition("/")[2].lower())
 
 
@@ -239,7 +239,7 @@ _OBJC_SIGNS = re.compile(
 
 
 def language_of_text(language: str, path: str, text: str) -> str:
-    """The language, settled by the text where the name leaves it open.
+    """Return the language, decided by the text where the name is ambiguous.
 
     That is: a first line `#!…` in a file without extension, and C++ or Objective-C in a `.h` file.
     """
@@ -295,10 +295,10 @@ def _part_of_folder(folder: str) -> Kind | None:
 
 
 def kind_of(path: str, language: str) -> Kind:
-    """Whether the file is code, test, doc or config, by the conventions of many languages.
+    """Return whether the file is code, test, doc or config, by the conventions of many languages.
 
-    A document stays a document in a test folder only by its name (`tests/README.md`); code in a
-    documentation folder is documentation, for it is there to be shown.
+    A document in a test folder counts as documentation only by its name (`tests/README.md`). Code in a
+    documentation folder is documentation, since it is an example.
     """
     folder, _, name = path.rpartition("/")
     if language in _DOC_LANGUAGES or (language == TEXT and _DOC_NAME.match(name)):

@@ -1,7 +1,7 @@
-"""The line patterns: what a definition looks like in languages that are read without a grammar.
+"""Line patterns: how a definition looks in languages that are read without a grammar.
 
-Each rule is a unit and an expression that matches from the line's first character on; its group `name`
-holds the symbol, and may be missing. The first rule that matches counts.
+Each rule is a unit and an expression that matches from the line's first character; its group `name` holds the
+symbol, and may be missing. The first matching rule counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RawRule = tuple["Unit", str]
 
 
 def _words(unit: Unit, words: str) -> _RawRule:
-    """A definition that begins with one of these words; `_` in a word stands for white space."""
+    """Return a rule for definitions that begin with one of these words; `_` in a word means white space."""
     alternatives = "|".join(word.replace("_", r"\s+") for word in words.split())
     return unit, rf"{_MODIFIERS}(?:{alternatives})\s+{_NAME}"
 
@@ -57,7 +57,7 @@ _SECTION_KEY: _RawRule = ("section", r"(?P<name>[\w./\"'-]+):(?:\s|$)")
 
 @dataclass(frozen=True, slots=True)
 class LineRules:
-    """The rules of a language. In a flat one bodies are not indented below their head."""
+    """The rules of a language. In a flat language bodies are not indented below their head."""
 
     rules: tuple[tuple[Unit, Pattern[str]], ...]
     is_flat: bool
@@ -197,7 +197,7 @@ _IGNORES_CASE = frozenset({"sql", "pascal", "fortran", "ada", "powershell", "vb"
 
 @cache
 def line_rules(language: str) -> LineRules | None:
-    """The rules of a language, None when there are none."""
+    """Return the rules of a language, None when there are none."""
     is_flat = language in _FLAT
     raw = _FLAT.get(language) or _INDENTED.get(language)
     if raw is None:

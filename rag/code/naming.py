@@ -1,4 +1,4 @@
-"""How names are found where a grammar does not hold them in a field of the defining node."""
+"""Find names where a grammar has no name field in the defining node."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _GENERIC = re.compile(r"<[^<>]*>")
 _MIN_CONSTANT_ROWS = 3
-"""A value on fewer lines belongs to what stands around it."""
+"""A value on fewer lines belongs to the surrounding chunk."""
 
 
 def is_long(node: Node) -> bool:
-    """Whether a value spans enough lines to be found under its own name."""
+    """Return whether a value spans enough lines to be indexed under its own name."""
     return node.end_point.row - node.start_point.row >= _MIN_CONSTANT_ROWS
 
 
@@ -33,7 +33,7 @@ def without_generics(name: str) -> str:
 
 
 def wrapped(rules: Mapping[str, Rule]) -> Rule:
-    """A rule for a node that wraps a definition: decorators, `export`, `template <…>`."""
+    """Return a rule for a node that wraps a definition: decorators, `export`, `template <…>`."""
 
     def rule(node: Node) -> Named | None:
         for child in node.named_children:
@@ -47,7 +47,7 @@ def wrapped(rules: Mapping[str, Rule]) -> Rule:
 
 
 def long_value(name: str = "name") -> Rule:
-    """A rule for a constant: named when it spans several lines."""
+    """Return a rule for a constant: named when it spans several lines."""
 
     def rule(node: Node) -> Named | None:
         symbol = text_of(node.child_by_field_name(name))
@@ -98,7 +98,7 @@ _MAX_RECEIVER_CHARS = 1_000
 
 
 def go_method(node: Node) -> Named | None:
-    """A method, in the scope of its receiver's type."""
+    """Return a method, in the scope of its receiver's type."""
     receiver = node.child_by_field_name("receiver")
     written = text_of(receiver)[:_MAX_RECEIVER_CHARS]
     words = re.findall(r"\w+", re.sub(r"\[.*?\]", "", written, flags=re.DOTALL))
@@ -108,7 +108,7 @@ def go_method(node: Node) -> Named | None:
 
 
 def go_types(node: Node) -> Named | None:
-    """`type X …`; a group of types is passed through instead."""
+    """`type X …`; a group of types is traversed instead."""
     specs = [child for child in node.named_children if child.type in ("type_spec", "type_alias")]
     return Named(text_of(specs[0].child_by_field_name("name")), "class") if len(specs) == 1 else None
 
@@ -141,7 +141,7 @@ _C_KEYWORDS = frozenset("namespace class struct union enum extern if for while s
 
 
 def _declared(node: Node | None) -> str:
-    """The name inside pointers, references, arrays and parameter lists."""
+    """Return the name inside pointers, references, arrays and parameter lists."""
     for _ in range(20):
         if node is None:
             return ""
@@ -168,13 +168,13 @@ def _c_named(name: str, unit: Unit, body: Node | None) -> Named | None:
 def c_function(node: Node) -> Named | None:
     """`int *ns::C::k() { … }`: scope ns.C, symbol k."""
     name, body = _declared(node.child_by_field_name("declarator")), node.child_by_field_name("body")
-    if name in _C_KEYWORDS:  # a macro in front led the parser astray: what follows is a namespace or a type
+    if name in _C_KEYWORDS:  # a macro in front misled the parser: this is a namespace or a type
         return Named("", None, body)
     return _c_named(name, "function", body)
 
 
 def c_type(node: Node) -> Named | None:
-    """A struct, class, union or enum with a body."""
+    """Return a struct, class, union or enum with a body."""
     body = node.child_by_field_name("body")
     return None if body is None else _c_named(text_of(node.child_by_field_name("name")), "class", body)
 
@@ -189,7 +189,7 @@ def c_typedef(node: Node) -> Named | None:
 
 
 def c_declaration(node: Node) -> Named | None:
-    """A type declared with a variable, or a long initial value."""
+    """Return a type declared with a variable, or a long initial value."""
     inner = node.child_by_field_name("type")
     named = c_type(inner) if inner is not None and inner.type.endswith("_specifier") else None
     if named is not None:
@@ -201,7 +201,7 @@ def c_declaration(node: Node) -> Named | None:
 
 
 def cpp_namespace(node: Node) -> Named | None:
-    """A namespace is scope, not a definition; one without a name is not even that."""
+    """Return a namespace is scope, not a definition; one without a name is ignored."""
     name = text_of(node.child_by_field_name("name")).replace("::", ".").replace("inline ", "")
     return Named(name, None, node.child_by_field_name("body"))
 
@@ -210,7 +210,7 @@ def cpp_namespace(node: Node) -> Named | None:
 
 
 def first_name(unit: Unit, body: str, *kinds: str, default: str = "") -> Rule:
-    """A rule for nodes whose name and body are children of these kinds, not fields."""
+    """Return a rule for nodes whose name and body are children of these kinds, not fields."""
 
     def rule(node: Node) -> Named | None:
         symbol = text_of(node.child_by_field_name("name") or child_of_type(node, *kinds)) or default
@@ -220,14 +220,14 @@ def first_name(unit: Unit, body: str, *kinds: str, default: str = "") -> Rule:
 
 
 def kotlin_property(node: Node) -> Named | None:
-    """A property with an accessor or value over several lines."""
+    """Return a property with an accessor or value over several lines."""
     variable = child_of_type(node, "variable_declaration")
     symbol = text_of(variable).partition(":")[0].strip()
     return Named(symbol, "block") if symbol and is_long(node) else None
 
 
 def kotlin_function(node: Node) -> Named | None:
-    """A function; an extension function in the scope of the type it extends."""
+    """Return a function; an extension function in the scope of the type it extends."""
     name = node.child_by_field_name("name")
     if name is None:
         return None
@@ -239,7 +239,7 @@ def kotlin_function(node: Node) -> Named | None:
 
 
 def swift_type(node: Node) -> Named | None:
-    """A class, struct, enum, actor or extension."""
+    """Return a class, struct, enum, actor or extension."""
     *outer, symbol = without_generics(text_of(node.child_by_field_name("name"))).split(".")
     return Named(symbol, "class", node.child_by_field_name("body"), ".".join(outer)) if symbol else None
 
@@ -253,7 +253,7 @@ def scala_extension(node: Node) -> Named | None:
 
 
 def csharp_namespace(node: Node) -> Named | None:
-    """A namespace is scope."""
+    """Return a namespace is scope."""
     return Named(text_of(node.child_by_field_name("name")), None, node.child_by_field_name("body"))
 
 
@@ -271,7 +271,7 @@ def csharp_destructor(node: Node) -> Named | None:
 
 
 def php_namespace(node: Node) -> Named | None:
-    """`namespace A\\B { … }`; without braces it holds nothing itself."""
+    """`namespace A\\B { … }`; without braces it has no body of its own."""
     name = text_of(node.child_by_field_name("name")).replace("\\", ".")
     body = node.child_by_field_name("body")
     return Named(name, None, body) if body is not None else None
@@ -298,7 +298,7 @@ def php_statement(node: Node) -> Named | None:
 
 
 def lua_function(node: Node) -> Named | None:
-    """`function M.sub:name()`: the scope is what stands before the last dot or colon."""
+    """`function M.sub:name()`: the scope is the part before the last dot or colon."""
     *outer, symbol = re.split(r"[.:]", text_of(node.child_by_field_name("name")))
     return Named(symbol, "function", node.child_by_field_name("body"), ".".join(outer)) if symbol else None
 

@@ -19,7 +19,7 @@ _JS_CLASSES = frozenset({"class", "class_expression"})
 
 
 def _js_value(symbol: str, value: Node | None, within: str = "") -> Named | None:
-    """What a name stands for when this is its value; None when it is nothing to be found by name."""
+    """Return the definition of a name with this value; None when the value is not worth indexing by name."""
     if value is None or not symbol:
         return None
     if value.type in ("parenthesized_expression", "as_expression", "satisfies_expression"):
@@ -39,7 +39,7 @@ def _js_value(symbol: str, value: Node | None, within: str = "") -> Named | None
 
 
 def js_variables(node: Node) -> Named | None:
-    """`const f = () => …`; of several in one statement the first that is worth a name."""
+    """`const f = () => …`; of several in one statement the first that is worth indexing."""
     for child in node.named_children:
         if child.type == "variable_declarator":
             name = child.child_by_field_name("name")
@@ -58,7 +58,7 @@ def js_assignment(node: Node) -> Named | None:
     parts = text_of(left).split(".")
     symbol = parts.pop()
     right = node.child_by_field_name("right")
-    if symbol in ("exports", "prototype"):  # an object whose members are what counts
+    if symbol in ("exports", "prototype"):  # an object of which only the members count
         outer = "" if symbol == "exports" or not parts else parts[-1]
         if right is not None and right.type == "object":
             return Named(outer, None, right)
@@ -70,7 +70,7 @@ def js_assignment(node: Node) -> Named | None:
 
 
 def js_statement(node: Node) -> Named | None:
-    """An assignment, or a TypeScript namespace, that stands as a statement."""
+    """Return an assignment, or a TypeScript namespace, used as a statement."""
     inner = node.named_children[0] if node.named_children else None
     if inner is None:
         return None
@@ -89,7 +89,7 @@ def js_pair(node: Node) -> Named | None:
 
 
 def js_field(node: Node) -> Named | None:
-    """A class field that holds a function, or much else."""
+    """Return a class field that holds a function or a long value."""
     name = node.child_by_field_name("name") or node.child_by_field_name("property")
     return _js_value(text_of(name), node.child_by_field_name("value"))
 
@@ -134,12 +134,12 @@ def sql_statement(node: Node) -> Named | None:
 
 
 def css_rule(node: Node) -> Named | None:
-    """A rule, named by its selectors; at-rules by what stands before the brace."""
+    """Return a rule, named by its selectors; at-rules by the text before the brace."""
     return Named(text_of(node).partition("{")[0].strip(), "block", child_of_type(node, "block"))
 
 
 def html_element(node: Node) -> Named | None:
-    """An element with an id that spans several lines."""
+    """Return an element with an id that spans several lines."""
     tag = child_of_type(node, "start_tag")
     if tag is None or not is_long(node):
         return None
@@ -148,7 +148,7 @@ def html_element(node: Node) -> Named | None:
 
 
 def data_pair(node: Node) -> Named | None:
-    """A key of JSON or YAML."""
+    """Return a key of JSON or YAML."""
     key = text_of(node.child_by_field_name("key")).strip("\"'")
     return Named(key, "section", node.child_by_field_name("value")) if key else None
 

@@ -1,6 +1,6 @@
-"""The outline of a text: by its grammar where there is one, else by lines.
+"""Compute the outline of a text: by its grammar where there is one, else by lines.
 
-Native code reads the text here, so others call this in a process that may be lost: `rag.code.parsing`.
+Native code reads the text here, so callers run this in an expendable process: `rag.code.parsing`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _TYPESCRIPT = re.compile(r"""\blang\s*=\s*["']tsx?["']""")
 
 
 def outline_values(text: str, language: str, max_chars: int | None) -> list[Any]:
-    """The outline as JSON values: start, end, symbol, scope, unit and members of each definition.
+    """Return the outline as JSON values: start, end, symbol, scope, unit and members of each definition.
 
-    Functions of more than `max_chars` are looked into. Raises GaveUp.
+    Functions of more than `max_chars` are searched for inner definitions. Raises GaveUp.
     """
     lines = whole_lines_of(text)
     offsets = [0, *accumulate(map(len, lines))]
@@ -48,16 +48,16 @@ def _values(definitions: Sequence[Definition]) -> list[Any]:
 def outline(
     text: str, lines: list[str], language: str, is_large: Callable[[int, int], bool]
 ) -> list[Definition]:
-    """What the text defines, in order.
+    """Return the definitions of the text, in order.
 
     Args:
         text: the whole text.
-        lines: the same, cut behind each newline.
+        lines: the same, split after each newline.
         language: as `rag.code.languages` names it.
-        is_large: whether rows `start` to `end` (not included) are too much for one chunk.
+        is_large: whether rows `start` to `end` (not included) are too large for one chunk.
 
     Raises:
-        GaveUp: the parser finds no way through the text in time.
+        GaveUp: the parser does not finish in time.
     """
     if not has_grammar(language):
         return outline_by_lines(lines, language)
@@ -68,13 +68,13 @@ def outline(
         return sections(_markdown_headings(root), len(lines))
     found = _collected(root, language, 0, is_large)
     if root.has_error and (not found or language == "sql"):
-        # The parser lost its way: what stands at line beginnings is surer.
+        # The parser failed: line patterns are more reliable.
         return outline_by_lines(lines, language) or found
     return found
 
 
 def _parsed(text: str, language: str) -> Node | None:
-    """The root; JavaScript that does not parse is tried as TypeScript, whose types Flow's resemble."""
+    """Return the root; JavaScript that does not parse is tried as TypeScript, whose types resemble Flow's."""
     tree = parse(text, language)
     if tree is None:
         return None
@@ -100,7 +100,7 @@ def _collected(
 
 
 def _scripts(root: Node, is_large: Callable[[int, int], bool]) -> list[Definition]:
-    """Definitions in `<script>`s at the top, in head or in body."""
+    """Return definitions in `<script>`s at the top, in head or in body."""
     found: list[Definition] = []
     pending = list(root.children)
     while pending:
@@ -127,7 +127,7 @@ def _in_script(node: Node, is_large: Callable[[int, int], bool]) -> list[Definit
 
 
 def _markdown_headings(root: Node) -> list[Heading]:
-    """Headings of both kinds; those in quotes and lists are no sections."""
+    """Return headings of both kinds; those in quotes and lists are not sections."""
     found: list[Heading] = []
     pending = list(reversed(root.children))
     while pending:

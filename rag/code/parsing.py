@@ -1,7 +1,7 @@
-"""What files define, found out in a process that may be lost (`rag.isolation`).
+"""Parse the definitions of files in an expendable process (`rag.isolation`).
 
-A text that the parser does not get through, or only with more time or memory than a file may take, has its
-definitions found by line patterns instead, and says so.
+If the parser fails on a text, or needs more time or memory than a file may use, line patterns find its
+definitions instead, and the outline names the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _MAX_PARSED_CHARS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a text defines, in order. `gave_up` says why the parser did not get through; "" is that it did."""
+    """The definitions of a text, in order. `gave_up` is the reason why the parser failed; "" when it
+    succeeded.
+    """
 
     definitions: list[Definition]
     gave_up: str = ""
@@ -29,7 +31,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A text whose outline is wanted. `gave_up` is why the parser gave up on it before, if it did."""
+    """A text to be outlined. `gave_up` is the reason why the parser failed on it before, if it did."""
 
     text: str
     language: str
@@ -37,11 +39,11 @@ class SourceText:
 
 
 def outlines(texts: Sequence[SourceText], *, max_chars: int | None) -> list[Outline]:
-    """The outline of each text.
+    """Return the outline of each text.
 
     Args:
-        texts: a text that the parser gave up on before is not tried again.
-        max_chars: functions that are longer are looked into; None looks into none.
+        texts: a text on which the parser failed before is not tried again.
+        max_chars: longer functions are searched for inner definitions; None searches none.
     """
     wanted = [n for n, text in enumerate(texts) if _is_parsed(text)]
     calls = [[texts[n].text, texts[n].language, max_chars] for n in wanted]

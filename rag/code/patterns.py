@@ -1,8 +1,8 @@
-"""Definitions by line patterns and indentation: where there is no grammar, or no parser gets through.
+"""Find definitions by line patterns and indentation: where there is no grammar, or the parser fails.
 
-A definition is a line that one of the language's rules matches. It goes on to the next line that is
-indented no deeper and neither closes it (`}`, `end`) nor continues it; in languages whose bodies are not
-indented (make, Haskell, Fortran), to the next definition that is indented no deeper.
+A definition is a line that one of the language's rules matches. It ends before the next line that is indented
+no deeper and neither closes it (`}`, `end`) nor continues it; in languages whose bodies are not indented
+(make, Haskell, Fortran), before the next definition that is indented no deeper.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rag.types import Unit
 
 _MAX_LINE = 400
-"""Longer lines define nothing."""
+"""Longer lines are not definitions."""
 
 _CLOSING = re.compile(
     r"[\]})>;,{]|(?:end|endif|endfunction|endmodule|esac|fi|done|else|elsif|elif|elseif|catch|rescue|ensure|finally"
@@ -28,7 +28,7 @@ _CLOSING = re.compile(
 
 
 def outline_by_lines(lines: Sequence[str], language: str) -> list[Definition]:
-    """Definitions in lines of a language, [] for a language without rules."""
+    """Return the definitions in lines of a language, [] for a language without rules."""
     found = headings(lines, language)
     if found is not None:
         return sections(found, len(lines))
@@ -37,13 +37,13 @@ def outline_by_lines(lines: Sequence[str], language: str) -> list[Definition]:
 
 
 def indent_of(line: str) -> int:
-    """Columns of white space at the line's beginning; a tab counts for four."""
+    """Return the columns of white space at the line's beginning; a tab counts as four."""
     white = line[: len(line) - len(line.lstrip(" \t"))]
     return len(white) + 3 * white.count("\t")
 
 
 def closes(line: str) -> bool:
-    """Whether the line ends or continues what is open, rather than beginning something."""
+    """Return whether the line ends or continues an open block, instead of beginning something."""
     return _CLOSING.match(line.lstrip()) is not None
 
 

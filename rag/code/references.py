@@ -1,7 +1,7 @@
-"""What a file imports and calls, as its grammar reads it: names only, nothing is looked up here.
+"""Read a file's imports and calls with its grammar: names only, nothing is resolved here.
 
-A query for each language finds the few kinds of node that matter, so that strings and comments which only
-look like imports are none. Languages without a query import and call nothing that we know of.
+A query for each language finds the few relevant kinds of node, so that strings and comments which only look
+like imports are ignored. Languages without a query have no imports or calls.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _MEMBER = re.compile(r"([\w$]+)\s*\??(?:\.|::)\s*([\w$]+)")
 class Import:
     """An import as it is written, on lines `start` to `end`.
 
-    `module` is what is named: `pkg.mod`, `..sibling`, `./file`, `crate::a::b`, `<sys.h>`. `names` are what
-    is taken from it, as (name there, name here); a name of "" stands for the module itself, "*" for all.
+    `module` is the imported name: `pkg.mod`, `..sibling`, `./file`, `crate::a::b`, `<sys.h>`. `names` are the
+    names taken from it, as (name there, name here); a name of "" means the module itself, "*" all names.
     """
 
     module: str
@@ -115,9 +115,9 @@ def _query(name: str, language: Language) -> Query:
 
 
 def references(text: str, language: str) -> References:
-    """The imports and calls in a text, read in a process that may be lost.
+    """Return the imports and calls in a text, read in an expendable process.
 
-    None where the language is not known, or the parser does not get through within its bounds.
+    Empty for an unknown language, and when the parser exceeds its limits.
     """
     if language not in _QUERIES or not has_grammar(language) or len(text) > _MAX_CHARS:
         return References()
@@ -135,7 +135,7 @@ def references(text: str, language: str) -> References:
 
 
 def reference_values(text: str, language: str) -> list[Any]:
-    """The imports and calls as JSON values: the fields of each. Raises GaveUp."""
+    """Return the imports and calls as JSON values: the fields of each. Raises GaveUp."""
     found = _read_references(text, language)
     imports = [[one.module, one.names, one.start, one.end] for one in found.imports]
     return [imports, [[call.receiver, call.name, call.line] for call in found.calls]]
@@ -159,7 +159,7 @@ def _read_references(text: str, language: str) -> References:
 
 
 def _calls(found: Mapping[str, list[Node]], content: bytes) -> list[RawCall]:
-    """The calls among what was found. A node's own text costs five times as much as this slice."""
+    """Return the calls among the captures. A node's own text takes five times as long as this slice."""
 
     def words(node: Node) -> str:
         return content[node.start_byte : node.end_byte].decode("utf-8", "replace")
@@ -245,7 +245,9 @@ def _rust(node: Node) -> list[Import]:
 
 
 def _rust_paths(node: Node, before: str, deeper: int) -> list[tuple[str, str]]:
-    """Each path that a `use` names, with the name it gets here; none below so many lists in lists."""
+    """Return each path that a `use` names, with its local name; lists nested deeper than `deeper` are
+    ignored.
+    """
     if not deeper:
         return []
     if node.type == "scoped_use_list":

@@ -1,4 +1,4 @@
-"""Which file of the repository an import means, as far as paths tell. What they do not tell is left out.
+"""Resolve an import to a file of the repository by paths. Ambiguous imports are left out.
 
 A target is a file, or for Go and Java's `.*` a folder, which ends in "/".
 """
@@ -30,7 +30,7 @@ class Binding(NamedTuple):
 
 
 class Resolver:
-    """Looks imports up among the files of one repository.
+    """Resolves imports to the files of one repository.
 
     Args:
         texts: the text of each file, by path.
@@ -54,7 +54,7 @@ class Resolver:
         }
 
     def bindings(self, path: str, language: str, imported: Import) -> list[Binding]:
-        """What an import of the file at `path` brings from this repository; [] for what lies elsewhere."""
+        """Return what an import of the file at `path` brings from this repository; [] if external."""
         resolve = self._by_language.get(language)
         if resolve is None:
             return []
@@ -65,7 +65,7 @@ class Resolver:
 
     @cached_property
     def folders(self) -> set[str]:
-        """All folders that hold a file, however deep; "" is the root."""
+        """All folders that hold a file, at any depth; "" is the root."""
         found = {""}
         for path in self._files:
             folder = posixpath.dirname(path)
@@ -82,7 +82,7 @@ class Resolver:
         return found
 
     def _only_file(self, tail: str) -> str | None:
-        """The one file whose path ends in these parts; None when there are several, or none."""
+        """Return the only file whose path ends in these parts; None when there are several, or none."""
         tail = posixpath.normpath(tail)
         candidates = self._by_name.get(posixpath.basename(tail), [])
         ending = [path for path in candidates if path == tail or path.endswith(f"/{tail}")]
@@ -130,7 +130,7 @@ class Resolver:
         return next((path for path in candidates if path in self._files), None)
 
     def _python_roots(self, path: str) -> list[str]:
-        """Where absolute imports may begin: folders above that are no packages, then `src`, then the top."""
+        """Return where absolute imports may begin: parent folders that are no packages, `src`, the top."""
         roots = []
         folder = posixpath.dirname(path)
         while folder:
@@ -174,7 +174,7 @@ class Resolver:
             try:
                 described = parse_json(self._texts[path])
             except ValueError:
-                continue  # a package without a readable description has no name
+                continue  # a package without a readable manifest has no name
             if isinstance(described, dict) and isinstance(described.get("name"), str):
                 found[described["name"]] = posixpath.dirname(path)
         return found
@@ -222,7 +222,7 @@ class Resolver:
         yield from self._rust_path(base, parts, imported.names[0][1])
 
     def _rust_path(self, base: str, parts: list[str], here: str) -> Iterator[Binding]:
-        """The longest part of the path that is a file; what is left, if it is one name, lies in it."""
+        """Yield the longest part of the path that is a file; a single remaining name is defined in it."""
         for length in range(len(parts), -1, -1):
             target = self._rust_file(posixpath.join(base, *parts[:length]), is_root=length == 0)
             if target is not None:

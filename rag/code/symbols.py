@@ -1,4 +1,4 @@
-"""The definitions of a file: where they stand, how they are called with, what they say of themselves."""
+"""The definitions of a file: their lines, signatures and documentation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rag.types import Kind
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A definition. `scope` is what encloses it, with dots; `signature` is its head on one line.
+    """A definition. `scope` is its enclosing definition, with dots; `signature` is its head on one line.
 
     `summary` is the first paragraph of its documentation, None when it has none.
     """
@@ -37,12 +37,12 @@ class Symbol:
 
 
 JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
-"""Its languages, whose files say what they export."""
+"""The JavaScript family, whose files declare their exports."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as the store holds it. `gave_up` is why the parser gave up on it; it is not parsed again."""
+    """A file as the store holds it. `gave_up` is why the parser failed on it; it is not parsed again."""
 
     path: str
     text: str
@@ -54,7 +54,7 @@ class File:
 
     @property
     def folder(self) -> str:
-        """The folder it lies in, "" for the top."""
+        """Its folder, "" for the top."""
         return self.path.rpartition("/")[0]
 
 
@@ -63,7 +63,7 @@ _NOT_EXPORTED = re.compile(r"\b(?:private|protected|fileprivate|internal)\b")
 
 
 def symbols_of(file: File) -> Iterator[Symbol]:
-    """The functions and classes of a file with their members, in order, outer before inner."""
+    """Yield the functions and classes of a file with their members, in order, outer before inner."""
     if file.kind == "config" and file.language != "python":
         return
     exports = _exports(file)
@@ -74,7 +74,7 @@ def symbols_of(file: File) -> Iterator[Symbol]:
 
 
 def _is_implementation(file: File, definition: Definition) -> bool:
-    """Whether it is a Rust `impl`: its members are of the type, which is defined elsewhere."""
+    """Return whether it is a Rust `impl`: its members belong to the type, which is defined elsewhere."""
     return file.language == "rust" and bool(_IMPLEMENTS.match(file.lines[definition.start]))
 
 
@@ -109,7 +109,7 @@ _PYTHON_HEAD = re.compile(r"\s*(?:async\s+)?(?:def|class)\s")
 
 
 def _python_body(lines: tuple[str, ...], row: int, end: int, name: str) -> int:
-    """The row after the head of a Python definition."""
+    """Return the row after the head of a Python definition."""
     row = next((n for n in range(row, end) if name in lines[n] and _PYTHON_HEAD.match(lines[n])), row)
     depth = 0
     for number in range(row, min(end, row + 60)):
@@ -121,7 +121,7 @@ def _python_body(lines: tuple[str, ...], row: int, end: int, name: str) -> int:
 
 
 def _exports(file: File) -> set[str] | None:
-    """Names that a JavaScript file exports by a list or an assignment; None where there is no such rule."""
+    """Return the names that a JavaScript file exports by a list or an assignment; None if it has neither."""
     if file.language not in JAVASCRIPT:
         return None
     found: set[str] = set()
@@ -132,7 +132,7 @@ def _exports(file: File) -> set[str] | None:
 
 
 def _is_public(file: File, definition: Definition, exports: set[str] | None) -> bool:
-    """Whether others are meant to use a definition, by the language's own sign of it."""
+    """Return whether a definition is public, by the conventions of its language."""
     head = next((line for line in file.lines[definition.start : definition.end] if line.strip()), "")
     names = [*definition.scope.split("."), definition.symbol] if definition.scope else [definition.symbol]
     if any(name.startswith(("_", "#")) for name in names):

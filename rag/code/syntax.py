@@ -1,8 +1,8 @@
-"""From a syntax tree to definitions.
+"""Turn a syntax tree into definitions.
 
-A table for each language (`rag.code.tables`) says which kinds of node define something, and which are
-merely passed through on the way to definitions. Nothing else of the tree is touched: a node costs far more
-to look at from Python than it did to parse.
+A table for each language (`rag.code.tables`) lists the kinds of node that define something, and those that
+are traversed on the way to definitions. Other nodes are never accessed: accessing a node from Python takes
+far longer than parsing it did.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ _MAX_DEPTH = 80
 """Definitions nested deeper are part of what encloses them."""
 
 _MIN_INNER_ROWS = 8
-"""A definition inside a function that is shorter than this is left where it is."""
+"""A shorter definition inside a function is not extracted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a node defines. Members are looked for in `body`; `within` is scope that is part of the name.
+    """The definition that a node makes. Members are searched in `body`; `within` is scope that is part of the
+    name.
 
-    A `unit` of None is no definition, only scope for what is in the body: a namespace.
+    With a `unit` of None it is not a definition, only a scope for its body: a namespace.
     """
 
     symbol: str
@@ -43,28 +44,28 @@ Rule = Callable[["Node"], Named | None]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """How a language defines things: rules by kind of node, the kinds to look into."""
+    """The definitions of a language: rules by kind of node, and the kinds to traverse."""
 
     rules: Mapping[str, Rule]
     through: frozenset[str] = field(default_factory=frozenset)
 
 
 _MAX_NAME_BYTES = 1_000
-"""No name is longer, however long the node is; some rules for names take the square of what they read."""
+"""No name is longer, however long the node is; some rules for names take quadratic time."""
 
 
 def text_of(node: Node | None) -> str:
-    """The beginning of the node's text, as far as it may be a name; "" for none."""
+    """Return the beginning of the node's text, as far as it may be a name; "" for None."""
     return node.text[:_MAX_NAME_BYTES].decode("utf-8", "replace") if node is not None and node.text else ""
 
 
 def whole_text_of(node: Node) -> str:
-    """The node's text."""
+    """Return the node's text."""
     return node.text.decode("utf-8", "replace") if node.text else ""
 
 
 def by_field(unit: Unit | None, name: str = "name", body: str = "body") -> Rule:
-    """A rule for nodes that hold name and body in fields."""
+    """Return a rule for nodes that have name and body fields."""
 
     def rule(node: Node) -> Named | None:
         symbol = text_of(node.child_by_field_name(name))
@@ -74,35 +75,35 @@ def by_field(unit: Unit | None, name: str = "name", body: str = "body") -> Rule:
 
 
 def fixed(symbol: str, unit: Unit) -> Rule:
-    """A rule for nodes without a name of their own, like a destructor."""
+    """Return a rule for nodes without a name of their own, like a destructor."""
     return lambda node: Named(symbol, unit, node.child_by_field_name("body"))
 
 
 def child_of_type(node: Node, *kinds: str) -> Node | None:
-    """The first child of one of these kinds."""
+    """Return the first child of one of these kinds."""
     for child in node.children:
         if child.type in kinds:
             return child
     return None
 
 
-def _stands_alone(inner: Definition) -> bool:
+def _is_standalone(inner: Definition) -> bool:
     return inner.end - inner.start >= _MIN_INNER_ROWS and (inner.unit != "block" or bool(inner.members))
 
 
 class Collector:
-    """Gathers definitions from nodes, in order."""
+    """Collects definitions from nodes, in order."""
 
     def __init__(self, table: Table, *, first_row: int, is_large: Callable[[int, int], bool]) -> None:
-        """Make one for a tree whose first line is row `first_row` of the file.
+        """Create a collector for a tree whose first line is row `first_row` of the file.
 
-        `is_large(start, end)` says whether these rows are too much for one chunk: only then is a function
-        looked into.
+        `is_large(start, end)` says whether these rows are too large for one chunk: only then is a function
+        searched for inner definitions.
         """
         self.table, self.first_row, self.is_large = table, first_row, is_large
 
     def collect(self, nodes: Iterable[Node], scope: str = "", depth: int = 0) -> list[Definition]:
-        """The definitions among the nodes and in what these let through."""
+        """Return the definitions among the nodes and in the nodes that they traverse."""
         found: list[Definition] = []
         if depth > _MAX_DEPTH:
             return found
@@ -134,6 +135,6 @@ class Collector:
         )
         if named.body is not None and (unit == "class" or self.is_large(result.start, result.end)):
             members = self.collect(named.body.children, result.inner_scope, depth + 1)
-            # A value or a few lines inside a function are a step of it, not something to be found by name.
-            result.members = [m for m in members if unit != "function" or _stands_alone(m)]
+            # A value or a few lines inside a function are a step of it, not indexed by name.
+            result.members = [m for m in members if unit != "function" or _is_standalone(m)]
         return result

@@ -1,4 +1,4 @@
-"""The tables: which nodes define something, for each grammar."""
+"""The tables of definition nodes for each grammar."""
 
 from __future__ import annotations
 
@@ -282,6 +282,6 @@ _TABLES = {
 
 @cache
 def table_of(language: str) -> Table | None:
-    """The table of a language, None when there is none."""
+    """Return the table of a language, None when there is none."""
     make = _TABLES.get(language)
     return make() if make is not None else None

@@ -1,7 +1,7 @@
-"""A source becomes chunks: acquire, walk, read, chunk. What their text says is in `rag.code`."""
+"""Acquire a source, list its files, read them and cut them into chunks. `rag.code` parses their text."""
 
 CHUNKER_VERSION = 3
-"""Part of every store's fingerprint: a change of how files are cut makes old stores unusable."""
+"""Part of every store's fingerprint: a change of the chunking rules makes old stores unusable."""
 
 SECRET_RULES_VERSION = "gitleaks-8.30.1+1"
 """Part of every store's fingerprint: stores made with other rules (data/secrets) are rebuilt."""

@@ -1,8 +1,8 @@
-"""A source becomes a folder on disk that can be read.
+"""Make a source available as a folder on disk.
 
-A folder is read in place. A URL, a bare repository, or a folder at another ref is fetched into a clone of
-ours, `HOME/repos/<name>-<hash>/`: one commit deep, without hooks, submodules or filters, with `HEAD` on the
-commit itself. A clone is made beside its place and renamed, under a lock, so that nobody sees half of one.
+A folder is read in place. A URL, a bare repository, or a folder at another ref is fetched into our own clone,
+`HOME/repos/<name>-<hash>/`: one commit deep, without hooks, submodules or filters, with a detached `HEAD`. A
+clone is made in a temporary folder and renamed under a lock, so nobody sees an incomplete one.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _UNREACHABLE = re.compile(
 )
 _MOVED = re.compile(r"error: 30\d|redirect", re.IGNORECASE)
 _ALLOWED = "rag.allowed"
-"""In the settings of a clone of ours: the policy of refs that its commit was checked against."""
-_REACHING = "refs/rag/allowed"
-"""Where a clone of ours keeps the refs that a commit may be reached from."""
+"""A setting in our clones: the ref policy that the commit was checked against."""
+_ALLOWED_REFS = "refs/rag/allowed"
+"""The namespace in our clones for the refs that a commit may be reached from."""
 _STATUS = (
     *("status", "--porcelain=v2", "--branch", "-z", "--no-renames"),
     *("--untracked-files=normal", "--ignore-submodules=all", "--", "."),
 )
 _ATTRIBUTES = "* -filter -text -eol -ident -working-tree-encoding -diff -merge\n"
-"""Strongest of all attribute files: no filter runs, and every file holds the bytes git knows it by."""
+"""Overrides all other attribute files: no filter runs, and every file keeps its committed bytes."""
 
 
 def acquire(
@@ -71,50 +71,50 @@ def acquire(
 
     Args:
         source: from `resolve`.
-        home: where clones are kept, under `repos/`.
-        token: for an http(s) URL: a token, or `user:password`; None takes what stood in the URL.
-        timeout_s: for each call of git that fetches.
-        refresh: fetch again; False takes a clone as it is, and fetches only where there is none.
+        home: the folder for clones, under `repos/`.
+        token: for an http(s) URL: a token, or `user:password`; None takes the one from the URL.
+        timeout_s: for each git call that fetches.
+        refresh: fetch again; False uses an existing clone as it is, and fetches only where there is none.
         refs: patterns of the refs that the source's ref may name or be reached from, see `rag.corpus.refs`;
-            None is all that git can name.
-        progress: told in a few words what takes time.
+            None allows everything that git can name.
+        progress: called with a few words before each slow step.
 
     Returns:
-        The folder, with commit and remote where there is git history. `dirty` is only ever true of a
-        folder read in place: something in it differs from the commit.
+        The folder, with commit and remote where there is git history. `dirty` is only ever True for a folder
+        read in place that differs from its commit.
 
     Raises:
-        SourceNotFound: no such folder or repository (or none to be seen without a token).
-        SourceUnreachable: nobody answers at its URL, or the server there failed.
+        SourceNotFound: no such folder or repository (or none visible without a token).
+        SourceUnreachable: the server does not respond, or failed.
         RefNotFound: it has no such branch, tag or commit, or `refs` does not allow it.
         SourceError: it cannot be read or fetched.
     """
-    tell = progress or (lambda text: None)
+    report = progress or (lambda text: None)
     if not source.is_url:
         folder = Path(source.location)
         _check_readable(folder)
         if not is_bare(folder):
             return (
-                _in_place(source, folder, tell)
+                _in_place(source, folder, report)
                 if source.ref is None
                 else _at_ref(source, folder, home, timeout_s, refs)
             )
     token = token or remembered_token(source.location)
-    clone = _Clone(source, home, token, timeout_s, tell, allowed=None if refs is None else tuple(refs))
+    clone = _Clone(source, home, token, timeout_s, report, allowed=None if refs is None else tuple(refs))
     root, commit = clone.ready(refresh=refresh)
     return Checkout(source, root, commit, remote=source.location if source.is_url else None)
 
 
 def is_in_place(source: Source) -> bool:
-    """Whether a source is a folder that is read as it stands, without a clone of ours."""
+    """Return whether a source is a folder that is read in place, without a clone."""
     return not source.is_url and source.ref is None and not is_bare(Path(source.location))
 
 
 def fetched_folder(source: Source, home: Path) -> Path | None:
-    """Where our clone of a source was put; None where there is none. Nothing is fetched.
+    """Return the folder of our clone of a source; None where there is none. Nothing is fetched.
 
     Raises:
-        SourceError: the repository that it is a clone of cannot be read.
+        SourceError: the repository it was cloned from cannot be read.
     """
     cloned, inside = source, ""
     if not source.is_url and not is_bare(Path(source.location)):
@@ -124,11 +124,11 @@ def fetched_folder(source: Source, home: Path) -> Path | None:
     return folder.resolve() / inside if (folder / ".git" / "HEAD").is_file() else None
 
 
-def moved_on(checkout: Checkout) -> tuple[str, ...]:
-    """The files in which the ref of a local repository differs from the commit of our clone of it, ascending.
+def changed_since_clone(checkout: Checkout) -> tuple[str, ...]:
+    """Return the files that differ between a local repository's ref and the commit of our clone, ascending.
 
     Raises:
-        RefNotFound: the repository has no such ref any more.
+        RefNotFound: the repository no longer has this ref.
         SourceError: it cannot be read.
     """
     source = checkout.source
@@ -141,20 +141,20 @@ def moved_on(checkout: Checkout) -> tuple[str, ...]:
     try:
         options = ["--name-only", "--no-renames", "--no-ext-diff", "--relative", "-z"]
         changed = run_git(["diff", *options, str(checkout.commit), commit], cwd=folder)
-    except GitError:  # the commit before is not there any more
+    except GitError:  # the previous commit is gone
         return (f"(everything between {str(checkout.commit)[:10]} and {commit[:10]})",)
     return tuple(sorted(name for name in changed.decode("utf-8", "surrogateescape").split("\0") if name))
 
 
 def committed(checkout: Checkout, paths: Iterable[str]) -> dict[str, str]:
-    """Git's blob ids of these files at the checkout's commit, by path; files not in it are left out."""
+    """Return the git blob ids of these files at the checkout's commit, by path, without uncommitted files."""
     wanted = list(paths)
     if checkout.commit is None or not wanted:
         return {}
     try:
         listing = run_git(["ls-tree", "-z", checkout.commit, "--", *wanted], cwd=checkout.root)
     except GitError:
-        return {}  # the history is gone; no file can be said to be in it
+        return {}  # the history is gone: treat every file as uncommitted
     found = {}
     for line in listing.decode("utf-8", "replace").split("\0"):
         head, tab, path = line.partition("\t")
@@ -164,7 +164,7 @@ def committed(checkout: Checkout, paths: Iterable[str]) -> dict[str, str]:
 
 
 def clone_folder(source: Source, home: Path) -> Path:
-    """Where our clone of a source lies, or would lie."""
+    """Return the folder of our clone of a source, whether or not it exists."""
     key = hashlib.sha256(f"{source.location}\0{source.ref or ''}".encode()).hexdigest()[:12]
     name = re.sub(r"[^\w.-]+", "-", f"{source.name}-{source.ref or ''}").strip("-.")[:60] or "repository"
     return home / "repos" / f"{name}-{key}"
@@ -174,21 +174,21 @@ def _check_readable(folder: Path) -> None:
     try:
         is_folder = folder.is_dir()
     except OSError as error:
-        raise SourceError(f"{folder} cannot be looked at: {error.strerror}") from error
+        raise SourceError(f"{folder} cannot be accessed: {error.strerror}") from error
     if not is_folder:
         raise SourceNotFound(f"there is no folder {folder}")
     if not os.access(folder, os.R_OK | os.X_OK):
-        raise SourceError(f"no permission to read the folder {folder}; `ls -ld {folder}` shows whose it is")
+        raise SourceError(f"no permission to read the folder {folder}; check with `ls -ld {folder}`")
 
 
-def _in_place(source: Source, folder: Path, tell: Callable[[str], None]) -> Checkout:
+def _in_place(source: Source, folder: Path, report: Callable[[str], None]) -> Checkout:
     if work_tree(folder) is None:
         return Checkout(source, folder)
     try:
         status = run_git(_STATUS, cwd=folder)
-        remote = run_git(["config", "--get", "remote.origin.url"], cwd=folder, answer=(0, 1))
+        remote = run_git(["config", "--get", "remote.origin.url"], cwd=folder, ok_codes=(0, 1))
     except GitError as failure:
-        tell(f"git does not answer in {folder}, so it is read without history ({failure.line})")
+        report(f"git failed in {folder}; reading it without history ({failure.line})")
         return Checkout(source, folder)
     records = [record for record in status.decode("utf-8", "replace").split("\0") if record]
     oid = next((r.rpartition(" ")[2] for r in records if r.startswith("# branch.oid ")), "")
@@ -204,10 +204,10 @@ def _in_place(source: Source, folder: Path, tell: Callable[[str], None]) -> Chec
 def _at_ref(
     source: Source, folder: Path, home: Path, timeout_s: float, refs: Sequence[str] | None
 ) -> Checkout:
-    """A local repository at a ref: a clone of ours, in it the same folder."""
+    """Return a local repository at a ref: the same folder in our clone."""
     ref = source.ref or ""
     if work_tree(folder) is None:
-        raise SourceError(f"{folder} has no git history, so there is no {ref!r} in it; leave out --ref")
+        raise SourceError(f"{folder} has no git history, so it has no ref {ref!r}; remove --ref")
     top, prefix = _place_in_work_tree(folder)
     try:
         commit = named_commit(folder, ref) if refs is None else allowed_commit(folder, ref, refs)
@@ -224,7 +224,7 @@ def _at_ref(
 
 
 def _place_in_work_tree(folder: Path) -> tuple[str, str]:
-    """The top of the work tree that a folder belongs to, and where below it the folder is."""
+    """Return the top of the work tree that a folder belongs to, and the folder's path relative to it."""
     try:
         places = run_git(["rev-parse", "--show-toplevel", "--show-prefix"], cwd=folder)
     except GitError as failure:
@@ -242,18 +242,18 @@ class _Clone:
         home: Path,
         token: str | None,
         timeout_s: float,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         *,
         fetch_ref: str | None = None,
         allowed: tuple[str, ...] | None = None,
     ) -> None:
-        self.source, self.token, self.timeout_s, self.tell = source, token, timeout_s, tell
+        self.source, self.token, self.timeout_s, self.report = source, token, timeout_s, report
         self.url, self.ref = source.location, fetch_ref or source.ref
         self.allowed = allowed if self.ref is not None else None
         self.folder = clone_folder(source, home)
 
     def ready(self, *, refresh: bool) -> tuple[Path, str]:
-        """The clone's root and its commit, fetched first where needed."""
+        """Return the clone's root and its commit, after a fetch where needed."""
         try:
             make_private(self.folder.parent)
             with locked(self.folder, self.timeout_s):
@@ -269,21 +269,21 @@ class _Clone:
             ) from error
 
     def _sweep(self) -> None:
-        """Remove what a killed process left; only the holder of the lock may."""
+        """Remove what a killed process left behind. Call only while holding the lock."""
         for leftover in self.folder.parent.glob(f".{self.folder.name}.*.tmp"):
             shutil.rmtree(leftover, ignore_errors=True)
         for lock in ("index.lock", "shallow.lock", "HEAD.lock", "config.lock"):
             (self.folder / ".git" / lock).unlink(missing_ok=True)
 
     def _is_pinned(self) -> bool:
-        """Whether the clone stands on the full commit that is asked for: nothing can have changed."""
+        """Return whether the clone is at the full commit that is requested: nothing can have changed."""
         return self.ref is not None and len(self.ref) >= 40 and self.ref.lower() == self._commit(self.folder)
 
     def _is_checked(self) -> bool:
-        """Whether the clone was fetched under the same policy: another process may have had none."""
+        """Return whether the clone was fetched under the same policy; another process may have had none."""
         if self.allowed is None:
             return True
-        noted = run_git(["config", "--get", _ALLOWED], cwd=self.folder, answer=(0, 1))
+        noted = run_git(["config", "--get", _ALLOWED], cwd=self.folder, ok_codes=(0, 1))
         return noted.decode("utf-8", "replace").strip() == " ".join(self.allowed)
 
     def _make(self) -> None:
@@ -301,7 +301,7 @@ class _Clone:
             shutil.rmtree(place, ignore_errors=True)
 
     def _update(self, place: Path) -> None:
-        self.tell(f"fetching {self.source}")
+        self.report(f"fetching {self.source}")
         commit = self._fetch(place) if self.allowed is None else self._fetch_allowed(place, self.allowed)
         self._git("update-ref", "--no-deref", "HEAD", commit, cwd=place)
         self._git("reset", "--hard", "--quiet", cwd=place)
@@ -310,7 +310,7 @@ class _Clone:
             self._git("config", _ALLOWED, " ".join(self.allowed), cwd=place)
 
     def _fetch(self, place: Path) -> str:
-        """Fetch exactly the ref, or more where the server does not give it alone; return the commit."""
+        """Fetch exactly the ref, or more where the server does not serve it alone; return the commit."""
         try:
             self._fetch_from_url(place, ["--depth", "1"], [self.ref or "HEAD"])
             return self._named(place, "FETCH_HEAD")
@@ -340,14 +340,14 @@ class _Clone:
             if tip := name or _tip(ref, there, names):
                 self._fetch_from_url(place, ["--depth", "1"], [tip])
                 commit = self._named(place, "FETCH_HEAD")
-                if name or ref == "HEAD" or commit.startswith(ref.lower()):  # else it has moved meanwhile
+                if name or ref == "HEAD" or commit.startswith(ref.lower()):  # else it has changed meanwhile
                     return commit
             if not names or not HEX.fullmatch(ref):
                 raise RefNotFound(source=self.source.location, ref=ref)
             deeper = ["--unshallow"] if (place / ".git" / "shallow").exists() else []
-            refspecs = [f"+{name}:{_REACHING}{name.removeprefix('refs')}" for name in names]
-            self._fetch_from_url(place, [*deeper, "--stdin"], [], given="\n".join(refspecs).encode())
-            reached = allowed_commit(place, ref, (_REACHING,))
+            refspecs = [f"+{name}:{_ALLOWED_REFS}{name.removeprefix('refs')}" for name in names]
+            self._fetch_from_url(place, [*deeper, "--stdin"], [], stdin="\n".join(refspecs).encode())
+            reached = allowed_commit(place, ref, (_ALLOWED_REFS,))
         except GitError as failure:
             raise self._translated(failure) from failure
         if reached is None:
@@ -355,19 +355,21 @@ class _Clone:
         return reached
 
     def _advertised(self, place: Path) -> dict[str, str]:
-        """The refs at the URL and the objects they name; an annotated tag names its commit."""
+        """Return the refs that the server advertises, with their objects; an annotated tag maps to its
+        commit.
+        """
         listing = self._from_url(["ls-remote", "--quiet"], place).decode("utf-8", "surrogateescape")
         pairs = (line.partition("\t") for line in listing.splitlines())
         return {name.removesuffix("^{}"): oid for oid, _, name in pairs}
 
     def _fetch_from_url(
-        self, place: Path, options: list[str], refspecs: list[str], given: bytes | None = None
+        self, place: Path, options: list[str], refspecs: list[str], stdin: bytes | None = None
     ) -> None:
         always = ["--quiet", "--force", "--no-tags", "--no-recurse-submodules"]
-        self._from_url(["fetch", *always, *options], place, refspecs, given)
+        self._from_url(["fetch", *always, *options], place, refspecs, stdin)
 
     def _from_url(
-        self, command: list[str], place: Path, refspecs: Sequence[str] = (), given: bytes | None = None
+        self, command: list[str], place: Path, refspecs: Sequence[str] = (), stdin: bytes | None = None
     ) -> bytes:
         def run() -> bytes:
             return run_git(
@@ -376,13 +378,13 @@ class _Clone:
                 token=self.token,
                 url=self.url,
                 timeout_s=self.timeout_s,
-                given=given,
+                stdin=stdin,
             )
 
         try:
             return run()
         except GitError as failure:
-            # Some servers know a repository only with the ending that the canonical name leaves out.
+            # Some servers need the `.git` ending, which the canonical name leaves out.
             bare = self.url.startswith(("http://", "https://")) and not self.url.endswith(".git")
             answers_otherwise = _NO_SUCH_REPOSITORY.search(failure.output) or _MOVED.search(failure.output)
             if not (bare and answers_otherwise):
@@ -418,10 +420,10 @@ class _Clone:
             advice = (
                 "check the address" if self.token else "check the address; a private one needs RAG_GIT_TOKEN"
             )
-            return SourceNotFound(f"no repository to be had at {where}: {failure.line}; {advice}")
+            return SourceNotFound(f"no repository found at {where}: {failure.line}; {advice}")
         if _MOVED.search(failure.output):
             return SourceError(
-                f"{where} has moved ({failure.line}); a token is not sent on, give the new address"
+                f"{where} has moved ({failure.line}); tokens are not sent to redirects, use the new address"
             )
         if _UNREACHABLE.search(failure.output):
             return SourceUnreachable(
@@ -431,7 +433,7 @@ class _Clone:
 
 
 def _tip(ref: str, there: Mapping[str, str], names: Mapping[str, str]) -> str | None:
-    """The one of `names` that stands on the commit that HEAD or the beginning of an id means."""
+    """Return the one of `names` that is at the commit which HEAD or an abbreviated id means."""
     wanted = there.get("HEAD", "-") if ref == "HEAD" else ref.lower() if HEX.fullmatch(ref) else "-"
     if len({oid for oid in there.values() if oid.startswith(wanted)}) != 1:
         return None
@@ -440,10 +442,10 @@ def _tip(ref: str, there: Mapping[str, str], names: Mapping[str, str]) -> str | 
 
 @contextmanager
 def locked(clone: Path, wait_s: float) -> Iterator[None]:
-    """Hold the lock of a clone of ours: one process at a time; the system frees it when a process dies.
+    """Hold the lock of a clone: one process at a time; the system releases it when a process dies.
 
     Raises:
-        SourceError: another process held it for so long.
+        SourceError: another process held it for `wait_s`.
         OSError: the lock file cannot be written.
     """
     path = clone.with_name(f".{clone.name}.lock")
@@ -455,7 +457,7 @@ def locked(clone: Path, wait_s: float) -> Iterator[None]:
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
                     raise SourceError(
-                        f"another process has been fetching {clone.name} for {wait_s:g} seconds"
+                        f"another process has locked {clone.name} for {wait_s:g} seconds; try again later"
                     ) from error
                 time.sleep(0.05)
                 continue
@@ -468,7 +470,7 @@ def locked(clone: Path, wait_s: float) -> Iterator[None]:
 
 
 def _is_still_there(path: Path, descriptor: int) -> bool:
-    """Whether the locked file is the one at `path`: the holder before us removes it when it is done."""
+    """Return whether the locked file is the one at `path`: the previous holder removes it when it is done."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a person types becomes a `Source`: one spelling for one repository, and never a credential in it."""
+"""Parse what a person types into a `Source`: one spelling per repository, and never a credential in it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _SCP = re.compile(
 _BAD_REF = re.compile(r"^[-/.]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|[/.]$|\.lock$|^@$")
 
 _seen_tokens: dict[str, str] = {}
-"""Credentials that stood in a URL, by location: kept in this process's memory only, for `acquire`."""
+"""Credentials from URLs, by location: kept only in this process's memory, for `acquire`."""
 
 
 def resolve(text: str | None, ref: str | None = None) -> Source:
-    """The source that a path or a git URL names. None is the current folder, where nobody named one.
+    """Return the source that a path or a git URL names. None means the current folder.
 
-    Paths become real and absolute. URLs lose credentials, query, `.git`, closing slashes and a default
-    port, and their scheme and host are in lower case; `user@host:path` and `ssh://` are two spellings that
-    stay apart. A folder that exists wins over any other reading; `owner/repo` is not guessed. What
-    stood in the URL as password or token is held in memory for `acquire` and appears nowhere else.
+    Paths become real and absolute. URLs lose credentials, query, `.git`, trailing slashes and a default port,
+    and their scheme and host are lowercased; `user@host:path` and `ssh://` stay two different spellings. An
+    existing folder takes precedence over any other interpretation; `owner/repo` is not guessed. A password or
+    token in the URL is kept in memory for `acquire` and appears nowhere else.
 
     Raises:
-        SourceNotFound: no such folder, or none was named in a folder that can hardly be meant.
-        RefNotFound: `ref` is no possible name of a branch, tag or commit.
+        SourceNotFound: no such folder, or none was named and the current folder is unlikely to be meant.
+        RefNotFound: `ref` is not a valid name of a branch, tag or commit.
         SourceError: a file instead of a folder, or a URL that cannot be used.
     """
     if text is None:
@@ -50,12 +50,12 @@ def resolve(text: str | None, ref: str | None = None) -> Source:
 
 
 def remembered_token(location: str) -> str | None:
-    """The token or `user:password` that stood in the URL of this location, None when there was none."""
+    """Return the token or `user:password` that was in the URL of this location, None when there was none."""
     return _seen_tokens.get(location)
 
 
 def without_credentials(url: str) -> str:
-    """A remote's URL as it may be shown and stored; a path stays as it is."""
+    """Return a remote's URL without credentials, safe to show and store; a path is returned unchanged."""
     try:
         return _remote(url.strip(), remember=False) or url.strip()
     except SourceError:
@@ -63,7 +63,7 @@ def without_credentials(url: str) -> str:
 
 
 def _remote(text: str, *, remember: bool = True) -> str | None:
-    """The canonical URL, None when the text is no URL."""
+    """Return the canonical URL, None when the text is no URL."""
     if _URL.match(text):
         return _canonical_url(text, remember=remember)
     match = _SCP.fullmatch(text)
@@ -82,12 +82,12 @@ def _canonical_url(text: str, *, remember: bool) -> str:
         raise SourceError(f"{shown} cannot be read as a URL: {error}") from error
     scheme = parts.scheme.lower().removeprefix("git+")
     if scheme not in _SCHEMES or "://" not in text:
-        raise SourceError(f"{shown} cannot be fetched: git is asked over {', '.join(sorted(_SCHEMES))} only")
+        raise SourceError(f"{shown} cannot be fetched: use one of {', '.join(sorted(_SCHEMES))}")
     if scheme == "file":
         return f"file://{_trimmed(_real(Path(unquote(parts.path))))}"
     path = _trimmed(parts.path)
     if not host or host.startswith("-") or not path.strip("/"):
-        raise SourceError(f"{shown} names no repository; a git URL reads https://host/owner/name")
+        raise SourceError(f"{shown} names no repository; a git URL has the form https://host/owner/name")
     netloc = f"[{host}]" if ":" in host else host
     if port is not None and port != _DEFAULT_PORTS[scheme]:
         netloc += f":{port}"
@@ -118,11 +118,11 @@ def _real(path: Path) -> str:
     try:
         return str(path.resolve())
     except (OSError, RuntimeError) as error:
-        raise SourceError(f"{path} cannot be followed: {error}; is it a loop of symbolic links?") from error
+        raise SourceError(f"{path} cannot be resolved: {error}; is it a symbolic link loop?") from error
 
 
 def _here() -> str:
-    """The current folder; not a home folder, nor where those lie (`/`, `/home`), unless it is in git."""
+    """Return the current folder; a home folder and its parents (`/`, `/home`) only if they are in git."""
     here = _folder(".")
     try:
         home = Path.home().resolve()
@@ -130,10 +130,10 @@ def _here() -> str:
         home = Path("/")
     above = [str(folder) for folder in home.parents if len(folder.parts) <= 2]
     if here in ("/", str(home), *above) and work_tree(Path(here)) is None:
-        what = "your home folder" if str(home) == here else f"{here}, which holds far more than a repository"
+        what = "your home folder" if str(home) == here else f"{here}, which contains more than one repository"
         raise SourceNotFound(
-            f"no repository was named, and this is {what}; go to a repository or name one, or say `.` if all "
-            "of this folder is meant"
+            f"no repository was named, and this is {what}; change to a repository, name one, or "
+            "give `.` to use this whole folder"
         )
     return here
 
@@ -145,11 +145,11 @@ def _folder(text: str) -> str:
     except RuntimeError as error:
         raise SourceNotFound(f"{text}: {error}") from error
     except (OSError, ValueError) as error:
-        raise SourceError(f"{text!r} cannot be looked at: {error}") from error
+        raise SourceError(f"{text!r} cannot be accessed: {error}") from error
     if is_folder:
         return str(path)
     if exists:
-        raise SourceError(f"{path} is a file, not a folder; give the folder it lies in ({path.parent})")
+        raise SourceError(f"{path} is a file, not a folder; give its folder ({path.parent})")
     hint = ""
     if re.fullmatch(r"[\w.-]+/[\w.-]+", text) and not text.startswith((".", "-")):
         hint = f"; for a repository on GitHub write https://github.com/{text}"

@@ -1,9 +1,9 @@
-"""A file's text is cut into chunks that mean something on their own.
+"""Cut a file's text into chunks that are meaningful on their own.
 
 Three steps over whole lines. *Partition*: the outline's definitions become pieces, each with the comment
-above it; a class becomes its head and its members, what lies between definitions becomes loose pieces.
-*Merge*: small neighbours join (imports, constants, one-line functions), a definition with a body stays
-alone. *Cut*: what is over the cap is divided where the indentation is least and a line is blank.
+above it; a class becomes its head and its members, and the lines between definitions become loose pieces.
+*Merge*: small neighbours are joined (imports, constants, one-line functions); a definition with a body stays
+alone. *Cut*: a piece over the limit is divided at the least indented line after a blank one.
 
 The chunks of a file, joined in order, are its text.
 """
@@ -35,8 +35,8 @@ def chunk(
 
     Args:
         file: its language decides how it is parsed; a text that does not parse is cut by lines.
-        max_chars: no chunk is longer; a longer line is cut within.
-        definitions: what it defines, where that is known already.
+        max_chars: no chunk is longer; a longer line is divided.
+        definitions: what the file defines, if already known.
 
     Returns:
         Chunks that, joined in order, are the text. None is empty; an empty file has none.

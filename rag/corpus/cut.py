@@ -1,4 +1,4 @@
-"""A piece that is over the cap is divided where a reader would pause."""
+"""Divide a piece over the size limit where a reader would pause."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rag.code.patterns import closes, indent_of
 from rag.corpus.partition import Piece
 
 _LOOSE_SHARE = 0.6
-"""Long loose code has no natural size: shorter chunks cite it more exactly."""
+"""Long loose code has no natural size: shorter chunks are cited more precisely."""
 
 _EARLIEST = 0.6
 _LATEST = 1.35
-"""How far from an even division a better place is looked for."""
+"""The range around an even division in which a better place is searched."""
 
 _PAUSE = re.compile(r"[\s,;)}\]]")
 
@@ -21,7 +21,7 @@ _PAUSE = re.compile(r"[\s,;)}\]]")
 def cut(
     lines: Sequence[str], offsets: Sequence[int], piece: Piece, max_chars: int
 ) -> Iterator[tuple[int, int]]:
-    """Divide a piece: yields where each part begins and ends in the text, none longer than `max_chars`.
+    """Divide a piece: yield the offsets of each part, none longer than `max_chars`.
 
     Lines are kept whole unless one alone is too long.
     """
@@ -48,9 +48,9 @@ def cut(
 
 
 def _best_row(lines: Sequence[str], offsets: Sequence[int], start: int, end: int, limit: int) -> int:
-    """The row before which to cut: least indented, behind a blank line, far down, in that order.
+    """Return the row before which to cut: least indented, after a blank line, far down, in that order.
 
-    Something between `start` + 1 and what the limit allows.
+    The row is at least `start` + 1, and at most what the limit allows.
     """
     rest = offsets[end] - offsets[start]
     even = rest / -(-rest // limit)
@@ -71,7 +71,7 @@ def _best_row(lines: Sequence[str], offsets: Sequence[int], start: int, end: int
 
 
 def _within(line: str, offset: int, max_chars: int) -> Iterator[tuple[int, int]]:
-    """Divide one long line, behind white space, comma or bracket where there is one in reach."""
+    """Divide one long line, after white space, a comma or a bracket if there is one in range."""
     start = 0
     while len(line) - start > max_chars:
         end = start + max_chars

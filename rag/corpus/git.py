@@ -1,9 +1,9 @@
-"""The `git` program, run so that a repository can neither run code here nor learn a secret.
+"""Run the `git` program so that a repository can neither execute code nor learn a secret.
 
-No hooks, no file-system monitor, no submodules, no LFS or other filters, no check of signatures, no prompt,
-no `ext::` transport, and only `fetch` and `ls-remote` go anywhere: nothing that a repository's own settings
-name is run. A token travels in the environment as an extra HTTP header for one host, never in an argument, a
-URL or a file. What git says is scrubbed before it is shown.
+No hooks, no file-system monitor, no submodules, no LFS or other filters, no signature checks, no prompt, no
+`ext::` transport, and only `fetch` and `ls-remote` use the network: no program that a repository's own
+settings name is run. A token is passed in the environment as an extra HTTP header for one host, never in an
+argument, a URL or a file. Git's messages are sanitized before they are shown.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _FOREIGN = re.compile(
     r"|EXTERNAL_DIFF|PROXY_COMMAND|EXEC_PATH|TEMPLATE_DIR|CEILING_DIRECTORIES|LITERAL_PATHSPECS|GLOB_PATHSPECS"
     r"|NOGLOB_PATHSPECS|ICASE_PATHSPECS)$|^SSH_ASKPASS"
 )
-_ASKS_SERVERS = frozenset({"fetch", "ls-remote"})
-_READS_FILES = frozenset({"status", "diff"})
-"""Commands that compare files with what git keeps, and would put them through filters for that."""
-_PLACES: list[str] = []
+_NETWORK_COMMANDS = frozenset({"fetch", "ls-remote"})
+_FILTERING_COMMANDS = frozenset({"status", "diff"})
+"""Commands that compare files with git's objects, and would run filters for that."""
+_PINNED_ADDRESSES: list[str] = []
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
 _HEADER = re.compile(r"(?i)(authorization:\s*\w+\s+)\S+")
 
 
 class GitError(Exception):
-    """git ended with an error. `line` is the last one it said, without secrets."""
+    """git exited with an error. `line` is its last message, without secrets."""
 
     def __init__(self, line: str, output: str) -> None:
         super().__init__(line)
@@ -64,20 +64,20 @@ class GitError(Exception):
 
 
 @contextmanager
-def going_nowhere_else(place: str) -> Iterator[None]:
-    """Have git, in all of this process, connect to a place that was looked at, and stay there.
+def pinned_connection(place: str) -> Iterator[None]:
+    """Make git, in this whole process, connect only to an address that was checked before.
 
-    It does not ask again where the host is, and follows no redirect. The user's own configuration holds as
-    ever, for proxies and certificates. A git before 2.37 does not know the setting.
+    Git does not resolve the host again and follows no redirect. The user's own configuration of proxies and
+    certificates still applies. A git before 2.37 does not support the setting.
 
     Args:
         place: `HOST:PORT:ADDRESS,…`, as curl's `--resolve` takes it.
     """
-    _PLACES.append(place)
+    _PINNED_ADDRESSES.append(place)
     try:
         yield
     finally:
-        _PLACES.remove(place)
+        _PINNED_ADDRESSES.remove(place)
 
 
 def run_git(
@@ -87,51 +87,51 @@ def run_git(
     token: str | None = None,
     url: str = "",
     timeout_s: float = 60.0,
-    answer: Sequence[int] = (0,),
-    notice: Callable[[bytes], None] | None = None,
-    given: bytes | None = None,
+    ok_codes: Sequence[int] = (0,),
+    on_stderr: Callable[[bytes], None] | None = None,
+    stdin: bytes | None = None,
 ) -> bytes:
-    """Run git and return what it printed.
+    """Run git and return its output.
 
     Args:
-        arguments: the command and its arguments; whatever a user gave must stand behind `--`.
-        cwd: where to run it; None is outside of any repository.
-        token: sent to the host of `url` only.
+        arguments: the command and its arguments; user input must come after `--`.
+        cwd: the folder to run in; None is outside of any repository.
+        token: sent only to the host of `url`.
         url: the http(s) address the token is for.
-        timeout_s: after this git and what it started are ended.
-        answer: the exit codes that are no failure.
-        notice: given what git said on stderr, when it said something and did not fail.
-        given: what git reads from stdin; None is nothing.
+        timeout_s: after this, git and its child processes are killed.
+        ok_codes: the exit codes that mean success.
+        on_stderr: called with git's stderr when it is not empty and git did not fail.
+        stdin: git's stdin; None is empty.
 
     Raises:
         GitError: another exit code.
-        SourceError: there is no git program, or the time is up.
+        SourceError: git is not installed, or the time is up.
     """
-    settings = _without_filters(cwd) if arguments[0] in _READS_FILES else {}
-    environment = _environment(token, url, settings, asks_server=arguments[0] in _ASKS_SERVERS)
+    settings = _without_filters(cwd) if arguments[0] in _FILTERING_COMMANDS else {}
+    environment = _environment(token, url, settings, asks_server=arguments[0] in _NETWORK_COMMANDS)
     process: subprocess.Popen[bytes] | None = None
     try:
-        with _undisturbed():
-            process = _started(arguments, cwd, environment, reads=given is not None)
-        output, complaint = _finish(process, timeout_s, arguments[0], given)
+        with _deferred_signals():
+            process = _started(arguments, cwd, environment, reads=stdin is not None)
+        output, stderr = _finish(process, timeout_s, arguments[0], stdin)
     except BaseException:
         if process is not None and process.returncode is None:
             _end(process)
         raise
-    if process.returncode not in answer:
-        said = scrub(complaint.decode("utf-8", "replace"), token)
-        raise GitError(_last_line(said) or f"git {arguments[0]} ended with {process.returncode}", said)
-    if notice and complaint:
-        notice(complaint)
+    if process.returncode not in ok_codes:
+        message = scrub(stderr.decode("utf-8", "replace"), token)
+        raise GitError(_last_line(message) or f"git {arguments[0]} ended with {process.returncode}", message)
+    if on_stderr and stderr:
+        on_stderr(stderr)
     return output
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Signals are handled when the block is left: else one could end us before we know what we started."""
+def _deferred_signals() -> Iterator[None]:
+    """Defer signals until the block is left; otherwise one could end us before the process is known."""
     came: list[tuple[int, FrameType | None]] = []
     theirs: dict[int, Callable[[int, FrameType | None], Any]] = {}
-    if threading.current_thread() is threading.main_thread():  # no other is disturbed
+    if threading.current_thread() is threading.main_thread():  # only the main thread receives signals
         for ends in (signal.SIGINT, signal.SIGTERM):
             if callable(handler := signal.getsignal(ends)):
                 theirs[ends] = handler
@@ -167,27 +167,27 @@ def _started(
 
 
 def _finish(
-    process: subprocess.Popen[bytes], timeout_s: float, command: str, given: bytes | None
+    process: subprocess.Popen[bytes], timeout_s: float, command: str, stdin: bytes | None
 ) -> tuple[bytes, bytes]:
     try:
-        return process.communicate(given, timeout=timeout_s)
+        return process.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
         raise SourceError(
-            f"`git {command}` took longer than {timeout_s:g} seconds and was ended; raise git_timeout_s, "
+            f"`git {command}` took longer than {timeout_s:g} seconds and was killed; raise git_timeout_s, "
             "or clone it yourself and give the folder"
         ) from error
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):  # it has ended in the meantime
+    with suppress(ProcessLookupError):  # it has exited meanwhile
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 
 
 def _without_filters(folder: Path | None) -> dict[str, str]:
-    """Settings that leave every filter that is configured there with nothing to run."""
+    """Return settings that disable every filter configured there."""
     listed = ["config", "-z", "--name-only", "--get-regexp", r"^filter\."]
-    names = run_git(listed, cwd=folder, answer=(0, 1)).decode("utf-8", "surrogateescape").split("\0")
+    names = run_git(listed, cwd=folder, ok_codes=(0, 1)).decode("utf-8", "surrogateescape").split("\0")
     filters = {name.rpartition(".")[0] for name in names if name}
     nothing = {"clean": "", "smudge": "", "process": "", "required": "false"}
     return {f"{each}.{what}": value for each in sorted(filters) for what, value in nothing.items()}
@@ -198,15 +198,15 @@ def _environment(
 ) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not _FOREIGN.match(name)}
     if folders := search_path(environment.pop("PATH", "")):
-        environment["PATH"] = folders  # without the current folder, which may hold a program named git
+        environment["PATH"] = folders  # without the current folder, which may contain a program named git
     settings = [*_SAFE.items(), *more.items()]
     if token and url.lower().startswith(("https://", "http://")):
         # A redirect would carry the header to another host.
         settings.append(("http.followRedirects", "false"))
         settings.append((f"http.{_base(url)}.extraHeader", f"Authorization: Basic {_basic(token, url)}"))
-    if _PLACES:
+    if _PINNED_ADDRESSES:
         settings.append(("http.followRedirects", "false"))
-        settings += [("http.curloptResolve", place) for place in _PLACES]
+        settings += [("http.curloptResolve", place) for place in _PINNED_ADDRESSES]
     environment["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings):
         environment[f"GIT_CONFIG_KEY_{number}"] = key
@@ -219,7 +219,7 @@ def _environment(
         "SSH_ASKPASS": "",
         "GCM_INTERACTIVE": "never",
         "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND") or "ssh -o BatchMode=yes",
-        # A clone that lacks something would have it fetched, by a program that the clone names.
+        # A partial clone would fetch missing objects with a program that the clone names.
         "GIT_ALLOW_PROTOCOL": "http:https:ssh:git:file" if asks_server else "none",
         "GIT_NO_LAZY_FETCH": "1",
         "LC_ALL": "C.UTF-8",
@@ -233,7 +233,9 @@ def _base(url: str) -> str:
 
 
 def _basic(token: str, url: str) -> str:
-    """`user:password` as the host expects it: a bare token goes under the name hosts agree on for tokens."""
+    """Return `user:password` as the host expects it; a bare token gets the user name that hosts use for
+    tokens.
+    """
     if ":" not in token:
         host = (urlsplit(url).hostname or "").lower()
         user = "x-access-token"
@@ -246,7 +248,7 @@ def _basic(token: str, url: str) -> str:
 
 
 def scrub(text: str, token: str | None = None) -> str:
-    """The text without credentials: the token, its encoded forms, and whatever stands before `@` in a URL."""
+    """Return the text without credentials: the token, its encoded forms, and the part before `@` in a URL."""
     for secret in _forms(token) if token else ():
         text = text.replace(secret, "***")
     return _HEADER.sub(r"\1***", _USERINFO.sub("", text))
@@ -259,13 +261,13 @@ def _forms(token: str) -> list[str]:
     return sorted(forms, key=len, reverse=True)
 
 
-_NO_REASON = "fatal: Could not read from remote repository."
-"""Git's own words where another program, such as ssh, has given the reason before."""
+_REASON_ABOVE = "fatal: Could not read from remote repository."
+"""Git's message after another program, such as ssh, has printed the reason."""
 
 
 def _last_line(text: str) -> str:
-    """The most telling line: the last `fatal:` or `error:`, else the last one."""
-    reasons = before if (before := text.partition(_NO_REASON)[0]).strip() else text
+    """Return the most informative line: the last `fatal:` or `error:`, else the last one."""
+    reasons = before if (before := text.partition(_REASON_ABOVE)[0]).strip() else text
     lines = [line.strip() for line in re.split(r"[\r\n]+", reasons) if line.strip()]
-    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote: error:", "ERROR:"))]
-    return (telling or lines or [""])[-1]
+    errors = [line for line in lines if line.startswith(("fatal:", "error:", "remote: error:", "ERROR:"))]
+    return (errors or lines or [""])[-1]

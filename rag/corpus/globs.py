@@ -1,10 +1,10 @@
-"""One pattern of gitignore syntax, matched in time that grows with pattern and path, not exponentially.
+"""Match one gitignore pattern in time polynomial in pattern and path.
 
-`pathspec` translates a pattern into an expression in which every `*` and `**` may be tried at each length: a
-pattern such as `*a*a*a*b` takes exponential time on a path of some dozen characters. A glob does not need
-that. What stands between two stars is best matched as far left as it can be, since that leaves most to the
-next star, so all stars but the last one of a segment match without looking back, and so do all `**` but the
-last one. Brackets match no slash, as in git.
+`pathspec` translates a pattern into an expression in which every `*` and `**` backtracks: a pattern such as
+`*a*a*a*b` takes exponential time on a path of some dozen characters. Globs do not need that. The text between
+two stars is best matched as far left as possible, since that leaves most to the next star. So all stars but
+the last one of a segment match without backtracking, and so do all `**` but the last one. Brackets do not
+match a slash, as in git.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _PART = re.compile(
     r"|(?P<end>\(\?:\(\?P<ps_d>/\)\|\$\)|\(\?P<ps_d>/\))|(?P<set>\[\^?\]?[^\]]*\])|(?P<other>\\.|.)",
     re.DOTALL,
 )
-"""The parts of an expression that `pathspec` makes."""
+"""The parts of an expression that `pathspec` generates."""
 _SET_OPERATION = re.compile(r"[\[&~|]|(?<=-)-")
-"""What Python's sets may take for an operation one day, and warns of."""
+"""Characters that Python's sets may treat as operators in future, and warn about."""
 
 
 class Glob(GitIgnoreSpecPattern):
-    """A pattern of a `.gitignore`, with an expression that does not look back."""
+    """A pattern of a `.gitignore`, with an expression that does not backtrack."""
 
     @classmethod
     def pattern_to_regex(cls, pattern: str) -> tuple[str | None, bool | None]:  # type: ignore[override]
-        """The expression of a pattern, and whether it includes what it matches."""
+        """Return the expression of a pattern, and whether it includes what it matches."""
         expression, includes = super().pattern_to_regex(pattern)
         return _linear(expression) if expression else expression, includes
 
 
 def _linear(expression: str) -> str:
-    """The expression without backtracking; equal in what it matches."""
+    """Return an equivalent expression without backtracking."""
     parts = [(match.lastgroup or "", match[0]) for match in _PART.finditer(expression)]
     joints = [at for at, (kind, _) in enumerate(parts) if kind in ("before", "between")]
     pieces, start = [], 0
@@ -49,12 +49,12 @@ def _linear(expression: str) -> str:
 
 
 def _segments(parts: list[tuple[str, str]]) -> str:
-    """Parts in which no star but the last one of a segment looks back."""
+    """Return parts in which no star but the last one of a segment backtracks."""
     made: list[str] = []
     star = -1
     for kind, text in parts:
         if kind == "star":
-            if star >= 0:  # the one before: as few characters as bring what stands between the two
+            if star >= 0:  # the previous star: the fewest characters before the text between the two
                 made[star:] = ["(?>[^/]*?", *made[star + 1 :], ")"]
             star, text = len(made), _STAR
         elif kind == "set":

@@ -1,6 +1,6 @@
-"""What git knows of a repository's past: which files stood at a commit, and their bytes.
+"""Read a repository's history from git: the files at a commit, and their bytes.
 
-Paths are relative to the folder asked about, which may lie inside the repository.
+Paths are relative to the given folder, which may be inside the repository.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 @dataclass(slots=True)
 class Listing:
-    """The files of a repository: blob ids of regular files by path, and what else stands at a path."""
+    """The files of a repository: blob ids of regular files by path, and the kind of every other entry."""
 
     files: dict[str, str] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
 
 
 def files_at(root: Path, commit: str) -> Listing | None:
-    """What stood in the folder at a commit; None when git does not have that commit (any more)."""
+    """Return the files of the folder at a commit; None when git does not have that commit (any more)."""
     try:
         listing = run_git(["ls-tree", "-r", "-z", "--end-of-options", commit], cwd=root)
     except GitError:
@@ -50,7 +50,7 @@ def files_at(root: Path, commit: str) -> Listing | None:
 
 
 def differing(root: Path, commit: str) -> set[str]:
-    """Paths in the folder that may differ from a commit: changed, deleted, and not known to git."""
+    """Return the paths in the folder that may differ from a commit: changed, deleted, or untracked."""
     changed = ["diff", "--name-only", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv"]
     unknown = ["ls-files", "-z", "--others", "--exclude-standard"]
     lines = run_git([*changed, "--ignore-submodules=all", commit, "--"], cwd=root)
@@ -59,7 +59,7 @@ def differing(root: Path, commit: str) -> set[str]:
 
 
 def present(checkout: Checkout) -> Listing:
-    """Which files stand in a folder now; the ids of those that git would have to read are "".
+    """Return the files in a folder now; the ids of those that git would have to read are "".
 
     Raises:
         SourceError: the folder cannot be read.
@@ -75,15 +75,15 @@ def present(checkout: Checkout) -> Listing:
     for path in paths:
         then.files.pop(path, None)
         then.others.pop(path, None)
-        if (what := what_stands(checkout.root, path)) == "":
+        if (what := path_kind(checkout.root, path)) == "":
             then.files[path] = ""
         elif what is not None:
             then.others[path] = what
     return then
 
 
-def what_stands(root: Path, path: str) -> str | None:
-    """What is at a path inside the folder: "" for a regular file, None for nothing."""
+def path_kind(root: Path, path: str) -> str | None:
+    """Return the kind of entry at a path inside the folder: "" for a regular file, None for nothing."""
     if path.startswith("/") or ".." in path.split("/"):
         return None
     try:
@@ -92,16 +92,16 @@ def what_stands(root: Path, path: str) -> str | None:
         return None
     if stat.S_ISREG(mode):
         return ""
-    return _LINK if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no regular file"
+    return _LINK if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "not a regular file"
 
 
 def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
-    """The bytes of blobs by id, from one call of git; those it does not have are left out."""
+    """Return the bytes of blobs by id, from one git call; missing blobs are left out."""
     wanted = sorted(filter(_BLOB.fullmatch, blobs))
     if not wanted:
         return {}
     try:
-        output = run_git(["cat-file", "--batch"], cwd=root, given="\n".join([*wanted, ""]).encode())
+        output = run_git(["cat-file", "--batch"], cwd=root, stdin="\n".join([*wanted, ""]).encode())
     except GitError:
         return {}
     found, at = {}, 0
@@ -119,7 +119,7 @@ def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
 
 
 def named_commit(root: Path, ref: str) -> str | None:
-    """The full id of the commit a name stands for; None when there is no such commit."""
+    """Return the full id of the commit that a name means; None when there is no such commit."""
     arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]
     try:
         return run_git(arguments, cwd=root).decode("ascii").strip()
@@ -128,7 +128,7 @@ def named_commit(root: Path, ref: str) -> str | None:
 
 
 def keep_commits(root: Path, commits: Iterable[str]) -> None:
-    """Let a clone of ours never lose these commits, whatever becomes of its branches.
+    """Protect these commits in our clone from garbage collection, even when its branches move.
 
     Raises:
         GitError: it does not have one of them.

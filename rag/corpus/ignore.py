@@ -14,42 +14,42 @@ if TYPE_CHECKING:
 
 
 class Patterns:
-    """Patterns, the last one that matches deciding; false when there are none."""
+    """Patterns, of which the last match decides; False when there are none."""
 
     def __init__(self, spec: GitIgnoreSpec | None) -> None:
         self._spec = spec
 
     @classmethod
     def of(cls, lines: Iterable[str], *, where: str) -> Patterns:
-        """Patterns from lines; blank ones and comments mean nothing.
+        """Compile patterns from lines; blank lines and comments are ignored.
 
         Raises:
-            SourceError: one of them is no pattern; `where` says whose it is.
+            SourceError: a pattern is invalid; `where` names its origin.
         """
-        telling = [line for line in lines if line.strip() and not line.startswith("#")]
+        patterns = [line for line in lines if line.strip() and not line.startswith("#")]
         try:
-            return cls(_spec(telling) if telling else None)
+            return cls(_spec(patterns) if patterns else None)
         except ValueError as error:
-            raise SourceError(f"{where} holds a pattern that cannot be read: {error}") from error
+            raise SourceError(f"{where} contains an invalid pattern: {error}") from error
 
     def __bool__(self) -> bool:
         return self._spec is not None
 
     def match(self, path: str) -> bool:
-        """Whether the path, or a folder on the way to it, is matched."""
+        """Return whether a pattern matches the path or one of its parent folders."""
         return self._spec is not None and self._spec.match_file(path)
 
     def opinion(self, path: str) -> bool | None:
-        """True for matched, False for brought back by `!`, None when no pattern speaks of the path."""
+        """Return True for a match, False for a path re-included by `!`, None when no pattern matches."""
         return self._spec.check_file(path).include if self._spec is not None else None
 
 
 def read_patterns(path: Path, *, strict: bool = True) -> Patterns | None:
-    """The patterns in a file, None when there is none.
+    """Return the patterns in a file, None when there is none.
 
     Raises:
-        SourceError: with `strict`, the file cannot be read or holds something that is no pattern; without,
-            such lines are left out, as git does.
+        SourceError: with `strict`, the file cannot be read or contains an invalid pattern; without, invalid
+            lines are ignored, as git does.
     """
     try:
         if not path.is_file() or (path.is_symlink() and not strict):
@@ -73,13 +73,15 @@ def _is_pattern(line: str) -> bool:
 
 
 def _spec(lines: list[str]) -> GitIgnoreSpec:
-    """The patterns, compiled. Raises ValueError for what is none."""
-    from pathspec import GitIgnoreSpec  # most repositories need none, and every command starts here
+    """Compile the patterns. Raises ValueError for an invalid one."""
+    from pathspec import (
+        GitIgnoreSpec,
+    )  # late: most repositories need none
 
     from rag.corpus.globs import Glob
 
     try:
-        # The same engine everywhere: others that may be installed read sets differently.
+        # The same engine everywhere: other installed ones parse sets differently.
         return GitIgnoreSpec.from_lines(lines, Glob, backend="simple")
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"no pattern of gitignore syntax: {error}") from error
+        raise ValueError(f"not a gitignore pattern: {error}") from error

@@ -1,4 +1,4 @@
-"""Small neighbours become one piece."""
+"""Join small neighbouring pieces."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _COMMENT = re.compile(r"\s*(?:#|//|/?\*|--|;|%|<!--|\"\"\")")
 def merge(
     pieces: Sequence[Piece], lines: Sequence[str], offsets: Sequence[int], max_chars: int
 ) -> list[Piece]:
-    """Join neighbours where one alone says too little.
+    """Join neighbours where one alone is too small to be useful.
 
-    Small pieces of the same owner join up to about 500 characters; a tiny loose one goes to the
-    definition behind it, else to what stands before. No result of a join is longer than `max_chars`.
+    Small pieces of the same owner are joined up to about 500 characters; a tiny loose piece is added to the
+    definition after it, else to the piece before. No joined piece is longer than `max_chars`.
     """
     merger = _Merger(lines, offsets, max_chars)
     groups: list[_Group] = []
@@ -46,9 +46,10 @@ def merge(
 
 
 class _Group:
-    """Pieces that become one. What holds for all of them is known, for it is asked before each further one.
+    """Pieces that are joined. Properties of all of them are cached, since each further piece is checked
+    against them.
 
-    `is_loose` says that all are, and that none opens a class; `is_all_loose` only that all are.
+    `is_loose` means that all pieces are loose and none opens a class; `is_all_loose` only that all are loose.
     """
 
     def __init__(self, piece: Piece, *, is_small: bool) -> None:
@@ -68,7 +69,7 @@ def _opens_class(piece: Piece) -> bool:
 
 
 def _constructs(piece: Piece) -> bool:
-    """Whether this is a constructor: with the head of its class it says what the class holds."""
+    """Return whether this is a constructor: with the head of its class it shows what the class holds."""
     return piece.label.unit == "function" and piece.label.symbol in (*_CONSTRUCTORS, piece.owner.symbol)
 
 
@@ -77,15 +78,15 @@ class _Merger:
         self.lines, self.offsets, self.max_chars = lines, offsets, max_chars
 
     def joins(self, so_far: _Group, piece: Piece) -> bool:
-        """Whether the piece goes on what the group began."""
+        """Return whether the piece continues the group."""
         group = so_far.pieces
         size = self._size(group[0].start, piece.end)
         if size > self.max_chars:
             return False
-        if piece.is_loose and not piece.is_head and self._speaks_of(piece, group[-1].label.symbol):
+        if piece.is_loose and not piece.is_head and self._refers_to(piece, group[-1].label.symbol):
             return True
         if not piece.is_loose and self._is_tiny(so_far):
-            owner = group[0].owner  # the last lines of a function are no part of the next one
+            owner = group[0].owner  # the last lines of a function do not belong to the next one
             return owner.unit != "function" or owner == piece.owner
         if piece.label == group[-1].label and not piece.is_loose and piece.label.unit == "function":
             return size <= _OPENING_CHARS  # overloads, getter and setter
@@ -102,18 +103,18 @@ class _Merger:
         if size > _MERGED_CHARS or not (so_far.is_small and self.is_small(piece)):
             return False
         if not piece.is_loose and so_far.is_all_loose:
-            return False  # a definition keeps its name: it is no part of the imports above it
+            return False  # a definition keeps its name: it does not belong to the imports above it
         return piece.owner == group[0].owner or (piece.label.unit == "section" == group[0].label.unit)
 
     def trails(self, before: _Group, rest: _Group) -> bool:
-        """Whether a tiny loose rest goes to what stands before it."""
+        """Return whether a tiny loose rest is added to the piece before it."""
         group, tail = before.pieces, rest.pieces
         if not self._is_tiny(rest) or self._size(group[0].start, tail[-1].end) > self.max_chars:
             return False
         return tail[0].owner.symbol in ("", group[-1].owner.symbol, group[-1].label.symbol)
 
     def joined(self, group: list[Piece]) -> Piece:
-        """The group as one piece."""
+        """Return the group as one piece."""
         first, last = group[0], group[-1]
         if len(group) == 1:
             return first
@@ -122,7 +123,7 @@ class _Merger:
         return Piece(first.start, last.end, self._label(group), first.owner, is_loose, is_head)
 
     def _label(self, group: list[Piece]) -> Label:
-        """The label of most of it: one definition's, the owner's, or that of the longest definition."""
+        """Return the group's label: that of its only definition, its owner, or its longest definition."""
         defined = [piece for piece in group if not piece.is_loose or piece.label.symbol]
         if not defined:
             return group[0].label
@@ -147,7 +148,7 @@ class _Merger:
         return longest.label if 2 * share >= self._size(group[0].start, group[-1].end) else owner
 
     def _is_tiny(self, group: _Group) -> bool:
-        """Whether the group is loose and says next to nothing; the head of a class names the class."""
+        """Return whether the group is loose and almost empty; the head of a class names the class."""
         if not group.is_loose:
             return False
         start, end = group.pieces[0].start, group.pieces[-1].end
@@ -157,14 +158,14 @@ class _Merger:
     def _is_comment(self, start: int, end: int) -> bool:
         return all(_COMMENT.match(line) for line in self.lines[start:end] if line.strip())
 
-    def _speaks_of(self, piece: Piece, symbol: str) -> bool:
-        """Whether a few loose lines begin with the name defined just before (`f.short_name = …`)."""
+    def _refers_to(self, piece: Piece, symbol: str) -> bool:
+        """Return whether a few loose lines begin with the name defined just before (`f.short_name = …`)."""
         if not symbol or self._size(piece.start, piece.end) > 3 * _TINY_CHARS:
             return False
         return re.match(rf"\s*{re.escape(symbol)}\b", self.lines[piece.start]) is not None
 
     def is_small(self, piece: Piece) -> bool:
-        """Whether the piece alone says too little."""
+        """Return whether the piece alone is too small to be useful."""
         if piece.is_loose:
             return True
         size = self._size(piece.start, piece.end)

@@ -1,4 +1,4 @@
-"""The outline laid over the lines: every line belongs to exactly one piece."""
+"""Apply the outline to the lines: every line belongs to exactly one piece."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _CLOSES_ONLY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a piece is part of; all empty where nothing is defined."""
+    """The definition that a piece belongs to; all fields are empty where nothing is defined."""
 
     symbol: str = ""
     scope: str = ""
@@ -58,9 +58,9 @@ class Label:
 
 @dataclass(slots=True)
 class Piece:
-    """Rows `start` up to, not including, `end`. `owner` is what encloses the piece.
+    """Rows `start` up to, not including, `end`. `owner` is the enclosing definition.
 
-    A loose piece lies between definitions. A head is the beginning of a file, class or section.
+    A loose piece is between definitions. A head is the beginning of a file, class or section.
     """
 
     start: int
@@ -74,13 +74,13 @@ class Piece:
 def partition(
     lines: Sequence[str], offsets: Sequence[int], definitions: Sequence[Definition], language: str
 ) -> list[Piece]:
-    """Lay the definitions over the lines.
+    """Assign every line to a definition or to a loose piece.
 
     Args:
         lines: the file's lines.
-        offsets: where each begins, and where the last one ends.
+        offsets: where each line begins, and where the last one ends.
         definitions: in order; of two on one line the second is part of the first.
-        language: for what its comments look like.
+        language: selects the comment syntax.
 
     Returns:
         Pieces in order, covering every line once.
@@ -113,16 +113,18 @@ class _Layer:
         self._between(row, end, owner, is_head=row == start)
 
     def _between(self, start: int, end: int, owner: Label, *, is_head: bool) -> None:
-        """Loose lines; blank ones and closing brackets go to what stands before."""
+        """Add loose lines; blank lines and closing brackets are added to the piece before."""
         if self.pieces and not is_head:
-            while start < end and _says_nothing(self.lines[start]):
+            while start < end and _is_filler(self.lines[start]):
                 start += 1
             self.pieces[-1].end = start
         if start < end:
             self.pieces.append(Piece(start, end, owner, owner, is_loose=True, is_head=is_head))
 
     def _with_comment(self, row: int, floor: int) -> int:
-        """The first row of the comment that ends directly above `row`; `row` itself when there is none."""
+        """Return the first row of the comment that ends directly above `row`; `row` itself when there is
+        none.
+        """
         row = max(row, floor)
         lowest = max(floor, row - _MAX_COMMENT_ROWS)
         if not self.comments:
@@ -132,7 +134,7 @@ class _Layer:
             and not self.lines[row - 1].strip()
             and self.lines[row - 2].rstrip().endswith("*/")
         ):
-            opening = self._opening(row - 2, lowest)  # a documentation block may stand one line apart
+            opening = self._opening(row - 2, lowest)  # a documentation block may be one line apart
             if opening is not None and self.lines[opening].lstrip().startswith("/**"):
                 row = opening
         while row > lowest:
@@ -149,7 +151,7 @@ class _Layer:
         return row
 
     def _opening(self, row: int, lowest: int) -> int | None:
-        """The row where the comment that ends on `row` begins; None when code stands before it there."""
+        """Return the row where the comment that ends on `row` begins; None when code precedes it there."""
         while row >= lowest:
             before, mark, _ = self.lines[row].partition("/*")
             if mark:
@@ -158,6 +160,6 @@ class _Layer:
         return None
 
 
-def _says_nothing(line: str) -> bool:
+def _is_filler(line: str) -> bool:
     line = line.strip()
     return not line or _CLOSES_ONLY.fullmatch(line) is not None

@@ -1,8 +1,8 @@
-"""A file's text, or why it has none to be indexed.
+"""Read a file's text, or return the reason to skip it.
 
-What is opened is a regular file inside the root, whatever was put in its place since the walk: every folder
-on the way is opened without following links, and no pipe or device is ever waited for. Little is read of a
-file that turns out to be data.
+Only a regular file inside the root is opened, whatever may have replaced it since the walk: every parent
+folder is opened without following links, and opening never blocks on a pipe or device. Data files are
+recognised by their first bytes, without reading the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rag.types import FileEntry, Skipped, SourceFile, blob_id
 __all__ = ["file_blob", "file_bytes", "find_secret", "read"]
 
 _LIMIT_BYTES = 64 << 20
-"""No file of this size is text that somebody wrote, whatever the settings allow."""
+"""No handwritten text file is this large, whatever the settings allow."""
 
 _HEAD_BYTES = 1 << 16
 _HEADER_CHARS = 4_000
@@ -62,12 +62,12 @@ class _Unusable(Exception):
 def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
     """Read one file.
 
-    UTF-8 with or without a byte order mark, UTF-16 and UTF-32 with one, else Windows-1252 or Latin-1: bad
-    bytes never fail. The text has no byte order mark, its line ends are kept; `blob` is of the bytes.
+    UTF-8 with or without a byte order mark, UTF-16 and UTF-32 with one, else Windows-1252 or Latin-1: invalid
+    bytes never fail. The text has no byte order mark and keeps its line ends; `blob` is the id of the bytes.
 
     Returns:
-        The file, or Skipped for what is binary, kept in Git LFS, generated, a likely secret, vanished, or
-        cannot be read.
+        The file, or Skipped for a file that is binary, in Git LFS, generated, a likely secret, vanished, or
+        unreadable.
     """
     try:
         content = _content(root, entry.path)
@@ -82,7 +82,7 @@ def read(root: Path, entry: FileEntry) -> SourceFile | Skipped:
 
 
 def file_bytes(root: Path, path: str) -> bytes | None:
-    """The bytes there now, of a text or not; None when there is no file that could be read whole."""
+    """Return the current bytes of a file, text or not; None when it cannot be read whole."""
     try:
         with _opened(root, path) as file:
             return file.read()
@@ -91,7 +91,7 @@ def file_bytes(root: Path, path: str) -> bytes | None:
 
 
 def file_blob(root: Path, path: str) -> str | None:
-    """Git's id of the bytes there now; None when there is no file that could be read whole."""
+    """Return git's id of the current bytes; None when the file cannot be read whole."""
     content = file_bytes(root, path)
     return None if content is None else blob_id(content)
 
@@ -109,7 +109,7 @@ def _content(root: Path, path: str) -> bytes:
 
 
 def _opened(root: Path, path: str) -> BinaryIO:
-    """The file for reading, if it is a regular one reached from the root without a link."""
+    """Open a regular file for reading that is reached from the root without a link."""
     *parents, name = path.split("/")
     if not {"", ".", ".."}.isdisjoint((*parents, name)):
         raise _Unusable(skip.SYMLINK_OUTSIDE)
@@ -121,7 +121,7 @@ def _opened(root: Path, path: str) -> BinaryIO:
             )
             os.close(folder)
             folder = inner
-        # Without O_NONBLOCK a pipe that took the file's place would be waited for.
+        # Without O_NONBLOCK, opening a pipe that replaced the file would block.
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ELOOP:
@@ -139,11 +139,11 @@ def _opened(root: Path, path: str) -> BinaryIO:
 
 
 def _refuse_data(head: bytes, *, whole: bool) -> None:
-    """Tell by the first bytes what need not be read further."""
+    """Raise if the first bytes show that the file is not text."""
     if head.startswith(tuple(mark for mark, _ in _BOMS)):
         return
     if whole and head.startswith(_LFS_POINTER):
-        raise _Unusable(skip.DATA, "kept in Git LFS; this is its pointer")
+        raise _Unusable(skip.DATA, "a Git LFS pointer")
     controls = len(head) - len(head.translate(None, _CONTROLS))
     if b"\0" in head or controls * 50 > len(head):
         raise _Unusable(skip.BINARY)
@@ -175,9 +175,9 @@ def _without_mark(content: bytes) -> str:
 def _refuse_generated(text: str, language: str) -> None:
     header = "\n".join(text[:_HEADER_CHARS].split("\n", _HEADER_LINES)[:_HEADER_LINES])
     for match in _GENERATED.finditer(header):
-        if language not in _HASH_COMMENTED or match[1] in ("#", '"""'):  # else it is what a generator writes
+        if language not in _HASH_COMMENTED or match[1] in ("#", '"""'):  # else a generator's template
             line = header.count("\n", 0, match.start()) + 1
-            raise _Unusable(skip.GENERATED, f"says so on line {line}")
+            raise _Unusable(skip.GENERATED, f"marked on line {line}")
     if len(text) >= _MINIFIED_CHARS:
         line = len(text) // (text.count("\n") + text.count("\r") + 1)
         if line > (_MINIFIED_LINE if language in _MINIFIABLE else _DATA_LINE):

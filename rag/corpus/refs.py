@@ -2,9 +2,9 @@
 
 Git itself resolves far more names than branches and tags: the stash, notes, pull requests, the reflog, and
 the id of any object that is still on the disk. A policy is a list of ref patterns. A name is allowed if it is
-a ref that matches one of them; the id of a commit is allowed if such a ref reaches it. A pattern is a full
-ref name ("refs/heads/main"), a folder of refs ("refs/heads"), or a glob ("refs/heads/release-*", where `*`
-stands for slashes too).
+a ref that matches one of them; a commit id is allowed if such a ref reaches it. A pattern is a full ref name
+("refs/heads/main"), a folder of refs ("refs/heads"), or a glob ("refs/heads/release-*", where `*` also
+matches slashes).
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ def _refs(folder: Path, *options: str) -> list[str]:
 
 
 def _peeled(folder: Path, name: str) -> str | None:
-    """The commit of a full ref name, of HEAD, or of a full object id: names that git does not guess about."""
+    """Return the commit of a full ref name, of HEAD, or of a full object id: names that are not ambiguous."""
     arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
-    return run_git(arguments, cwd=folder, answer=(0, 1, 128)).decode("ascii", "replace").strip() or None
+    return run_git(arguments, cwd=folder, ok_codes=(0, 1, 128)).decode("ascii", "replace").strip() or None
 
 
 def _by_id(folder: Path, ref: str) -> str | None:
-    """The one commit whose id begins like this. No ref of that name is considered."""
+    """Return the only commit whose id has this prefix. A ref of that name is not considered."""
     if not HEX.fullmatch(ref):
         return None
-    listing = run_git(["rev-parse", f"--disambiguate={ref.lower()}"], cwd=folder, answer=(0, 128))
+    listing = run_git(["rev-parse", f"--disambiguate={ref.lower()}"], cwd=folder, ok_codes=(0, 128))
     found = {_peeled(folder, oid) for oid in _commits(folder, listing)}
     return found.pop() if len(found) == 1 else None
 
 
 def _commits(folder: Path, objects: bytes) -> list[str]:
-    """Those of the object ids, one a line, that are commits or annotated tags."""
+    """Return those of the object ids, one per line, that are commits or annotated tags."""
     if not objects.strip():
         return []
-    kinds = run_git(["cat-file", "--batch-check=%(objectname) %(objecttype)"], cwd=folder, given=objects)
+    kinds = run_git(["cat-file", "--batch-check=%(objectname) %(objecttype)"], cwd=folder, stdin=objects)
     pairs = (line.split(" ") for line in kinds.decode("ascii", "replace").splitlines())
     return [oid for oid, kind in pairs if kind in ("commit", "tag")]
 
@@ -98,6 +98,6 @@ def _is_reached(folder: Path, commit: str, allowed: Sequence[str]) -> bool:
 
 
 def _folder_of(pattern: str) -> str:
-    """What git is asked to list so that a pattern's refs are among it."""
+    """Return the ref prefix to list so that it includes a pattern's refs."""
     plain = _GLOB.split(pattern)[0]
     return plain.rpartition("/")[0] if plain != pattern else pattern.rstrip("/")

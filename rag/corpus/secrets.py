@@ -1,8 +1,8 @@
-"""Likely secrets in a text, found by the rules of gitleaks and a few of ours.
+"""Find likely secrets in a text with the rules of gitleaks and a few of our own.
 
-`data/secrets/gitleaks.toml` is gitleaks' configuration as released, `data/secrets/rules.toml` lists the rules
-that are not applied and holds ours. A rule is applied as gitleaks applies it: to a text with one of its
-keywords, with its least entropy, its path and its allow-lists. Values that are plainly made up
+`data/secrets/gitleaks.toml` is gitleaks' configuration as released; `data/secrets/rules.toml` lists the rules
+that are not applied and contains ours. A rule is applied as gitleaks applies it: to a text with one of its
+keywords, with its minimum entropy, its path and its allow-lists. Obvious placeholders
 (`AKIAIOSFODNN7EXAMPLE`, a run of x) are allowed too: a file that is skipped by mistake cannot be found.
 
 Expressions run in RE2, whose time grows with the length of the text and not with its content.
@@ -24,22 +24,22 @@ import re2
 from rag.resources import shipped
 
 _Expression: TypeAlias = "re.Pattern[Any]"
-"""RE2's expressions have the methods of `re.Pattern` that are used here, on bytes and on text."""
+"""RE2's expressions have the methods of `re.Pattern` used here, on bytes and on text."""
 
 _KEYWORDS_MEMORY_BYTES = 64 << 20
 _ALLOWED_ON_LINE = b"gitleaks:allow"
 
-_MADE_UP = re.compile(
+_PLACEHOLDER = re.compile(
     rb"(?i)example|fake|dummy|sample|placeholder|redacted|changeme|your[-_]?|insert|testing|secret_?key|my[-_]?(?:api|key|token)"
     rb"|x{5}|(.)\1{4}|0123|1234|2345|3456|abcd|bcde|cdef|qwer|deadbeef|foobar"
 )
-_NO_CHECK_OF_VALUE = frozenset({"private-key", "putty-private-key"})
-"""Rules whose value is a whole block: it is compared with its allow-lists only."""
+_WHOLE_BLOCK_RULES = frozenset({"private-key", "putty-private-key"})
+"""Rules whose value is a whole block: only their allow-lists apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
-    """Matches that are no secrets: by path, by words in the value, by expressions."""
+    """Matches that are not secrets: by path, by words in the value, by expressions."""
 
     target: str
     expressions: tuple[_Expression, ...]
@@ -71,7 +71,7 @@ class _Allowed:
 
 @dataclass(frozen=True)
 class _Rule:
-    """One rule; what it needs to be applied is compiled when a text first contains one of its keywords."""
+    """One rule; its expressions are compiled when a text first contains one of its keywords."""
 
     entry: Mapping[str, Any]
 
@@ -105,7 +105,7 @@ class _Rule:
         return None
 
     def _value(self, match: re.Match[bytes]) -> tuple[bytes, int]:
-        """The secret within a match and where it begins: a group of the rule, else the whole match."""
+        """Return the secret within a match and its offset: a group of the rule, else the whole match."""
         if group := self.entry.get("secretGroup"):
             return match.group(group), match.start(group)
         for number, text in enumerate(match.groups(), start=1):
@@ -114,13 +114,13 @@ class _Rule:
         return match.group(0), match.start()
 
     def _is_real(self, value: bytes) -> bool:
-        if self.entry["id"] in _NO_CHECK_OF_VALUE:
+        if self.entry["id"] in _WHOLE_BLOCK_RULES:
             return True
-        return not _MADE_UP.search(value) and _entropy_bits(value) > self.entry.get("entropy", 0.0)
+        return not _PLACEHOLDER.search(value) and _entropy_bits(value) > self.entry.get("entropy", 0.0)
 
 
 class _Rules:
-    """All rules, and the expression that finds which of them a text calls for."""
+    """All rules, and the expression that selects those whose keywords a text contains."""
 
     def __init__(self, entries: Iterable[Mapping[str, Any]], allowed: Sequence[_Allowed]) -> None:
         self.rules = [_Rule(entry) for entry in entries]
@@ -134,7 +134,7 @@ class _Rules:
         self._keywords.Compile()
 
     def find(self, content: bytes, path: str) -> Iterator[tuple[_Rule, int]]:
-        """Each rule that finds a secret, with where the first begins, in the order of the rules."""
+        """Yield each rule that finds a secret, with the offset of the first, in the order of the rules."""
         for number in sorted(self._keywords.Match(content) or ()):
             rule = self.rules[number]
             start = rule.find(content, path, self._allowed)
@@ -143,13 +143,13 @@ class _Rules:
 
 
 def find_secret(text: str, path: str = "") -> str | None:
-    """The kind and line of the first likely secret, "github pat on line 3"; None when there is none.
+    """Return the kind and line of the first likely secret, "github pat on line 3"; None when there is none.
 
     The value itself is never returned.
 
     Args:
         text: any text.
-        path: of the file; some rules are for some files only. "" applies them all.
+        path: of the file; some rules apply to some files only. "" applies all rules.
     """
     content = text.encode("utf-8", "replace")
     found = min(_rules().find(content, path), key=lambda pair: pair[1], default=None)
@@ -161,7 +161,7 @@ def find_secret(text: str, path: str = "") -> str | None:
 
 
 def rule_names() -> list[str]:
-    """The kinds of secrets that are looked for, ascending."""
+    """Return the kinds of secrets that are detected, ascending."""
     return sorted(rule.name for rule in _rules().rules)
 
 
@@ -187,5 +187,5 @@ def _line_around(content: bytes, start: int, end: int) -> bytes:
 
 
 def _entropy_bits(value: bytes) -> float:
-    """Shannon entropy, in bits a byte."""
+    """Return the Shannon entropy in bits per byte."""
     return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())

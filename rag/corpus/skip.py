@@ -1,4 +1,4 @@
-"""Why a file is left out, as far as its path tells. The phrases are fixed, so that they can be counted."""
+"""Decide by its path whether a file is skipped. The reasons are fixed phrases, so they can be counted."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ VENDORED_FOLDERS = frozenset(
     .idea .ipynb_checkpoints
     """.split()
 )
-"""Folders of code that others wrote or a tool made, compared in lower case."""
+"""Folders with third-party or generated code, compared in lower case."""
 
 VERSION_CONTROL_FOLDERS = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", "cvs", "_darcs"})
 """Folders of version control; never listed."""
 
 WIKI_STATE_FILE = ".rag-wiki.json"
-"""Stands in a folder that `rag wiki` wrote: what is there says again what the code says, and may be older."""
+"""Marks a folder that `rag wiki` wrote: its pages repeat what the code says, and may be outdated."""
 
 _BINARY_EXTENSIONS = frozenset(
     """
@@ -86,7 +86,7 @@ _SECRET_FILES = frozenset(
     """.split()
 )
 _SECRET_PLACES = frozenset({".kube/config", ".docker/config.json", ".aws/config", ".cargo/credentials.toml"})
-"""Files that hold a secret in a folder of this name, whatever their own name says."""
+"""Files that hold a secret in a folder of this name, although their own name is harmless."""
 _SECRET_NAME = re.compile(
     r"^(?:\.env(?:\..+)?|.*\.env|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
     r"|.*\.(?:pem|p12|pfx|ppk|key|keytab|kdbx?|pkcs12|p8|ovpn|agekey|kubeconfig|tfstate(?:\.backup)?|auto\.tfvars(?:\.json)?)"
@@ -100,7 +100,7 @@ _PLAIN_KEY_EXTENSION = re.compile(r"\.(?:pub|pem\.(?:txt|md))$")
 
 
 def reason_by_name(path: str) -> str | None:
-    """Why a file of this name is left out, None when its name speaks for it. Folders are not looked at."""
+    """Return why a file of this name is skipped, None when it is not. Folders are not checked."""
     lowered = path.lower()
     if "/".join(lowered.rsplit("/", 2)[-2:]) in _SECRET_PLACES:
         return SECRET
@@ -122,7 +122,7 @@ def _reason_by_name(name: str) -> str | None:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a file of this name (lower case, no folder) usually holds a credential; examples do not."""
+    """Return whether a file of this name (lower case, no folder) usually holds a credential."""
     if name in _SECRET_FILES:
         return True
     if not _SECRET_NAME.match(name) or _PLAIN_KEY_EXTENSION.search(name):
@@ -132,7 +132,7 @@ def is_secret_name(name: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def vendored_folder(folder: str) -> str | None:
-    """The outermost vendored folder on the way to `folder`, relative to the root; None when there is none."""
+    """Return the outermost vendored folder in the path of `folder`, relative to the root, or None."""
     parts = folder.split("/")
     for depth, part in enumerate(parts):
         if part.lower() in VENDORED_FOLDERS:

@@ -1,9 +1,9 @@
-"""Which files of a folder are indexed, and why the others are not.
+"""List the files of a folder that are indexed, and the reasons for skipping the others.
 
-In a git work tree git itself says which files there are; elsewhere the folders are read and their
-`.gitignore`s honoured. Then come `.ragignore`, the filters and the rules of `rag.corpus.skip`. All patterns
-are relative to the root, so what the folder itself is called never matters. No file is opened here: what
-only the content tells is found by `rag.corpus.read`.
+In a git work tree git lists the files; elsewhere the folders are scanned and their `.gitignore` files
+applied. Then `.ragignore`, the filters and the rules of `rag.corpus.skip` are applied. All patterns are
+relative to the root, so the folder's own name never matters. No file is opened here: `rag.corpus.read` checks
+the content.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rag.errors import SourceError
 from rag.types import SUBMODULE, FileEntry, Filters, Kind, Skipped
 
 _MAX_NOTEBOOK_BYTES = 300_000
-"""A larger notebook is mostly pictures and tables."""
+"""A larger notebook is mostly images and tables."""
 
 _WIKI_STATE_END = f"/{skip.WIKI_STATE_FILE}"
 _UNOPENED = re.compile(rb"could not open directory '(.*)/': Permission denied")
@@ -34,9 +34,9 @@ _UNOPENED = re.compile(rb"could not open directory '(.*)/': Permission denied")
 
 @dataclass(slots=True)
 class Walk:
-    """What a folder holds. `files` stand in the order of their paths, and so do `skipped`.
+    """The result of a walk. `files` and `skipped` are ordered by path.
 
-    `seen` counts files, those in a vendored folder too, but not what `.gitignore` leaves out.
+    `seen` counts files, also those in a vendored folder, but not those excluded by `.gitignore`.
     """
 
     files: list[FileEntry] = field(default_factory=list)
@@ -49,12 +49,12 @@ def walk(root: Path, filters: Filters, *, max_file_bytes: int) -> Walk:
 
     Args:
         root: an existing folder, real path.
-        filters: globs in gitignore syntax, relative to the root. With `include`, only what it matches;
-            what `exclude` matches never; neither brings back what another rule leaves out.
-        max_file_bytes: larger files are left out.
+        filters: globs in gitignore syntax, relative to the root. With `include`, only files that match; files
+            that match `exclude` never; neither re-includes what another rule excludes.
+        max_file_bytes: larger files are skipped.
 
     Raises:
-        SourceError: the folder cannot be read, or a pattern means nothing.
+        SourceError: the folder cannot be read, or a pattern is invalid.
     """
     return _Walker(root, filters, max_file_bytes).walk()
 
@@ -92,7 +92,7 @@ class _Walker:
         return self.result
 
     def _leave_out(self, folder: str) -> None:
-        """Name the folder alone, instead of what is in it."""
+        """Report only the folder instead of its files."""
         files = [entry for entry in self.result.files if not entry.path.startswith(folder)]
         others = [skipped for skipped in self.result.skipped if not skipped.path.startswith(folder)]
         count = len(self.result.files) + len(self.result.skipped) - len(files) - len(others)
@@ -101,7 +101,7 @@ class _Walker:
             self.result.skipped = [*others, Skipped(folder, skip.GENERATED, f"a wiki, {count} files")]
 
     def _consider(self, path: str, prefix: str) -> FileEntry | Skipped | None:
-        """The file as an entry or as skipped; None when its folder, or nothing, is to be reported."""
+        """Return the file as an entry or as skipped; None when its folder, or nothing, is to be reported."""
         folder = skip.vendored_folder(path.rpartition("/")[0])
         if folder is not None:
             self.vendored[folder] += 1
@@ -111,7 +111,7 @@ class _Walker:
         try:
             status = os.lstat(prefix + path)
         except FileNotFoundError:
-            self.result.seen -= 1  # git lists what was deleted but not committed
+            self.result.seen -= 1  # git also lists deleted files until the deletion is committed
             return None
         except OSError as error:
             return Skipped(path, skip.UNREADABLE, error.strerror or "")
@@ -147,7 +147,7 @@ class _Walker:
             return Skipped(path, skip.UNKNOWN)
         if size > _MAX_NOTEBOOK_BYTES and path.endswith(".ipynb"):
             return Skipped(path, skip.UNKNOWN, f"notebook of {size} bytes")
-        changed_ns = 0 if os.name == "nt" else status.st_ctime_ns  # there it is when the file was made
+        changed_ns = 0 if os.name == "nt" else status.st_ctime_ns  # on Windows it is the creation time
         return FileEntry(path, size, status.st_mtime_ns, language, kind, changed_ns)
 
     def _paths(self) -> Iterator[str]:
@@ -156,27 +156,27 @@ class _Walker:
                 yield from self._listed_by_git()
                 return
             except GitError:
-                pass  # git refuses (another's repository, a damaged one); the folders are there all the same
+                pass  # git refuses (foreign owner, damaged repository); scan the folders instead
         yield from self._scanned()
 
     def _listed_by_git(self) -> Iterable[str]:
         listing = run_git(
             ["ls-files", "--cached", "--others", "--exclude-standard", "-z"],
             cwd=self.root,
-            notice=self._noticed,
+            on_stderr=self._report_unreadable,
         )
         names = dict.fromkeys(listing.decode("utf-8", "surrogateescape").split("\0"))
         names.pop("", None)
         return [name.rstrip("/") for name in names]
 
-    def _noticed(self, complaint: bytes) -> None:
-        for name in _UNOPENED.findall(complaint):
+    def _report_unreadable(self, stderr: bytes) -> None:
+        for name in _UNOPENED.findall(stderr):
             path = name.decode("utf-8", "backslashreplace")
             self.result.skipped.append(Skipped(f"{path}/", skip.UNREADABLE, "Permission denied"))
 
     def _scanned(self) -> Iterator[str]:
-        """The files of all folders that no `.gitignore` leaves out."""
-        # Text, not Path: a large tree has thousands of folders, and every search begins here.
+        """Yield the files of all folders that no `.gitignore` excludes."""
+        # str, not Path: a large tree has thousands of folders, and every search gets here.
         top = f"{self.root}/".replace("//", "/")
         pending: list[tuple[str, tuple[tuple[str, Patterns], ...]]] = [("", ())]
         while pending:
@@ -205,7 +205,7 @@ class _Walker:
 
 
 def _ignored(path: str, ignores: tuple[tuple[str, Patterns], ...]) -> bool:
-    """Whether the innermost `.gitignore` that has an opinion leaves the path out."""
+    """Return whether the innermost `.gitignore` with a matching pattern excludes the path."""
     for prefix, patterns in reversed(ignores):
         opinion = patterns.opinion(path[len(prefix) :])
         if opinion is not None:
@@ -220,7 +220,7 @@ def _described(path: str) -> tuple[str | None, Kind]:
 
 
 def _symlink_reason(path: str, prefix: str) -> tuple[str, str]:
-    """Links are never followed: what they point at inside the repository is indexed under its own name."""
+    """Return why a link is skipped: links are never followed, and targets in the repository are indexed."""
     try:
         target = os.path.realpath(path, strict=True)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Whether git speaks for a folder: the cheap questions, answered from the file system."""
+"""Cheap checks, from the file system, of whether git manages a folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rag.corpus.git import GitError, run_git
 
 
 def is_bare(folder: Path) -> bool:
-    """Whether the folder is itself a bare repository, which holds no files to read."""
+    """Return whether the folder is itself a bare repository, which has no files to read."""
     return (
         all((folder / part).exists() for part in ("HEAD", "objects", "refs"))
         and not (folder / ".git").exists()
@@ -16,10 +16,10 @@ def is_bare(folder: Path) -> bool:
 
 
 def work_tree(folder: Path) -> Path | None:
-    """The top of the git work tree the folder belongs to; None when it belongs to none.
+    """Return the top of the git work tree that the folder belongs to; None when it belongs to none.
 
-    A folder that the enclosing repository ignores (a build folder, an environment) belongs to none: what
-    that repository knows says nothing about it.
+    A folder that the enclosing repository ignores (a build folder, an environment) belongs to none: that
+    repository does not describe it.
     """
     for top in (folder, *folder.parents):
         if (top / ".git").exists():
@@ -29,6 +29,6 @@ def work_tree(folder: Path) -> Path | None:
 
 def _is_ignored(folder: Path) -> bool:
     try:
-        return bool(run_git(["check-ignore", "."], cwd=folder, answer=(0, 1)))
+        return bool(run_git(["check-ignore", "."], cwd=folder, ok_codes=(0, 1)))
     except GitError:
         return False

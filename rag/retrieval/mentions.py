@@ -45,9 +45,7 @@ _TITLE = re.compile(r"\A\W*(\w[\w.-]*)")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
-def referenced_chunks(
-    index: ChunkIndex, question: ParsedQuestion, *, begins: bool = True
-) -> dict[int, float]:
+def referenced(index: ChunkIndex, question: ParsedQuestion, *, begins: bool = True) -> dict[int, float]:
     """Return the live chunks that a question refers to, best first, each with a weight above 0 and up to 1.
 
     `begins` is True for the first question of a conversation.
@@ -157,9 +155,8 @@ def _chunks_of_place(index: ChunkIndex, place: Place) -> list[int]:
         beginning = _nearest(index, path)
         return list(islice((chunk for chunk in beginning if line.search(_text(index, chunk))), place.most))
     chunks = np.unique(np.concatenate([index.postings(term).chunks for term in place.terms]))
-    code = [
-        c for c in chunks[index.kind[chunks] == _CODE][:_MAX_READ].tolist() if path.search(_path(index, c))
-    ]
+    read = chunks[index.kind[chunks] == _CODE][:_MAX_READ].tolist()
+    code = [chunk for chunk in read if path.search(_path(index, chunk))]
     lines = {chunk: len(line.findall(_text(index, chunk))) for chunk in code}
     return sorted((chunk for chunk in code if lines[chunk]), key=lambda c: -lines[c])[: place.most]
 

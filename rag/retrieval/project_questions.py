@@ -37,12 +37,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ProjectQuestion:
-    """A kind of question: one word of each group in `asked`, otherwise only words of `optional`; and the
+    """A kind of question: one word of each group in `asked`, otherwise only words of `extra`; and the
     places, best first.
     """
 
     asked: tuple[frozenset[str], ...]
-    optional: frozenset[str]
+    extra: frozenset[str]
     places: tuple[Place, ...]
 
     def is_asked(self, asked_words: frozenset[str]) -> bool:
@@ -51,13 +51,12 @@ class ProjectQuestion:
 
     def left_over(self, asked_words: frozenset[str]) -> frozenset[str]:
         """Return the words that ask for something else."""
-        return asked_words.difference(NEUTRAL_WORDS, self.optional, *self.asked)
+        return asked_words.difference(NEUTRAL_WORDS, self.extra, *self.asked)
 
 
-def _row(*asked: str, optional: str = "", places: tuple[Place, ...]) -> ProjectQuestion:
-    return ProjectQuestion(
-        tuple(frozenset(words.split()) for words in asked), frozenset(optional.split()), places
-    )
+def _row(*asked: str, extra: str = "", places: tuple[Place, ...]) -> ProjectQuestion:
+    groups = tuple(frozenset(words.split()) for words in asked)
+    return ProjectQuestion(groups, frozenset(extra.split()), places)
 
 
 _README = r"^(?:[^/]+/)?readme(?:\.\w+)?$"
@@ -90,12 +89,12 @@ PROJECT_QUESTIONS = (
     _row(
         "what whats explain describe summarize summarise summary overview tell show give",
         "project repo repository codebase package library program tool app application software",
-        optional="overview summary purpose point idea good short brief explain describe summarize summarise",
+        extra="overview summary purpose point idea good short brief explain describe summarize summarise",
         places=(README, Place(_MANIFEST, r"^\W*description\b")),
     ),
     _row(
         "license licence licensed licenced licensing licenses licences copyright",
-        optional="under released distributed terms type commercially commercial open source covered",
+        extra="under released distributed terms type commercially commercial open source covered",
         places=(
             Place(r"^(?:licen[cs]es?|copying|unlicense|copyright)\b[^/]*$", most=1),
             Place(_MANIFEST, "licen[cs]e"),
@@ -106,7 +105,7 @@ PROJECT_QUESTIONS = (
     _row(
         "what whats which",
         "version",
-        optional="current latest number release",
+        extra="current latest number release",
         places=(
             Place(_MANIFEST, r"^\W*(?:\w+\.)?version\b\W{1,6}\d|<version>\d|project\([^)]*version"),
             Place(
@@ -120,7 +119,7 @@ PROJECT_QUESTIONS = (
         "what which",
         "version versions",
         "c++ compiler go java jdk jvm node nodejs php python ruby rust rustc typescript",
-        optional="needs require requires required support supports supported minimum compatible run runs",
+        extra="needs require requires required support supports supported minimum compatible run runs",
         places=(
             Place(
                 _MANIFEST,
@@ -134,7 +133,7 @@ PROJECT_QUESTIONS = (
     _row(
         "how",
         "install installed installing installation set setup",
-        optional="up locally",
+        extra="up locally",
         places=(
             Place(_README, _headed("install|set[- ]?up|getting started|download")),
             Place(_README, r"\b(?:install|npm i|go get|cargo add|composer require)\b"),
@@ -145,7 +144,7 @@ PROJECT_QUESTIONS = (
         "how",
         "run execute launch start running",
         "test tests testsuite",
-        optional="unit suite locally myself",
+        extra="unit suite locally myself",
         places=(
             Place(_GUIDE, r"\btests?\b"),
             Place(_README, _headed("test")),
@@ -157,7 +156,7 @@ PROJECT_QUESTIONS = (
     _row(
         "how",
         "build compile built compiled",
-        optional="source sources scratch locally myself",
+        extra="source sources scratch locally myself",
         places=(
             Place(_README, _headed("build|compil")),
             Place(_GUIDE, r"\b(?:build|compil)"),
@@ -169,7 +168,7 @@ PROJECT_QUESTIONS = (
         "how",
         "run start launch use started usage",
         "it this project repo repository package library program tool app application software started",
-        optional="quick locally getting",
+        extra="quick locally getting",
         places=(
             Place(
                 _README, _headed("usage|quick ?start|getting started|running|how to use|basic use|example")
@@ -181,7 +180,7 @@ PROJECT_QUESTIONS = (
     _row(
         "what which list show",
         "dependencies dependency depend depends requirements",
-        optional="third party external libraries packages runtime other third-party",
+        extra="third party external libraries packages runtime other third-party",
         places=(
             Place(
                 _NEEDS,
@@ -193,7 +192,7 @@ PROJECT_QUESTIONS = (
         "where what which",
         "entry entrypoint entrypoints entry-point main start starts begin begins",
         "point points entrypoint entrypoints entry-point program app application project execution tool it",
-        optional="function execution",
+        extra="function execution",
         places=(
             Place(
                 _MANIFEST,
@@ -209,8 +208,7 @@ PROJECT_QUESTIONS = (
     _row(
         "how what whats explain describe show",
         "structured structure organised organized layout architecture",
-        optional="main high level high-level folder folders directory source tree out overall general"
-        " overview",
+        extra="main high level high-level folder folders directory source tree out overall general overview",
         places=(
             Place(r"^(?:docs?/(?:.*/)?)?(?:architecture|design|structure|overview|internals)\w*\.\w+$"),
             Place(_README, _headed("structure|architecture|layout|organi[sz]|overview|design")),
@@ -222,7 +220,7 @@ PROJECT_QUESTIONS = (
     _row(
         "who",
         "maintains maintained maintainer maintainers author authors wrote written owns contributors created",
-        optional="maintainer maintainers",
+        extra="maintainer maintainers",
         places=(
             Place(r"^(?:\.github/|docs?/)?(?:authors?|maintainers?|codeowners|contributors|credits)\b[^/]*$"),
             Place(_MANIFEST, "author|maintainer"),
@@ -233,7 +231,7 @@ PROJECT_QUESTIONS = (
     _row(
         "what whats show",
         "changed new changelog changes news",
-        optional="last latest recent recently release version since",
+        extra="last latest recent recently release version since",
         places=(Place(_NEWS),),
     ),
     _row(
@@ -255,7 +253,7 @@ PROJECT_QUESTIONS = (
         "what which list show",
         "variable variables vars",
         "environment env",
-        optional="environment read reads set recognise recognize support supports look looks take takes",
+        extra="environment read reads set recognise recognize support supports look looks take takes",
         places=(
             Place(
                 _SOURCE,
@@ -270,7 +268,7 @@ PROJECT_QUESTIONS = (
         "what which list show",
         "option options flag flags argument arguments switches",
         "cli command command-line",
-        optional="line available support supports take takes accept accepts understand understands",
+        extra="line available support supports take takes accept accepts understand understands",
         places=(
             Place(
                 _SOURCE,
@@ -285,7 +283,7 @@ PROJECT_QUESTIONS = (
     _row(
         "what which list show",
         "endpoint endpoints route routes",
-        optional="api http rest exposed expose exposes available define defines defined url urls",
+        extra="api http rest exposed expose exposes available define defines defined url urls",
         places=(
             Place(
                 _SOURCE,
@@ -299,7 +297,7 @@ PROJECT_QUESTIONS = (
     _row(
         "what which list show where any",
         "todo todos fixme fixmes",
-        optional="comments left open",
+        extra="comments left open",
         places=(Place(_SOURCE, r"(?-i:\b(?:TODO|FIXME|XXX)\b)", most=8, terms=("todo", "fixm", "xxx")),),
     ),
 )

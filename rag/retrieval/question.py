@@ -50,9 +50,9 @@ _FRESH = re.compile(
     r"|chang(e|ing) (the )?(topic|subject)|by the way|unrelated)\b",
     re.I,
 )
-_PLACES_AT_EACH_END = 20
+_MAX_PLACES = 20
 """How many places count at each end of a text that mentions many."""
-_INCOMPLETE_WORDS = 3
+_FRAGMENT_WORDS = 3
 """A question of at most this many words is treated as incomplete."""
 
 
@@ -98,18 +98,14 @@ def parse_question(text: str) -> ParsedQuestion:
         paths=paths,
         places=_ends(tuple(dict.fromkeys(places))),
         asks=asks,
-        dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _INCOMPLETE_WORDS,
+        dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _FRAGMENT_WORDS,
         fresh=bool(_FRESH.search(text)),
     )
 
 
 def _ends(places: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
     """Return the first and last places: the ends of a long traceback show what went wrong."""
-    return (
-        places
-        if len(places) <= 2 * _PLACES_AT_EACH_END
-        else places[:_PLACES_AT_EACH_END] + places[-_PLACES_AT_EACH_END:]
-    )
+    return places if len(places) <= 2 * _MAX_PLACES else places[:_MAX_PLACES] + places[-_MAX_PLACES:]
 
 
 def without_places(text: str) -> str:

@@ -13,7 +13,7 @@ from rag.retrieval import rank
 from rag.retrieval.context import CARRY, AnswerPlace, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.lexical import Bm25, Rarity
-from rag.retrieval.mentions import referenced_chunks
+from rag.retrieval.mentions import referenced
 from rag.retrieval.question import last_part, parse_question
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
 from rag.retrieval.spelling import corrected, corrections
@@ -179,7 +179,7 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
         # No word of the question occurs: neighbours in such an embedding are chance.
         query = np.zeros_like(query)
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
-    pointed = referenced_chunks(index, sought.question, begins=begins)
+    pointed = referenced(index, sought.question, begins=begins)
     mentioned += pointed
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     best = lexical.best(CANDIDATES)

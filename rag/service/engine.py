@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from rag import backends
-from rag.corpus.acquire import acquire, clone_folder, fetched_folder, is_in_place, moved_on, resolve
-from rag.corpus.git import going_nowhere_else
+from rag.corpus.acquire import (
+    acquire,
+    changed_since_clone,
+    clone_folder,
+    fetched_folder,
+    is_in_place,
+    resolve,
+)
+from rag.corpus.git import pinned_connection
 from rag.corpus.read import read
 from rag.corpus.walk import walk
 from rag.database.locate import remove, store_path, stores
@@ -204,7 +211,7 @@ class Engine:
             SourceError, StoreError: as fetching, reading and indexing raise them.
         """
         located = locate(source, ref) if isinstance(source, str) else source
-        with going_nowhere_else(self.place) if self.place else nullcontext():
+        with pinned_connection(self.place) if self.place else nullcontext():
             return self._repository(located, refreshing=refreshing, rebuild=rebuild, counting=counting)
 
     def _repository(self, located: Source, *, refreshing: bool, rebuild: bool, counting: bool) -> Repository:
@@ -342,7 +349,7 @@ class Engine:
         if source.is_url:
             return repository, False
         if not is_in_place(source):
-            found = Comparison(moved_on(checkout), False, stored_skips(store))
+            found = Comparison(changed_since_clone(checkout), False, stored_skips(store))
             return covered(repository, checkout, found), bool(found.behind)
         now = acquire(source, home=self.settings.home)
         found = compare(store, now, self._options)

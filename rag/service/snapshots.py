@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from rag.corpus.acquire import acquire, clone_folder
-from rag.corpus.history import Listing, files_at, named_commit, present, read_blobs, what_stands
+from rag.corpus.history import Listing, files_at, named_commit, path_kind, present, read_blobs
 from rag.corpus.read import file_bytes
 from rag.corpus.refs import allowed_commit
 from rag.corpus.worktree import is_bare
@@ -135,7 +135,7 @@ class FolderState:
 
     def instead(self, path: str) -> str | None:
         """Return what else is at a path that is not a regular file."""
-        return what_stands(self._checkout.root, path)
+        return path_kind(self._checkout.root, path)
 
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
         """Return the bytes of these blobs from disk, else from git, else from the retained files."""
@@ -196,4 +196,4 @@ class _Files(Mapping[str, str]):
         content = file_bytes(self._checkout.root, path)
         if content is not None:
             return blob_id(content)
-        return _UNREADABLE if what_stands(self._checkout.root, path) == "" else None
+        return _UNREADABLE if path_kind(self._checkout.root, path) == "" else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from rag.code.documentation import unstressed
+from rag.code.documentation import without_emphasis
 from rag.quoting import fence, visible
 
 _MEANING = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|@(?=\w)")
@@ -44,9 +44,9 @@ def words(text: str) -> str:
     text = " ".join(visible_words(text).split())
     parts, position = [], 0
     for match in _CODE_SPAN.finditer(text):
-        parts += [plain(unstressed(text[position : match.start()])), code(match[1] or match[2])]
+        parts += [plain(without_emphasis(text[position : match.start()])), code(match[1] or match[2])]
         position = match.end()
-    parts.append(plain(unstressed(text[position:])))
+    parts.append(plain(without_emphasis(text[position:])))
     return _joined(text, parts) if position else parts[0]
 
 

@@ -64,7 +64,7 @@ def _ignored_by_git(folder: Path, paths: set[str]) -> set[str]:
 
 @pytest.mark.parametrize("pattern", ["[z-a]", "[a--b]", "a\\"])
 def test_what_is_no_pattern_is_named(tmp_path: Path, pattern: str) -> None:
-    with pytest.raises(SourceError, match="--include holds a pattern that cannot be read"):
+    with pytest.raises(SourceError, match="--include contains an invalid pattern"):
         Patterns.of([pattern], where="--include")
     (tmp_path / ".gitignore").write_text(f"{pattern}\n*.log\n")
     found = read_patterns(tmp_path / ".gitignore", strict=False)

@@ -298,8 +298,8 @@ def test_a_full_disk_while_indexing_leaves_the_store_that_was(sample_repo, store
     for number in range(40):
         (sample_repo / f"more_{number}.py").write_text(f"def walrus_{number}():\n    return {number}\n" * 20)
     full = functools.partial(rag_process, preexec_fn=functools.partial(_small_files, 20_000))
-    refused(full("index", sample_repo), "no room is left")
-    refused(full("index", sample_repo, "--rebuild"), "no room is left")
+    refused(full("index", sample_repo), "no space left")
+    refused(full("index", sample_repo, "--rebuild"), "no space left")
     assert store.read_bytes() == before
     assert [file.name for file in store.parent.iterdir() if file.name.endswith(".tmp")] == []
     assert rag("index", sample_repo, "--json").json["changed"] == 40

@@ -1,1 +1,1 @@
-"""Pieces of text become an answer whose citations were really shown."""
+"""Turn streamed text into an answer that cites only sources which were shown."""

@@ -1,19 +1,19 @@
-"""References in an answer become citations of the sources that were shown.
+"""Resolve the references in an answer to citations of the sources that were shown.
 
-A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`. A number that no
-shown source has was invented: it is taken out of the text and counted. Numbers in code, fenced or between
-backticks, and indexing such as `a[1]` are no references. `[^1]` and `【1】` are written as `[1]`. A place
-such as `path:12-20` also refers to a source, when its lines were shown; it is left as it is. Small models
-number nothing: an answer without any reference refers to the sources whose definitions it names between
+A reference is a number in brackets: `[1]`, `[1, 2]`, `[1-3]`, `[1][2]`, `[^1]`, `【1】`. A number that has no
+shown source is invented: it is removed from the text and counted. Numbers in code, fenced or between
+backticks, and indexing such as `a[1]` are not references. `[^1]` and `【1】` are written as `[1]`. A place
+such as `path:12-20` also refers to a source, when its lines were shown; it is not changed. Small models often
+omit numbers: an answer without any reference refers to the sources whose definitions it names between
 backticks, else to those whose files it names.
 
 The model uses the numbers of its prompt. In the answer the sources are renumbered in the order of their first
-reference: the first is [1], the second [2]. Sources that it names without a number follow, then those that
-it does not use. A range is written as a list. So `[n]` refers to the n-th citation, also for a client that
-counts its list of citations and reads no numbers there.
+reference: the first is [1], the second [2]. Sources that it names without a number follow, then unused ones.
+A range is written as a list. So `[n]` refers to the n-th citation, even for a client that numbers its list of
+citations by position.
 
-The text may come in pieces. A piece is passed on as soon as nothing that can follow changes it, so a
-reader never sees an invented number, and pieces give the same text however it was split.
+The text may be streamed in pieces. A piece is passed on as soon as nothing that follows can change it, so a
+reader never sees an invented number, and the result does not depend on how the text was split.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _WITHIN_PATH = re.compile(r"[\w/.-]\Z")
 class Resolved(NamedTuple):
     """An answer's text with its references resolved.
 
-    `used` are the citations that the text refers to, numbered from 1, `shown` those of all sources (`.used`
-    tells which), both in the order of their numbers; `invented` counts the numbers that were taken out.
-    `by_name` tells that the text has no reference: what is `used` is what it names.
+    `used` are the citations that the text refers to, numbered from 1, `shown` those of all sources (with
+    `.used` set), both in the order of their numbers; `invented` counts the removed numbers. `by_name` is True
+    if the text has no reference: then `used` are the sources that it names.
     """
 
     text: str
@@ -54,10 +54,10 @@ def resolve(text: str, sources: Sequence[NumberedSource]) -> Resolved:
 
 
 class CitationFilter:
-    """Takes invented references out of a text that comes in pieces, and renumbers the others.
+    """Removes invented references from a text that is streamed in pieces, and renumbers the others.
 
-    `numbers` gives the sources met so far their new numbers, by their old ones and in the order of their
-    first reference; `invented` is how many numbers were taken out. Both are complete after `close`.
+    `numbers` maps the old numbers of the sources so far to the new ones, in the order of their first
+    reference; `invented` counts the removed numbers. Both are complete after `close`.
     """
 
     def __init__(self, sources: Sequence[NumberedSource]) -> None:
@@ -70,7 +70,7 @@ class CitationFilter:
         self.invented = 0
 
     def feed(self, piece: str) -> str:
-        """Take the next piece; return what can be shown now, perhaps nothing."""
+        """Process the next piece; return the text that can be shown now, which may be empty."""
         *ends, rest = piece.split("\n")
         out = [self._finish_line(end + "\n") for end in ends]
         if rest and self._fence is not None:
@@ -81,11 +81,11 @@ class CitationFilter:
         return "".join(out)
 
     def close(self) -> str:
-        """The text is complete: return what was held back."""
+        """Process the end of the text: return the rest of it."""
         return self._finish_line("")
 
     def resolved(self, text: str) -> Resolved:
-        """The whole text that was passed on, after `close`, with its references resolved."""
+        """Return the whole text that was passed on, after `close`, with its references resolved."""
         used = self.numbers.keys() | {source.n for source in self._sources if _mentions(text, source)}
         named = set() if used else _named(text, self._sources)
         used |= named
@@ -115,7 +115,7 @@ class CitationFilter:
 
 
 def _mentions(text: str, source: NumberedSource) -> bool:
-    """Whether the text names the source's path with a line, or lines, that it shows."""
+    """Return whether the text names the source's path with a line, or lines, that it shows."""
     path = f"{source.hit.path}:"
     at = text.find(path)
     while at >= 0:
@@ -129,14 +129,14 @@ def _mentions(text: str, source: NumberedSource) -> bool:
 
 
 def _named(text: str, sources: Sequence[NumberedSource]) -> set[int]:
-    """The sources whose definitions stand between backticks in a text, else those whose paths stand in it."""
+    """Return the sources whose definitions a text names between backticks, else those with paths it names."""
     spoken = "\n".join(_CODE_SPAN.findall(text))
-    defined = {s.n for s in sources if s.hit.symbol and _stands_in(spoken, s.hit.symbol)}
-    return defined or {s.n for s in sources if _stands_in(text, s.hit.path)}
+    defined = {s.n for s in sources if s.hit.symbol and _has_word(spoken, s.hit.symbol)}
+    return defined or {s.n for s in sources if _has_word(text, s.hit.path)}
 
 
-def _stands_in(text: str, name: str) -> bool:
-    """Whether a name stands in a text as a whole."""
+def _has_word(text: str, name: str) -> bool:
+    """Return whether a name occurs in a text as a whole word."""
     return re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w/-])", text) is not None
 
 

@@ -1,6 +1,6 @@
-"""What a generation cost: tokens times the price of the model, when the price is known.
+"""Compute the cost of a generation: tokens times the price of the model, when the price is known.
 
-Prices are USD per million tokens, in `data/prices.toml`; `RAG_HOME/prices.toml` adds to them and wins:
+Prices are USD per million tokens, in `data/prices.toml`; `RAG_HOME/prices.toml` adds and overrides prices:
 
     ["my-model"]
     input = 0.20
@@ -25,17 +25,17 @@ _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens read and written."""
+    """USD per million tokens of input and output."""
 
     input: float
     output: float
 
 
 def cost(model: str, usage: Usage, *, home: Path | None = None) -> float | None:
-    """USD that the generation cost by list prices; None when the model's price is not known.
+    """Return the cost of the generation in USD by list prices; None when the model's price is not known.
 
-    A price is looked up by the model's name as it is, then without a date at its end
-    (`gpt-4o-2024-08-06`), then without a provider before it (`openai/gpt-4o`).
+    A price is looked up by the model's name as it is, then without a date at its end (`gpt-4o-2024-08-06`),
+    then without a provider before it (`openai/gpt-4o`).
 
     Raises:
         SettingsError: the user's own price list cannot be read.
@@ -49,10 +49,10 @@ def cost(model: str, usage: Usage, *, home: Path | None = None) -> float | None:
 
 
 def load_prices(home: Path | None = None) -> dict[str, Price]:
-    """All known prices by model; those of `home/prices.toml` win.
+    """Return all known prices by model; those of `home/prices.toml` take precedence.
 
     Raises:
-        SettingsError: that file cannot be read, or a price in it is no number.
+        SettingsError: that file cannot be read, or a price in it is not a number.
     """
     prices = _read(shipped("data/prices.toml"))
     own = home / "prices.toml" if home else None
@@ -64,7 +64,7 @@ def _read(path: Path) -> dict[str, Price]:
         tables = parse_toml(path.read_text(encoding="utf-8"))
         return {name: _price(name, table) for name, table in tables.items() if isinstance(table, Mapping)}
     except (OSError, ValueError) as error:
-        raise SettingsError(f"cannot read the prices in {path}: {error}; mend or remove it") from error
+        raise SettingsError(f"cannot read the prices in {path}: {error}; fix or remove it") from error
 
 
 def _price(name: str, table: Mapping[str, Any]) -> Price:

@@ -1,10 +1,10 @@
-"""The answer without a model: the lines nearest to the question, quoted as they stand in the files.
+"""Answer without a model: quote the lines nearest to the question from the files.
 
-From each of the best sources come the line that defines it, the first lines of its documentation, and the
-stretches that share the most telling words with the question; where it is asked who calls something, the
-lines that call it. A word tells more the fewer of the shown sources hold it. Left-out lines show as `…`, and
-the lines quoted are named. The sources after those are named with one line each. Nothing is claimed but that
-the words named stand in the lines quoted.
+From each of the best sources it quotes the defining line, the first lines of its documentation, and the
+ranges of lines that share the most informative words with the question; for a question about callers, the
+calling lines. A word is more informative the fewer of the shown sources hold it. Omitted lines show as `…`,
+and the quoted lines are named. The next sources are listed with one line each. The answer claims nothing
+except that the named words occur in the quoted lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _QUOTED_SOURCES = 3
 _NAMED_SOURCES = 5
 _MAX_LINES = 14
 _MAX_STRETCHES = 2
-_FEWEST_LINES = 8
+_MIN_LINES = 8
 _MAX_WIDTH = 240
 _MAX_NAMED_WIDTH = 100
 
@@ -47,21 +47,21 @@ _NAME = re.compile(r"`([^`\s]+?)(?:\(\))?`|\b(\w*(?:[a-z0-9][A-Z]|_)\w*)\b")
 
 
 class ExtractiveGenerator:
-    """The generator that needs no model. It sends nothing anywhere and costs nothing."""
+    """A generator that needs no model. It sends nothing over the network and costs nothing."""
 
     model = "extractive"
 
     def __init__(self) -> None:
         self.quoted: list[tuple[str, int, int]] = []
-        """Path, first and last line of each stretch that the last answer quotes, if it was written here."""
+        """Path, first and last line of each range that the last answer quotes, if it was written here."""
 
     @property
     def usage(self) -> Usage | None:
-        """No tokens at all."""
+        """None: it uses no tokens."""
         return Usage(estimated=False, cost_usd=0.0)
 
     def stream(self, prepared: Prepared) -> Iterator[str]:
-        """Yield the quotes, one source a piece."""
+        """Yield the quotes, one source per piece."""
         self.quoted = []
         return extract(prepared, self.quoted) if prepared.quotes is None else iter(prepared.quotes)
 
@@ -71,8 +71,8 @@ def extract(
 ) -> Iterator[str]:
     """Quote the best lines of three sources, each under its number, and one line of the next five.
 
-    Says so when there are none. The places quoted are added to `quoted` as they come. `why` says, without a
-    full stop, that and why nothing is explained.
+    If there are no sources, the answer says so. The quoted places are appended to `quoted` as they are
+    written. `why` is a sentence without full stop that says why nothing is explained.
     """
     sources = prepared.prompt.sources
     if not sources:
@@ -81,8 +81,8 @@ def extract(
         )
         yield f"{found}. {why}.\n"
         return
-    sought = _Sought.of(prepared.standalone_question or prepared.question, [s.hit for s in sources])
-    yield f"{why}; these are the lines nearest to the question, quoted as they stand.\n"
+    sought = _Query.of(prepared.standalone_question or prepared.question, [s.hit for s in sources])
+    yield f"{why}; these are the lines nearest to the question, quoted word for word.\n"
     several = len({(source.hit.repo, source.hit.location) for source in sources}) > 1
     ordered = sorted(sources, key=lambda source: not sought.calling(source.hit)) if sought.called else sources
     places = quoted if quoted is not None else []
@@ -98,22 +98,22 @@ def extract(
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
-    """The question; what each of its terms tells; the names whose callers are asked for."""
+class _Query:
+    """The question, the weights of its terms, and the names whose callers are asked for."""
 
     question: str
     weights: Mapping[str, float]
     called: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, question: str, hits: Sequence[Hit]) -> _Sought:
+    def of(cls, question: str, hits: Sequence[Hit]) -> _Query:
         called = []
         if _CALLERS.search(question):
             called = [(quoted or bare).rpartition(".")[2] for quoted, bare in _NAME.findall(question)]
         return cls(question, _weights(question, hits), tuple(dict.fromkeys(filter(None, called))))
 
     def calling(self, hit: Hit) -> list[int]:
-        """The lines, from 0, that call one of the names; none in what defines it."""
+        """Return the lines, from 0, that call one of the names; none in the definition of one."""
         names = "|".join(re.escape(name) for name in self.called if name != hit.symbol)
         if not names:
             return []
@@ -123,7 +123,7 @@ class _Sought:
 
 @dataclass(frozen=True, slots=True)
 class _Quote:
-    """Lines of a hit: `spans` are 0-based, both ends belong, ascending, with a gap between each two."""
+    """Lines of a hit: `spans` are 0-based and inclusive, ascending, with a gap between each two."""
 
     lines: list[str]
     spans: list[tuple[int, int]]
@@ -152,9 +152,9 @@ def _quoted(source: NumberedSource, quote: _Quote, question: str, *, several: bo
 
 
 def _named(
-    source: NumberedSource, sought: _Sought, places: list[tuple[str, int, int]], *, several: bool
+    source: NumberedSource, sought: _Query, places: list[tuple[str, int, int]], *, several: bool
 ) -> str:
-    """A source in one line: its place, and the line that says most about it."""
+    """Return a source on one line: its place, and its most informative line."""
     hit = source.hit
     lines = lines_of(hit.text)
     best = next(iter(sought.calling(hit)), _defining(hit, lines))
@@ -183,8 +183,8 @@ def _what(hit: Hit) -> str:
     return f"{hit.unit.capitalize()} `{one_line(name)}`, "
 
 
-def _chosen_lines(hit: Hit, sought: _Sought) -> _Quote:
-    """Choose at most 14 lines of a hit: all when it has no more, else its head and its best stretches."""
+def _chosen_lines(hit: Hit, sought: _Query) -> _Quote:
+    """Choose at most 14 lines of a hit: all when it has no more, else its head and its best ranges."""
     lines = [line.rstrip("\r") for line in lines_of(hit.text)]
     while len(lines) > 1 and not lines[-1].strip():
         lines.pop()
@@ -198,42 +198,42 @@ def _chosen_lines(hit: Hit, sought: _Sought) -> _Quote:
             scores[i] += 2 * sum(sought.weights.values()) + 1
     if not any(scores):
         begins = _prose(lines, ornaments) if hit.kind == "doc" else 0
-        chosen |= set(range(begins, min(begins + _FEWEST_LINES, len(lines))))
+        chosen |= set(range(begins, min(begins + _MIN_LINES, len(lines))))
     inner = ornaments | {i for i, line in enumerate(lines) if not line.strip() or _CLOSES.match(line)}
     for left in range(_MAX_STRETCHES, 0, -1):
         chosen |= _stretch(scores, chosen, inner, (_MAX_LINES - len(chosen)) // left)
-    # The line that defines something says little alone.
+    # The defining line alone is not informative.
     below = (i for i in range(min(chosen), len(lines)) if i not in chosen)
-    chosen |= set(islice(below, max(_FEWEST_LINES - len(chosen), 0)))
+    chosen |= set(islice(below, max(_MIN_LINES - len(chosen), 0)))
     return _Quote(lines, _spans(chosen, lines))
 
 
 def _prose(lines: Sequence[str], ornaments: Set[int]) -> int:
-    """Where the text of a page begins, beneath logos and badges: its first line of a few words."""
+    """Return where the text of a page begins, below logos and badges: its first line of a few words."""
     return next((i for i, line in enumerate(lines) if i not in ornaments and _SAYS.match(line)), 0)
 
 
 def _stretch(scores: Sequence[float], chosen: Set[int], inner: Set[int], room: int) -> set[int]:
-    """The run of at most `room` lines that tells most beside what is chosen, its best lines in the middle.
+    """Return the best run of at most `room` lines besides the chosen ones, its best lines in the middle.
 
-    It begins with none of the `inner` lines. Empty when nothing else tells anything.
+    It does not begin with one of the `inner` lines. Empty when no other line has a score.
     """
     best: Sequence[int] = ()
-    told = 0.0
-    telling = [i for i, score in enumerate(scores) if score and i not in chosen]
+    best_score = 0.0
+    scored = [i for i, score in enumerate(scores) if score and i not in chosen]
     for begin in range(len(scores)):
-        within = telling[bisect_left(telling, begin) : bisect_left(telling, begin + room)]
+        within = scored[bisect_left(scored, begin) : bisect_left(scored, begin + room)]
         if not within or begin in inner or begin in chosen:
             continue
         middle = begin + (room - 1) / 2
         value = sum([scores[i] * (1 - abs(i - middle) / (4 * room)) for i in within])
-        if value > told:
-            best, told = range(begin, min(begin + room, len(scores))), value
+        if value > best_score:
+            best, best_score = range(begin, min(begin + room, len(scores))), value
     return {i for i in best if i not in chosen}
 
 
 def _weights(question: str, hits: Sequence[Hit]) -> dict[str, float]:
-    """What each term of the question tells: log(1 + sources / sources that hold it)."""
+    """Return the weight of each term of the question: log(1 + sources / sources that hold it)."""
     bags = [set(terms(hit.text)) for hit in hits]
     return {
         term: math.log(1 + len(bags) / held)
@@ -251,7 +251,7 @@ def _score(line: str, weights: Mapping[str, float]) -> float:
 
 
 def _head(hit: Hit, lines: Sequence[str]) -> list[int]:
-    """The line that names the definition, what decorates it, and up to three lines of documentation around.
+    """Return the line that names the definition, its decorators, and up to three lines of documentation.
 
     Empty for a later part of a definition, which does not name it.
     """
@@ -264,7 +264,7 @@ def _head(hit: Hit, lines: Sequence[str]) -> list[int]:
 
 
 def _defining(hit: Hit, lines: Sequence[str]) -> int | None:
-    """The line that names what the hit defines; None when there is none."""
+    """Return the line that names the hit's definition; None when there is none."""
     if not hit.symbol:
         return None
     for i, line in enumerate(lines):
@@ -274,7 +274,7 @@ def _defining(hit: Hit, lines: Sequence[str]) -> int | None:
 
 
 def _names(line: str, symbol: str) -> bool:
-    """Whether the symbol stands in the line, and not within a longer word."""
+    """Return whether the symbol occurs in the line as a whole word."""
     at = line.find(symbol)
     while at >= 0:
         end = at + len(symbol)
@@ -285,7 +285,7 @@ def _names(line: str, symbol: str) -> bool:
 
 
 def _documentation_below(lines: Sequence[str], defines: int) -> list[int]:
-    """Up to three lines of a docstring that begins within four lines below the definition."""
+    """Return up to three lines of a docstring that begins within four lines below the definition."""
     for begin in range(defines + 1, min(defines + 5, len(lines))):
         if opened := _DOC_QUOTES.match(lines[begin]):
             end = begin
@@ -296,7 +296,7 @@ def _documentation_below(lines: Sequence[str], defines: int) -> list[int]:
 
 
 def _spans(chosen: Set[int], lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Neighbouring lines joined, a gap of one line filled, blank edges left out."""
+    """Join neighbouring lines, fill gaps of one line, and drop blank edges."""
     filled = set(chosen) | {i + 1 for i in chosen if i + 2 in chosen and i + 1 < len(lines)}
     spans: list[tuple[int, int]] = []
     for i in sorted(filled):
@@ -316,16 +316,16 @@ def _trimmed(a: int, b: int, lines: Sequence[str]) -> tuple[int, int] | None:
 
 
 def _short(line: str) -> str:
-    """A line as it stands; a very long one breaks off with `…`."""
+    """Return a line, cut off with `…` if it is very long."""
     return line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + "…"
 
 
 def _matched(question: str, quoted: str) -> list[str]:
-    """The words of the question that stand in the quote, in any form, each once, as they were typed."""
+    """Return the words of the question that occur in the quote, in any form, each once, as typed."""
     held = set(terms(quoted))
     found: dict[str, str] = {}
     for word in words(question):
-        whole = terms(word)[-1:]  # of an identifier the identifier itself: a part of it is not the word
+        whole = terms(word)[-1:]  # for an identifier only the whole: a part of it is another word
         if held.issuperset(whole) and whole:
             found.setdefault(word.lower(), one_line(word))
     return list(found.values())[:6]

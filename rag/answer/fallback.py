@@ -1,4 +1,4 @@
-"""What is shown when the model fails: the question is not lost, the lines nearest to it are quoted."""
+"""The answer when the model fails: quote the lines nearest to the question."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rag.types import Answer, Prepared, Usage
 _FAILED = "The language model failed, so nothing is explained here"
 
 
-def quotes_instead(prepared: Prepared, counter: TokenCounter) -> Answer:
-    """Return the answer that needs no model, for a question whose model failed. It is not stored."""
+def fallback_answer(prepared: Prepared, counter: TokenCounter) -> Answer:
+    """Return the answer without a model, for a question whose model failed. It is not stored."""
     text = "".join(extract(prepared, why=_FAILED))
     return finish(
         prepared,

@@ -1,4 +1,4 @@
-"""The text of a model and what it was shown become an Answer."""
+"""Build the Answer from a model's text and the sources that it was shown."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ def finish(
     home: Path | None = None,
     complete: bool = True,
 ) -> Answer:
-    """Fill in what is known about an answer whose references are resolved.
+    """Return the complete answer for a text whose references are resolved.
 
     Args:
-        prepared: what was asked and shown.
-        text: the answer as it came.
+        prepared: the question, and what was shown.
+        text: the answer as it was generated.
         resolved: the same with its references resolved.
-        model: what wrote it.
-        usage: tokens as the service counted them; None has them estimated by `counter`.
+        model: the model that wrote it.
+        usage: tokens as the service counted them; with None, `counter` estimates them.
         counter: counts the answer when the service did not.
         home: the folder of the user's own prices, if any.
-        complete: False when the answer broke off.
+        complete: False when the answer was cut off.
 
     Returns:
-        The answer, behind its warning if it has one; `found` is False when the repository held nothing on
-        the question. `seconds` are those
-        of `prepared`; conversation and turn are filled in when it is stored.
+        The answer, after its warning if it has one; `found` is False when the repository held nothing on the
+        question. `seconds` are those of `prepared`; conversation and turn are filled in when it is stored.
 
     Raises:
         SettingsError: the user's price list cannot be read.
@@ -49,7 +48,7 @@ def finish(
         usage = replace(usage, cost_usd=cost(model, usage, home=home))
     warned = warning(prepared.confidence, prepared.hits)
     return Answer(
-        text=before_answer(warned) + resolved.text,
+        text=warning_paragraph(warned) + resolved.text,
         question=prepared.question,
         standalone_question=prepared.standalone_question,
         citations=resolved.used,
@@ -69,8 +68,8 @@ def finish(
     )
 
 
-def before_answer(warned: str) -> str:
-    """A warning as it stands before the text of an answer."""
+def warning_paragraph(warned: str) -> str:
+    """Return a warning as a paragraph before an answer."""
     return f"{warned}\n\n" if warned else ""
 
 
@@ -78,9 +77,7 @@ def _notes(resolved: Resolved) -> tuple[str, ...]:
     notes = []
     if invented := resolved.invented:
         what = "1 reference" if invented == 1 else f"{invented} references"
-        notes.append(
-            f"{what} to sources that were never shown {'was' if invented == 1 else 'were'} taken out"
-        )
+        notes.append(f"{what} to sources that were never shown {'was' if invented == 1 else 'were'} removed")
     if resolved.by_name:
-        notes.append("the answer numbers no source; those are listed whose code it names")
+        notes.append("the answer cites no source by number; the sources are those whose code it names")
     return tuple(notes)

@@ -1,6 +1,6 @@
-"""Where code stands in Markdown that may still be growing: fenced blocks, and code within a line.
+"""Find code in Markdown that may still be growing: fenced blocks, and inline code.
 
-CommonMark's rules with one simplification: code within a line ends with the line.
+It follows CommonMark with one simplification: inline code ends with the line.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 MAX_BEGINNING_CHARS = 1000
-"""Longer indentation, list and quote marks are text: nothing opens a fence behind them."""
+"""Longer indentation, list and quote marks are text: no fence opens after them."""
 _PREFIX = r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
 _BEGINNING = re.compile(_PREFIX)
 _FENCE = re.compile(_PREFIX + r"(`{3,}|~{3,})(.*)", re.DOTALL)
@@ -25,12 +25,12 @@ class Fence(NamedTuple):
 
 
 def begins_line(text: str) -> bool:
-    """Whether `text` is nothing but what stands before a line's first word: spaces, list and quote marks."""
+    """Return whether `text` has only what may precede a line's first word: spaces, list and quote marks."""
     return len(text) <= MAX_BEGINNING_CHARS and _BEGINNING.fullmatch(text) is not None
 
 
 def opened_fence(line: str) -> Fence | None:
-    """The fence that this line opens, None when it opens none. Right for whole lines only."""
+    """Return the fence that this line opens, None when it opens none. Valid for whole lines only."""
     if "```" not in line and "~~~" not in line:
         return None
     match = _FENCE.match(line)
@@ -42,7 +42,7 @@ def opened_fence(line: str) -> Fence | None:
 
 
 def may_become_fence(line: str) -> bool | None:
-    """Whether a growing line may open a fence, None while its first word is not known."""
+    """Return whether a growing line may open a fence, None while its first word is not known."""
     if match := _FENCE.match(line):
         return match.start(1) <= MAX_BEGINNING_CHARS
     begun = len(line) <= MAX_BEGINNING_CHARS + 2 and _BEFORE_FENCE.fullmatch(line)
@@ -50,7 +50,7 @@ def may_become_fence(line: str) -> bool | None:
 
 
 def closes_fence(line: str, fence: Fence) -> bool:
-    """Whether this whole line closes the fence."""
+    """Return whether this whole line closes the fence."""
     marks = line.strip(" \t>\r\n")
     return len(marks) >= fence.length and marks == fence.mark * len(marks)
 

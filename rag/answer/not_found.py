@@ -1,7 +1,7 @@
-"""What is said where the repository holds nothing on a question, or probably nothing.
+"""The answer, or the warning, for a question that the repository does not, or probably does not, answer.
 
-"Not found" is an answer of its own: no word of the question occurs, and no model is asked. A warning stands
-before an answer, whoever wrote it.
+"Not found" is a complete answer: no word of the question occurs, and no model is called. A warning is put
+before an answer, whether a model wrote it or not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rag.quoting import one_line
 from rag.types import Answer, Confidence, Hit, Prepared, Usage
 
 _NEAREST = 3
-_MOST_WORDS = 8
+_MAX_WORDS = 8
 _FOREIGN = (
     "The question seems not to be in English, as code mostly is. Ask in English, or with a language model: "
     "it puts the question into English before it is searched."
@@ -20,7 +20,7 @@ _FOREIGN = (
 
 
 def warning(confidence: Confidence | None, hits: Sequence[Hit]) -> str:
-    """What is said before an answer that the repository probably does not hold; "" where it needs nothing."""
+    """Return the warning before an answer that the repository probably does not hold; "" if not needed."""
     if confidence is None or confidence.is_sure or not confidence.found:
         return ""
     where = "these repositories" if len({hit.repo for hit in hits}) > 1 else "this repository"
@@ -29,9 +29,9 @@ def warning(confidence: Confidence | None, hits: Sequence[Hit]) -> str:
 
 
 def not_found(prepared: Prepared) -> Answer:
-    """What was looked for, what of it is missing, and what came nearest.
+    """Return what was searched, which words are missing, and the nearest places.
 
-    The answer cites nothing, since nothing was shown; `hits` are what came nearest. `model` is "".
+    The answer cites nothing, since nothing was shown; `hits` are the nearest places. `model` is "".
     """
     return Answer(
         text=_text(prepared, prepared.confidence or Confidence(0.0, False)),
@@ -68,26 +68,26 @@ def _looked_for(confidence: Confidence) -> str:
 
 
 def _missing(confidence: Confidence) -> str:
-    """Which words are missing, in sentences."""
-    said = []
+    """Return which words are missing, in sentences."""
+    sentences = []
     if confidence.absent:
         verb = "occurs" if len(confidence.absent) == 1 else "occur"
-        said.append(f"{_words(confidence.absent)} {verb} nowhere.")
+        sentences.append(f"{_words(confidence.absent)} {verb} nowhere.")
     if confidence.unmet:
         verb = "is" if len(confidence.unmet) == 1 else "are"
-        said.append(f"{_words(confidence.unmet)} {verb} not in the nearest places.")
-    return " ".join(said)
+        sentences.append(f"{_words(confidence.unmet)} {verb} not in the nearest places.")
+    return " ".join(sentences)
 
 
 def _words(words: Sequence[str]) -> str:
-    shown = [f"`{one_line(word)}`" for word in words[:_MOST_WORDS]]
-    if len(words) > _MOST_WORDS:
+    shown = [f"`{one_line(word)}`" for word in words[:_MAX_WORDS]]
+    if len(words) > _MAX_WORDS:
         return ", ".join(shown) + " …"
     return " and ".join([", ".join(shown[:-1])] * (len(shown) > 1) + shown[-1:])
 
 
 def _nearest(hits: Sequence[Hit]) -> str:
-    """The best hit of each of the first files."""
+    """List the best hit of each of the first files."""
     several = len({(hit.repo, hit.location) for hit in hits}) > 1
     best: dict[tuple[str, str], Hit] = {}
     for hit in hits:

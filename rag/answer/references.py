@@ -41,16 +41,17 @@ _RANGE = re.compile(r"(\d{1,3})(?:[ \t]*[–-][ \t]*\^?(\d{1,3}))?")
 _INDEXED = re.compile(r"(?:[A-Za-z0-9_]|\(\)|\])\Z")
 _NO_SPACE_BEFORE = frozenset(" \t\r\n.,;:!?)]}»”\"'*_|")
 _BLOCK_BEGINS = frozenset("`~>-0123456789")
-"""What a fence begins with, or a quote or list around it: removing a reference puts none of it first.
+"""First characters of a fence, and of a quote or list around it: removing a reference puts none of them
+first.
 
 Not `*`, which is bold text far more often than a list of fences.
 """
 _REMOVED = "[?]"
-"""Replaces an unknown reference where nothing at all would join its neighbours to something new."""
+"""Replaces an unknown reference where its neighbours would otherwise join to something new."""
 _MAX_REFERENCE_CHARS = _MAX_NUMBERS_CHARS + _MAX_DAGGER_CHARS + 3
 
 _Group = Literal["indexing", "unknown", "known"]
-"""A run of references, as far as it was read: indexing so far, or with no known number, or with one."""
+"""A run of references, as far as it was read: indexing so far, without a known number, or with one."""
 
 
 def reference_spans(text: str) -> dict[int, tuple[int, int]]:
@@ -73,7 +74,7 @@ def reference_spans(text: str) -> dict[int, tuple[int, int]]:
 
 
 def _references_outside_code(line: str) -> Iterator[re.Match[str]]:
-    """Yield the references of a whole line that lies in no fence."""
+    """Yield the references of a whole line outside of fences."""
     spans = code_spans(line)
     position = 0
     for group in _GROUP.finditer(line):
@@ -114,7 +115,7 @@ class LineEditor:
         self._last_runs: Mapping[int, int] = {}
 
     def feed(self, piece: str) -> str:
-        """Take the next piece; return what can be shown now, perhaps nothing."""
+        """Process the next piece; return the text that can be shown now, which may be empty."""
         self._rest += piece
         if self._may_open_fence is None:
             self._may_open_fence = may_become_fence(self._rest)
@@ -122,7 +123,7 @@ class LineEditor:
         return edited + self._pass_on()
 
     def finish(self, piece: str) -> str:
-        """Take the last piece; return all that was not shown."""
+        """Process the last piece; return all text that was not shown."""
         self._rest += piece
         if self._may_open_fence is not False:
             self.fence = opened_fence(self._rest)
@@ -185,7 +186,7 @@ class LineEditor:
         return None
 
     def _bracket(self, at: int, whole: bool) -> int | None:
-        """A bracket: a reference begins a group, anything else is plain text."""
+        """Return a bracket: a reference begins a group, anything else is plain text."""
         if _REFERENCE.match(self._rest, at):
             if self._rest[at] == "[" and _INDEXED.search(self._two_before(at)):
                 self._group = "indexing"
@@ -202,7 +203,7 @@ class LineEditor:
         self._space_first = bracket == "【" and _INDEXED.search(self._shown.end(2)) is not None
 
     def _go_on_with_group(self, at: int, whole: bool) -> int | None:
-        """The next reference of a group, or what follows its last."""
+        """Return the next reference of a group, or what follows its last."""
         reference = _REFERENCE.match(self._rest, at)
         if reference is not None:
             self._add_reference(reference[0])
@@ -229,7 +230,7 @@ class LineEditor:
             self._group = "known"
 
     def _remove_group(self, at: int, whole: bool) -> int | None:
-        """Show a group without a known number; return where to go on behind it."""
+        """Show a group without a known number; return the position after it."""
         following = self._rest[at : at + 1]
         if self._shown.begins_line():
             behind = len(self._rest) - len(self._rest[at:].lstrip(" \t"))
@@ -268,9 +269,9 @@ class LineEditor:
 
 
 class _ShownText:
-    """The text of a line as it is shown, as far as its end decides about what follows.
+    """The text of a line as it is shown, as far as its end affects what follows.
 
-    Spaces at the end are held back: a reference that is removed may take them with it.
+    Spaces at the end are held back: removing a reference may remove them too.
     """
 
     def __init__(self) -> None:
@@ -280,7 +281,7 @@ class _ShownText:
         self._chars = 0
 
     def add(self, text: str) -> None:
-        """Append a text, and the spaces before it once it has more than spaces."""
+        """Append a text; pending spaces are shown once it has more than spaces."""
         words = text.rstrip(" \t")
         if words:
             self._append(self._spaces + words)
@@ -307,12 +308,12 @@ class _ShownText:
         return (self._end[-count:] + self._spaces[-count:])[-count:]
 
     def begins_line(self) -> bool:
-        """Whether the text is nothing but what may come before a line's first word."""
+        """Return whether the text has only what may precede a line's first word."""
         chars = self._chars + len(self._spaces)
         return chars <= MAX_BEGINNING_CHARS and begins_line(self._end + self._spaces)
 
     def within_bracket(self) -> bool:
-        """Whether a reference has begun at the end."""
+        """Return whether a reference has begun at the end."""
         return _BEGUN.search(self.end(_MAX_REFERENCE_CHARS)) is not None
 
     def _append(self, text: str) -> None:

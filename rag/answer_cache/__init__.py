@@ -1,1 +1,1 @@
-"""Answers given before, for questions that mean the same: the cache, and the equivalence of questions."""
+"""The answer cache, and the equivalence of questions that it relies on."""

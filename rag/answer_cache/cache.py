@@ -1,16 +1,16 @@
-"""Answers given before, for questions that mean the same: a cache in any store that keeps records.
+"""A cache of answers for questions with the same meaning, in any store that keeps records.
 
     cache = AnswerCache(store, namespace="ada")
     cache.put("Where is the token set?", "In `sign` [1].", scope={"repository": "api"})
     cache.get("Can you tell me where the token gets set", scope={"repository": "api"})
 
-An entry is one record, found by one look-up: its key is a hash of the scope and of what the question means
-(`question_equivalence`), so the time does not grow with the number of entries. A scope is whatever else an
-answer depends on; another scope never sees the entry. Whether an entry still holds is for the caller to say
-(`valid`): this module knows no repository.
+An entry is one record, found by one look-up: its key is a hash of the scope and of the question's meaning
+(`question_equivalence`), so the time does not grow with the number of entries. A scope is everything else
+that an answer depends on; an entry is never returned in another scope. The caller decides whether an entry is
+still valid (`valid`): this module knows no repository.
 
-Hits, misses and entries that were found and did not hold any more (stale) are counted in the store, for all
-processes that share it.
+Hits, misses and stale entries (found but no longer valid) are counted in the store, for all processes that
+share it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from rag.types import Citation, now_utc
 
 SHELF = "answer"
 COUNTS = "answer-count"
-GIVEN_IN = "answer-turn"
-"""The shelf that finds entries again by their turn; keys are turn ids, values the keys of entries."""
+KEYS_BY_TURN = "answer-turn"
+"""Maps turns to their entries; keys are turn ids, values the keys of entries."""
 TTL_S = 86_400.0
-"""A day: how long an answer that nothing contradicts is given again."""
+"""A day: how long an answer is reused unless it becomes stale."""
 
 Outcome = Literal["hit", "miss", "stale"]
 Scope = Mapping[str, Any]
@@ -43,9 +43,9 @@ Valid = Callable[["CachedAnswer"], bool]
 
 @dataclass(frozen=True, slots=True)
 class CachedAnswer:
-    """An answer that was given. `key` is its record's, `turn` the turn it was given in, "" for none.
+    """A cached answer. `key` is its record's, `turn` the turn that it answered, "" for none.
 
-    `citations` are all sources that were shown for it, `index` names the state of what was searched.
+    `citations` are all sources that were shown for it, `index` identifies the state of the searched index.
     """
 
     key: str
@@ -62,7 +62,7 @@ class CachedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """Entries there are now, and what became of all look-ups since they are counted."""
+    """The current number of entries, and the outcomes of all look-ups."""
 
     entries: int = 0
     hits: int = 0
@@ -71,12 +71,12 @@ class CacheStats:
 
     @property
     def lookups(self) -> int:
-        """How often an answer was looked for."""
+        """The number of look-ups."""
         return self.hits + self.misses + self.stale
 
     @property
     def hit_rate(self) -> float:
-        """The share of look-ups that found an answer that holds; 0 before the first."""
+        """The share of look-ups that found a valid answer; 0 before the first."""
         return self.hits / self.lookups if self.lookups else 0.0
 
 
@@ -87,11 +87,11 @@ class AnswerCache:
     """The cached answers of one namespace.
 
     Args:
-        store: keeps them; every memory backend does.
-        namespace: whose they are; another's are never seen.
+        store: keeps the entries; every memory backend can.
+        namespace: the owner; entries of another are never returned.
         ttl_s: how long an answer is kept; None for ever.
         clock: dates the entries.
-        alike: what a question means, as text: two questions share an answer when it is equal.
+        alike: the meaning of a question, as text: two questions share an answer when it is equal.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class AnswerCache:
     def get(
         self, question: str, *, scope: Scope | None = None, valid: Valid | None = None
     ) -> CachedAnswer | None:
-        """The answer to a question that means the same, in this scope; None when there is none that holds.
+        """Return the answer to a question with the same meaning, in this scope; None without a valid one.
 
         The look-up is counted. An entry that is not `valid` is removed.
         """
@@ -133,7 +133,7 @@ class AnswerCache:
         index: str = "",
         metadata: Mapping[str, Any] | None = None,
     ) -> CachedAnswer:
-        """Keep an answer, in the place of an older one to a question that means the same in this scope.
+        """Store an answer, replacing that of a question with the same meaning in this scope.
 
         Raises:
             TypeError, ValueError: scope or metadata are not JSON.
@@ -148,37 +148,37 @@ class AnswerCache:
         value = zlib.compress(json.dumps(record, allow_nan=False).encode())
         put = partial(self._store.put_records, namespace=self._namespace, ttl_s=self._ttl_s)
         if turn:
-            put({turn: key.encode()}, shelf=GIVEN_IN)
+            put({turn: key.encode()}, shelf=KEYS_BY_TURN)
         put({key: value}, shelf=SHELF)
         return entry
 
     def find(self, question: str, *, scope: Scope | None = None) -> CachedAnswer | None:
-        """As `get`, of any entry, and nothing is counted."""
+        """Like `get`, but without validation and without counting."""
         key = self._key(question, scope or {})
         found = self._store.records([key], shelf=SHELF, namespace=self._namespace)
         return _entry(key, found[key]) if key in found else None
 
     def count(self, outcome: Outcome) -> None:
-        """Count what a look-up came to."""
+        """Count the outcome of a look-up."""
         self._store.increment_record(outcome, shelf=COUNTS, namespace=self._namespace)
 
     def drop(self, entry: CachedAnswer) -> bool:
         """Remove an entry; False when it was gone."""
         if entry.turn:
-            self._store.delete_records([entry.turn], shelf=GIVEN_IN, namespace=self._namespace)
+            self._store.delete_records([entry.turn], shelf=KEYS_BY_TURN, namespace=self._namespace)
         return bool(self._store.delete_records([entry.key], shelf=SHELF, namespace=self._namespace))
 
     def forget(self, turns: Sequence[str]) -> int:
-        """Remove the answers that were given in these turns, by id; return how many there were."""
-        found = self._store.records(turns, shelf=GIVEN_IN, namespace=self._namespace) if turns else {}
+        """Remove the answers to these turns, by id; return how many there were."""
+        found = self._store.records(turns, shelf=KEYS_BY_TURN, namespace=self._namespace) if turns else {}
         if not found:
             return 0
-        self._store.delete_records(list(found), shelf=GIVEN_IN, namespace=self._namespace)
+        self._store.delete_records(list(found), shelf=KEYS_BY_TURN, namespace=self._namespace)
         keys = [key.decode() for key in found.values()]
         return self._store.delete_records(keys, shelf=SHELF, namespace=self._namespace)
 
     def entries(self) -> list[CachedAnswer]:
-        """All entries that can be read, the newest first."""
+        """Return all readable entries, the newest first."""
         found = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
         entries = (_entry(key, value) for key, value in found)
         return sorted(
@@ -188,12 +188,12 @@ class AnswerCache:
         )
 
     def clear(self) -> int:
-        """Remove all entries; return how many there were. The counts stay."""
-        self._store.delete_records(shelf=GIVEN_IN, namespace=self._namespace)
+        """Remove all entries; return how many there were. The counts are kept."""
+        self._store.delete_records(shelf=KEYS_BY_TURN, namespace=self._namespace)
         return self._store.delete_records(shelf=SHELF, namespace=self._namespace)
 
     def stats(self) -> CacheStats:
-        """How many entries there are, and what look-ups came to."""
+        """Return the number of entries, and the outcomes of look-ups."""
         counts = self._store.records(("hit", "miss", "stale"), shelf=COUNTS, namespace=self._namespace)
         hits, misses, stale = (int(counts.get(outcome, b"0")) for outcome in ("hit", "miss", "stale"))
         entries = self._store.count_records(shelf=SHELF, namespace=self._namespace)
@@ -205,7 +205,7 @@ class AnswerCache:
 
 
 def _entry(key: str, value: bytes) -> CachedAnswer | None:
-    """The entry of a record; None for one of another version of rag, or that is damaged: it is made anew."""
+    """Return the entry of a record; None if another version of rag wrote it, or it is damaged."""
     try:
         record = json.loads(zlib.decompress(value))
         if not set(record) <= _FIELDS:

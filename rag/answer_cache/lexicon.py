@@ -1,4 +1,4 @@
-"""How questions about code are worded: the word lists and frames of `rag.answer_cache.question_equivalence`.
+"""How questions about code are phrased: the word lists and frames of `rag.answer_cache.question_equivalence`.
 
 General knowledge of English, extended after reading the questions of `tools/questions/cache_dev.jsonl`, never
 those of `cache_final.jsonl`.
@@ -19,7 +19,7 @@ MODAL = {
     **dict.fromkeys(("will", "would", "shall"), ""),
     "must": "must",
 }
-"""Each with what it is compared as; what tells a tense stands in TENSES."""
+"""Each with the word it is compared as; those that express a tense are in TENSES."""
 TENSES = {
     **dict.fromkeys(("was", "were", "did"), "past"),
     **dict.fromkeys(("will", "shall"), "will"),
@@ -34,7 +34,7 @@ AUXILIARY = BE | DO | MODAL.keys()
 
 DETERMINERS = frozenset(("a", "an", "the"))
 NEUTRAL = frozenset("we you it one they code program project".split())
-"""Who does something when nobody is named: the program asked about."""
+"""The agent when nobody is named: the program that the question is about."""
 
 JOINTS = frozenset(
     """from to into in on at by for with without before after during between through via over under until
@@ -42,7 +42,7 @@ JOINTS = frozenset(
     towards like besides except instead about around behind that which whose who where why how what and or but
     so though although since""".split()
 )
-"""Words that begin another part of a question; which one it is, is part of what is meant."""
+"""Words that begin another part of a question; the word itself is part of the meaning."""
 
 PARTICLES = frozenset("out off up down away back again on in together apart".split())
 NOT_ADVERBS = frozenset(
@@ -50,14 +50,14 @@ NOT_ADVERBS = frozenset(
     italy july""".split()
 )
 MANNER = frozenset("default hand name itself themselves accident design contract convention".split())
-"""What stands after "by" without doing anything."""
+"""Nouns after "by" that are not an agent."""
 RELATIONS = frozenset("call use reference invoke import".split())
-"""Who does this to a name is asked in the same breath as where it is done."""
+"""Asking who does this to a name means the same as asking where it is done."""
 NAME_VERBS = frozenset(
     """define declare implement call invoke import export override instantiate subclass inherit return raise
     throw yield do mean""".split()
 )
-"""What is done to, or by, what has a name: "Where is items defined?", "What does args do?"."""
+"""Verbs whose subject or object has a name: "Where is items defined?", "What does args do?"."""
 CODE_NOUNS = frozenset(
     """function functions method class module file variable option flag argument parameter field attribute
     property constant decorator hook macro struct enum interface type command endpoint fixture table column
@@ -67,27 +67,27 @@ CODE_NOUNS = frozenset(
 ASKED_NOUNS = CODE_NOUNS | frozenset(
     "test benchmark error exception file rule event value format request user part line".split()
 )
-"""Nouns that are asked for: "what tests cover it" asks for tests, "what closes it" for whatever does."""
+"""Nouns that are asked for: "what tests cover it" asks for tests, "what closes it" for anything that does."""
 MADE_OF_NAMES = frozenset(
     """argument arguments parameter parameters args params signature type tests callers definition usages uses
     implementation docstring subclasses""".split()
 )
-"""What a name has: "the arguments of items"."""
+"""Attributes of a named thing: "the arguments of items"."""
 BOUND_BY_NOT = frozenset(
     """all every any only always both each just necessarily yet even everything everyone many much more less
     most until before after""".split()
 )
-"""Words that "not" negates alone: "not all are" is another thing than "all are not"."""
+"""Words that "not" negates alone: "not all are" differs from "all are not"."""
 NOT_PLURAL = frozenset(
     """alias canvas https redis tls dns css js os aws series lens kubernetes atlas always news perhaps towards
     besides across upwards downwards afterwards means this has does was""".split()
 )
-"""Words that end in "s" and are no plural."""
+"""Words that end in "s" but are not plurals."""
 SILENT_E = frozenset(
     """locale suite envelope morale humane corpse tense dense lapse route envelope moderate separate
     article alternate duplicate universe""".split()
 )
-"""Words whose last "e" tells them from others, or may stay."""
+"""Words whose last "e" distinguishes them from others, or may stay."""
 SIZES = frozenset("many much long often far big large deep old fast high small soon late".split())
 
 _ROOTS = """
@@ -110,7 +110,7 @@ IRREGULAR = {
     for root, *forms in [part.split()]
     for form in forms
 }
-"""Past forms that no rule makes, and their verbs."""
+"""Irregular past forms, and their verbs."""
 PARTICIPLES = frozenset(IRREGULAR) - frozenset(
     """ran wrote gave took chose threw saw knew went began broke froze woke drew hid forgot fell grew overrode
     overwrote rewrote undid ate rose drove has had adding using uses""".split()
@@ -233,7 +233,7 @@ FRAMES = [
         (r"^how does (\S+) differ from (\S+)$", r"what is difference between \1 and \2"),
     )
 ]
-"""What is said around a question, in the order in which it is taken away, and what is put in its place."""
+"""Phrases around a question, in the order in which they are removed, and their replacements."""
 
 POLITE_START = re.compile(r"^(?:hi|hello|hey)(?: there| all| everyone)?[,!.]\s+(?=\w)", re.IGNORECASE)
 POLITE_END = re.compile(
@@ -264,4 +264,4 @@ CHINESE = [
         (r"(?<=[\w`\")])(?<![\u3400-\u9fff])(?=[\u3400-\u9fff])", " "),
     )
 ]
-"""The same for Chinese, which puts "what is it" both ways round; words of other scripts then stand apart."""
+"""The same for Chinese, where "what is it" has two word orders; words of other scripts are then separated."""

@@ -1,21 +1,20 @@
-"""When two questions mean the same, so that one answer serves both.
+"""Decide when two questions mean the same, so that one answer serves both.
 
-Vectors do not tell: "where is the token set?" and "… deleted?" lie nearer to each other than most paraphrases
-do (`make bench ONLY=answer_cache`). So a question is read by rules, and what is left must be equal, word for
-word: what is asked (where, why, how many …), who does what to whom, the names, numbers, prepositions and
-negations, each in its place.
+Vectors cannot decide it: "where is the token set?" and "… deleted?" are nearer to each other than most
+paraphrases are (`make bench ONLY=answer_cache`). So rules parse a question, and the results must be equal,
+word for word: what is asked (where, why, how many …), who does what to whom, the names, numbers, prepositions
+and negations, each in its place.
 
     Where is the session cookie set?                  where | set session cookie
     can you show me where we set the session cookie   where | set session cookie
     Where is the session cookie not set?              where | not | set session cookie
 
-Put aside are: frames of politeness, articles, the voice ("is set by the server", "the server sets"), the
-form of the verb that goes with it, who stands for the program ("we", "it", its own name), a few words that
-always mean the same. What the rules do not understand stays as it is written, and then equals only itself.
-
-Tense and aspect are part of what is asked (is, was, will, has been, is being), and so is number, but that
-"a value" is "values". Names are never folded: words that the repository defines, that are quoted, or that
-stand where a name does ("Where is items defined?", "What does args do?", "the keys function").
+Ignored are: polite phrases, articles, the voice ("is set by the server", "the server sets"), the form of the
+verb that goes with it, the word for the program ("we", "it", its own name), and the difference between a few
+words that always mean the same. Text that the rules cannot parse is kept as it is written, and then equals
+only itself. Tense and aspect are part of the meaning (is, was, will, has been, is being), and so is number,
+except that "a value" equals "values". Names are never normalised: words that the repository defines, that are
+quoted, or that are used like a name ("Where is items defined?", "What does args do?", "the keys function").
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ from rag.answer_cache.lexicon import (
     WH,
 )
 
-_MOST_WORDS = 30
-"""A longer question is compared as it is written: rules for one clause do not read a story."""
+_MAX_WORDS = 30
+"""A longer question is compared as it is written: rules for one clause cannot parse a story."""
 
-_MOST_CHARACTERS = 400
-"""The same where no blanks stand between words; what matches may take the square of it."""
+_MAX_CHARACTERS = 400
+"""The same limit for text without blanks; the expressions may take quadratic time."""
 
 _TOKEN = re.compile(
     r"`+(?P<span>[^`]+)`+"
@@ -81,7 +80,7 @@ _TOKEN = re.compile(
     r"|(?P<sign>[-!<>=:*&|.+/]{2,}|[^\s\w,;:.?!()'\"\[\]-])"
 )
 _FORM = "\v"
-"""Stands before a word that is a form of a verb; no word begins with it."""
+"""Marks a word that is a form of a verb; no word begins with it."""
 _SHORT = re.compile("[^aeiou]*[aeiouy][^aeiouwxy]")
 _LETTERS = re.compile(r"(?<!^)(?<![\w'])[A-HJ-Z](?![\w'])|(?<![\w'])[A-Z]{2,}(?![\w'])")
 _CAPITAL = re.compile(r"(?<=[^\s,.:;!?] )[A-Z][a-z]+(?![\w'])")
@@ -90,7 +89,7 @@ _SENTENCES = re.compile(r"[.?!]\s+\w|\n\s*\w")
 
 
 IsSymbol = Callable[[str], bool]
-"""Whether a word is the name of something that the repository defines."""
+"""Returns whether a word is the name of something that the repository defines."""
 
 
 def _no_symbol(word: str) -> bool:
@@ -98,17 +97,17 @@ def _no_symbol(word: str) -> bool:
 
 
 def meaning(question: str, subjects: Collection[str] = (), is_symbol: IsSymbol = _no_symbol) -> str:
-    """What a question means, as text: equal only for questions that one answer serves.
+    """Return a question's meaning as text: equal only for questions that one answer serves.
 
     Args:
-        question: any text; where it is more than one sentence, or long, only the same words mean the same.
-        subjects: what the program asked about is called: "how does fastify parse" is "how do we parse".
-        is_symbol: tells the words that are names in the repository: those are compared as they are written.
+        question: any text; with several sentences, or a long one, only equal words mean the same.
+        subjects: names of the program asked about: "how does fastify parse" is "how do we parse".
+        is_symbol: identifies the words that are names in the repository: they are compared as written.
     """
     text = unicodedata.normalize("NFKC", question).replace("\u2019", "'").replace("\u2018", "'").strip()
     text = POLITE_END.sub("", POLITE_START.sub("", text))
     plain = " ".join(text.split()).rstrip("?.! ")
-    is_long = len(plain.split()) > _MOST_WORDS or len(text) > _MOST_CHARACTERS
+    is_long = len(plain.split()) > _MAX_WORDS or len(text) > _MAX_CHARACTERS
     if is_long or _SENTENCES.search(text):
         return f'"{plain}"'
     if HAN.search(plain):
@@ -132,10 +131,10 @@ def meaning(question: str, subjects: Collection[str] = (), is_symbol: IsSymbol =
 
 
 def _words(text: str) -> list[str]:
-    """The words in lower case; names and quotes as they are written, behind a mark.
+    """Return the words in lower case; names and quotes as they are written, after a mark.
 
-    A capital letter within a sentence makes a name: `Get` and `get` may both be defined. So do capitals
-    alone where the word would mean something else: GET, IF, type T.
+    A capital letter within a sentence makes a name: `Get` and `get` may both be defined. So do capitals alone
+    where the word would mean something else: GET, IF, type T.
     """
     found: list[str] = []
     titled = text.isupper() or len(_CAPITAL.findall(text)) > len(text.split()) / 2
@@ -156,29 +155,29 @@ def _words(text: str) -> list[str]:
 
 
 def _names(text: str, is_symbol: IsSymbol) -> dict[str, str]:
-    """The words that the repository defines, by how they are compared otherwise. Grammar names nothing."""
+    """Return the words that the repository defines, by their normalised form. Grammar words are no names."""
     said = {match["word"] for match in _TOKEN.finditer(text) if match["word"]}
     return {word.lower(): word for word in sorted(said) if word.lower() not in _GRAMMAR and is_symbol(word)}
 
 
 def _written(text: str) -> dict[str, str]:
-    """Words as they are written, by how they are compared otherwise; none where case says nothing."""
+    """Return words as they are written, by their normalised form; none where case is not informative."""
     said = [match["word"] for match in _TOKEN.finditer(text) if match["word"]]
     if text.isupper() or len(_CAPITAL.findall(text)) > len(text.split()) / 2:
         return {}
     return {word.lower(): word for word in said[1:]}
 
 
-_MOST_NOUNS = 3
+_MAX_NOUNS = 3
 
 
 def _indefinite(words: Sequence[str]) -> frozenset[str]:
-    """The nouns that "a" or "an" belongs to: "a session token" asks for what "session tokens" asks for."""
+    """Return the nouns after "a" or "an": "a session token" asks the same as "session tokens"."""
     found = set()
     for start in (n + 1 for n, word in enumerate(words) if word in ("a", "an")):
         ends = (
             n
-            for n in range(start + 1, min(start + _MOST_NOUNS, len(words)) + 1)
+            for n in range(start + 1, min(start + _MAX_NOUNS, len(words)) + 1)
             if n == len(words)
             or words[n] in JOINTS | AUXILIARY | GET | DETERMINERS
             or _is_participle(words[n])
@@ -196,7 +195,7 @@ def _is_name(text: str, word: re.Match[str]) -> bool:
 
 
 def _spelt(word: str) -> list[str]:
-    """A word without contractions."""
+    """Expand the contractions of a word."""
     if word in SAID:
         return SAID[word].split()
     head, _, tail = word.partition("'")
@@ -208,7 +207,7 @@ def _spelt(word: str) -> list[str]:
 
 
 def _without_frame(words: Sequence[str]) -> list[str]:
-    """The question itself, without what politeness puts around it."""
+    """Return the question itself, without polite phrases around it."""
     line, before = " ".join(words), ""
     while line != before:
         before = line
@@ -218,7 +217,7 @@ def _without_frame(words: Sequence[str]) -> list[str]:
 
 
 def _chinese(text: str) -> str:
-    """A question as it would be put without politeness, in the one order where there are two."""
+    """Return a question without polite phrases, in one order of words where there are two."""
     for pattern, put in CHINESE:
         text = pattern.sub(put, text)
     return text
@@ -229,8 +228,9 @@ def _chinese(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Reading:
-    """One question, read: `names` are its words that the repository defines, `written` how words are written
-    in it, `determined` those after an article, `indefinite` the nouns after "a"."""
+    """One question, parsed: `names` are its words that the repository defines, `written` the spelling of its
+    words, `determined` the words after an article, `indefinite` the nouns after "a".
+    """
 
     names: dict[str, str]
     written: dict[str, str]
@@ -238,7 +238,7 @@ class _Reading:
     indefinite: frozenset[str]
 
     def read(self, words: Sequence[str]) -> str:
-        """What is asked, the main clause as agent, verb, object, and the other parts as they stand."""
+        """Return what is asked, the main clause as agent, verb, object, and the other parts unchanged."""
         by_whom = len(words) > 1 and words[0] == "by" and words[1] in ("which", "what")
         asks, rest = _asked(words[1:] if by_whom else words)
         if asks == "what" and len(rest) > 1 and rest[-1] in BE | DO and rest[0] not in AUXILIARY:
@@ -259,17 +259,17 @@ class _Reading:
         if asks == "who" and by_nobody and clause and _verb(clause[0].removeprefix(_FORM)) in _relations():
             asks = "where"
         clause, adverbs = _without_adverbs(clause, by_nobody=by_nobody)
-        told = [asks, *[self._stems(head)] * bool(head), *["not"] * negated, *tenses, self._stems(clause)]
+        parts = [asks, *[self._stems(head)] * bool(head), *["not"] * negated, *tenses, self._stems(clause)]
         for joint, part in others:
             if part or joint != "from":
-                told.append(f"{joint} {self._stems(_subordinate(part))}")
-        return " | ".join([*told, *sorted(adverbs)])
+                parts.append(f"{joint} {self._stems(_subordinate(part))}")
+        return " | ".join([*parts, *sorted(adverbs)])
 
     def _stems(self, words: Sequence[str]) -> str:
         return " ".join(map(self._stem, words))
 
     def _stem(self, word: str) -> str:
-        """A word as it is compared: a verb without voice and person, a noun with its number."""
+        """Return a word's normalised form: a verb without voice and person, a noun with its number."""
         said = word.removeprefix(_FORM)
         if said == "has":
             return "have"
@@ -285,7 +285,7 @@ class _Reading:
 
 
 def _asked(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The word that asks, and the rest; "whether" where only a yes or no is wanted, "" for no question."""
+    """Return the question word, and the rest; "whether" for a yes-or-no question, "" for no question."""
     first = words[0]
     if first == "how" and len(words) > 1 and words[1] in SIZES:
         return f"how {words[1]}", list(words[2:])
@@ -295,7 +295,7 @@ def _asked(words: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _parts(words: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """The main clause, and the parts behind it with the words that join them."""
+    """Return the main clause, and the other parts with the words that join them."""
     main: list[str] = []
     others: list[tuple[str, list[str]]] = []
     for n, word in enumerate(words):
@@ -308,7 +308,7 @@ def _parts(words: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]]
 
 
 def _subject_asked(asks: str, main: list[str]) -> tuple[str, list[str], list[str]]:
-    """For "which rules apply": that the subject is asked for; for "which rules do we keep": which noun."""
+    """Handle "which rules apply", which asks for the subject, and "which rules do we keep": which noun."""
     if asks not in ("who", "what", "which") and not asks.startswith("how "):
         return asks, main, []
     at = next((n for n, word in enumerate(main) if word in AUXILIARY), None)
@@ -319,19 +319,19 @@ def _subject_asked(asks: str, main: list[str]) -> tuple[str, list[str], list[str
 
 
 def _without_not(main: Sequence[str]) -> tuple[list[str], int]:
-    """The main clause without what negates it, and how often that is. "Not all" stays as it stands."""
+    """Return the main clause without its negations, and their number. "Not all" is kept."""
     after = [*main[1:], ""]
     negating = [n for n, word in enumerate(main) if word == "not" and after[n] not in BOUND_BY_NOT]
     return [word for n, word in enumerate(main) if n not in negating], len(negating)
 
 
 def _tenses(main: Sequence[str]) -> list[str]:
-    """What the auxiliaries say beside who acts: past, future, condition, aspect."""
+    """Return what the auxiliaries express besides the agent: past, future, condition, aspect."""
     return sorted({TENSES[word] for word in main if word in TENSES})
 
 
 def _with_names(words: Sequence[str], determined: Collection[str]) -> list[str]:
-    """The words, those marked as names that stand where a name does, without an article."""
+    """Return the words; those that are used like a name, without an article, are marked as names."""
     marked = list(words)
 
     def mark(n: int) -> None:
@@ -372,7 +372,7 @@ def _with_names(words: Sequence[str], determined: Collection[str]) -> list[str]:
 def _clause(
     asks: str, main: list[str], others: list[tuple[str, list[str]]], *, has_noun: bool
 ) -> tuple[list[str], list[tuple[str, list[str]]], bool]:
-    """The main clause in one order, what is left of the other parts, and whether nobody acts in it."""
+    """Return the main clause in one order, the remaining parts, and whether it has no agent."""
     at = next((n for n, word in enumerate(main) if word in AUXILIARY), None)
     auxiliary = "" if at is None else main[at]
     words = main if at is None else [*main[:at], *main[at + 1 :]]
@@ -397,9 +397,10 @@ def _clause(
 
 
 def _with_verb(words: Sequence[str], *, first: int) -> list[str]:
-    """The words of a clause without auxiliary, its verb marked: "who signs it", "how viper merges maps".
+    """Return the words of a clause without auxiliary, its verb marked: "who signs it", "how viper merges
+    maps".
 
-    `first` is where the verb may stand at the earliest; where it is 0 it stands there.
+    `first` is the earliest position of the verb; with 0 the verb is there.
     """
     ends = 1 if not first else len(words)
     at = next((n for n, word in enumerate(words[:ends]) if n >= first and _is_plural(word)), None)
@@ -407,7 +408,7 @@ def _with_verb(words: Sequence[str], *, first: int) -> list[str]:
 
 
 def _agent(others: list[tuple[str, list[str]]]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Who acts, taken from the part behind "by", and the other parts."""
+    """Return the agent, taken from the part after "by", and the other parts."""
     for n, (joint, part) in enumerate(others):
         if joint == "by" and part and part[0] not in MANNER and not part[0].endswith("ing"):
             return ([] if part[0] in NEUTRAL else part), [*others[:n], *others[n + 1 :]]
@@ -415,16 +416,16 @@ def _agent(others: list[tuple[str, list[str]]]) -> tuple[list[str], list[tuple[s
 
 
 def _subordinate(words: Sequence[str]) -> list[str]:
-    """The words of another part, its verbs without what only asks."""
+    """Return the words of another part, without verbs that only ask."""
     present = BE - TENSES.keys()
     kept = [word for word in words if word not in ("do", "does")]
     return ["be" if word in present else word if word in TENSES else MODAL.get(word) or word for word in kept]
 
 
 def _without_adverbs(clause: list[str], *, by_nobody: bool) -> tuple[list[str], list[str]]:
-    """The clause, and the adverbs of its verb, which may stand in several places of it.
+    """Return the clause, and the adverbs of its verb, whose position in the clause may vary.
 
-    One before a participle belongs to that ("automatically escaped names"), unless the verb comes first.
+    An adverb before a participle belongs to it ("automatically escaped names"), unless the verb comes first.
     """
     after = [*clause[1:], ""]
     loose = [
@@ -447,7 +448,7 @@ def _is_participle(word: str) -> bool:
 
 
 def _is_plural(word: str) -> bool:
-    """Whether a word may be a plural, or a verb of the third person."""
+    """Return whether a word may be a plural, or a verb of the third person."""
     return (
         len(word) > 3
         and word.isalpha()
@@ -465,7 +466,7 @@ def _singular(word: str) -> str:
 
 
 def _verb(word: str) -> str:
-    """A finite or passive form of a verb as its root: "writes", "written" and "write" are one."""
+    """Return the root of a finite or passive verb form: "writes", "written" and "write" are one."""
     if word in IRREGULAR:
         return _normal(IRREGULAR[word])
     if _is_plural(word):
@@ -474,13 +475,13 @@ def _verb(word: str) -> str:
         return _normal(word[:-3] + "y")
     root = word.removesuffix("ed")
     if root != word and len(root) > 2 and re.search("[aeiouy]", root):
-        # A short verb doubles its last letter; where it is single, the verb ends in "e".
+        # A short verb doubles its last letter; with a single one, the verb ends in "e".
         return _normal(root + "e" if _SHORT.fullmatch(root) else root)
     return _normal(word)
 
 
 def _normal(word: str) -> str:
-    """A word in one spelling, without the "e" and the doubled letter that its forms may have or lack."""
+    """Return a word in one spelling, without the "e" and the doubled letter that only some forms have."""
     if len(word) < 4 or word in SILENT_E or not (word.isalpha() and word.isascii()):
         return word
     word = word.replace("isation", "ization").replace("ence", "ense")

@@ -1,10 +1,10 @@
-"""The lists of a large store: made when it is written, with a measure of what a search by them misses.
+"""The inverted lists of a large store: built when it is written, with a measure of their recall.
 
-A search reads every vector while that takes a few milliseconds: up to 200,000 of them. Beyond, the rows are
-gathered around 3 sqrt(n) centroids (by the `Gather` that the service passes in), and a search looks only into
+A search reads every vector while that takes a few milliseconds: up to 200,000 of them. Beyond that, the rows
+are clustered around 3 sqrt(n) centroids (by the `Gather` that the service passes in), and a search reads only
 the lists nearest to its query: Jégou, Douze, Schmid: Product quantization for nearest neighbor search (2011),
-the inverted file, without the product quantisation. How many lists that must be is measured, on queries that
-lie as far from their neighbours as real questions do from the chunks that answer them.
+the inverted file, without the product quantisation. The number of lists to read is measured on queries whose
+distance to their neighbours is that of real questions to the chunks that answer them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from rag.database.quantise import restored
 from rag.ports import Gather, Vectors
 
 RECALL = 0.98
-"""The share of the ten nearest rows that a search by lists shall find for the sampled queries; real
-questions, some of which lie farther off, find up to .01 less."""
+"""The share of the ten nearest rows that a search by lists must find for the sampled queries; real questions,
+some of which are farther off, find up to .01 less.
+"""
 _SAMPLE = 256
 _K = 10
 _NOISE = 2.0
-"""Length of the random part of a sampled query, beside 1 of a row: a cosine of 0.45 with it, which is what
-questions have with the best chunk."""
+"""Length of the random part of a sampled query, relative to a row of length 1: a cosine of 0.45 with it, as
+questions have with the best chunk.
+"""
 _SEED = 20_26
 _BLOCK_ROWS = 1 << 14
 
 
 def with_lists(columns: Columns, gather: Gather) -> tuple[Columns, dict[str, Any]]:
-    """The columns of the lists, and what the header says of them: lists, probes, recall_at_10, sample."""
+    """Return the columns of the lists, and their header entry: lists, probes, recall_at_10, sample."""
     codes, scale = columns["vector_codes"], columns["vector_scale"]
     centroids, number = gather(codes, scale, min(3 * math.isqrt(len(codes)), len(codes)))
     order = np.argsort(number, kind="stable").astype(np.int32)
@@ -53,7 +55,7 @@ def with_lists(columns: Columns, gather: Gather) -> tuple[Columns, dict[str, Any
 
 
 def _sample(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> Vectors:
-    """Rows drawn at random, each turned away as far as a question stands off; unit rows."""
+    """Return random rows with noise, so that their distance to the row is that of a question; unit rows."""
     random = np.random.default_rng(_SEED)
     drawn = random.choice(len(codes), min(_SAMPLE, len(codes)), replace=False)
     noise = random.standard_normal((len(drawn), codes.shape[1]), np.float32)
@@ -65,7 +67,7 @@ def _sample(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> Vect
 def _nearest(
     codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], queries: Vectors
 ) -> npt.NDArray[np.int64]:
-    """The ten nearest rows of each query by exact search, shape (queries, at most 10), in no order."""
+    """Return the ten nearest rows of each query by exact search, shape (queries, at most 10), unordered."""
     best = np.zeros((len(queries), 0), np.float32)
     rows = np.zeros((len(queries), 0), np.int64)
     for first in range(0, len(codes), _BLOCK_ROWS):

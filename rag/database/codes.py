@@ -1,4 +1,4 @@
-"""How a store writes down what is not a number: kinds and units by position, terms by hash."""
+"""The encoding of non-numeric values in a store: kinds and units by position, terms by hash."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 
 
 def term_hash(term: str) -> int:
-    """A term as 64 bits, the same on every machine and in every process."""
+    """Return a 64-bit hash of a term, the same on every machine and in every process."""
     return int.from_bytes(hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 

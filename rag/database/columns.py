@@ -1,7 +1,7 @@
-"""Digests become columns, and columns of several segments become one.
+"""Turn digests into columns, and merge the columns of several segments into one.
 
-A segment is a set of files with all that is searched of them. Its columns, n files, m chunks, t terms,
-p postings:
+A segment is a set of files with everything needed to search them. Its columns, with n files, m chunks, t
+terms, p postings:
 
     file_*      path and text as (bytes, n + 1 offsets), blob (n, 20), mtime_ns, size, language, kind
     chunk_*     file, first and last line, first and end byte in the file's text, unit, kind,
@@ -36,20 +36,20 @@ Columns = dict[str, Array]
 
 
 def pack_strings(name: str, strings: Sequence[bytes]) -> Columns:
-    """Strings as two columns, `name`_bytes and `name`_offsets."""
+    """Pack strings into two columns, `name`_bytes and `name`_offsets."""
     offsets = np.zeros(len(strings) + 1, np.int64)
     np.cumsum([len(s) for s in strings], out=offsets[1:])
     return {f"{name}_bytes": np.frombuffer(b"".join(strings), np.uint8), f"{name}_offsets": offsets}
 
 
 def unpack_strings(columns: Columns, name: str) -> list[bytes]:
-    """The strings that `pack_strings` packed."""
+    """Return the strings that `pack_strings` packed."""
     data, offsets = columns[f"{name}_bytes"].tobytes(), columns[f"{name}_offsets"].tolist()
     return [data[a:b] for a, b in pairwise(offsets)]
 
 
 def merge_bags(bags: Sequence[TermBags]) -> TermBags:
-    """The rows of several bags one after another, over one vocabulary."""
+    """Return the concatenated rows of several bags, over one vocabulary."""
     vocabulary: dict[str, int] = {}
     terms = []
     for part in bags:
@@ -69,7 +69,7 @@ def merge_bags(bags: Sequence[TermBags]) -> TermBags:
 
 
 def assemble(digests: Sequence[Digest], bags: TermBags, vectors: Vectors, languages: list[str]) -> Columns:
-    """Build a segment. `bags` are those of the digests, merged; `languages` grows by new ones."""
+    """Build a segment. `bags` are those of the digests, merged; new languages are appended to `languages`."""
     files = [file for part in digests for file in part.files]
     stats = np.asarray([s for part in digests for s in part.stats], np.int64).reshape(-1, 2)
     language = [_number(languages, file.language) for file in files]
@@ -129,7 +129,7 @@ def _name_columns(names: Sequence[tuple[str, str]]) -> Columns:
 
 
 def _posting_columns(bags: TermBags) -> Columns:
-    """Transpose the bags: for each term, which chunks hold it."""
+    """Transpose the bags: for each term, the chunks that hold it."""
     hashes = term_hashes(bags.vocabulary)
     order = np.argsort(hashes, kind="stable")
     rank = np.empty(len(order), np.int32)

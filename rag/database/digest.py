@@ -1,7 +1,7 @@
-"""Files become a digest: everything a store keeps of them, as flat arrays.
+"""Turn files into a digest: everything a store keeps of them, as flat arrays.
 
-This is the part of indexing that costs time and that does not look beyond one file, so it is done in
-batches, also by several processes at once (`rag.database.workers`).
+This is the slow part of indexing. It needs one file at a time, so it is done in batches, also by several
+processes at once (`rag.database.workers`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ _COMPRESSION = 6
 class Digest:
     """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8.
 
-    `skipped` are files that were not usable, and those that are cut by lines as the parser gave up on them.
-
-    `chunks` has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape
-    (n, 7)); bytes count in the file's text as UTF-8. `names` are (symbol, scope) of each chunk.
+    `skipped` are unusable files, and files that are cut by lines because the parser failed on them. `chunks`
+    has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape (n, 7)); bytes
+    count in the file's text as UTF-8. `names` are (symbol, scope) of each chunk.
     """
 
     files: list[SourceFile] = field(default_factory=list)
@@ -44,13 +43,13 @@ class Digest:
 
 
 GivenUp = Mapping[tuple[str, str], str]
-"""Why the parser gave up before on the text of a blob id in a language."""
+"""Why the parser failed before on the text of a blob id in a language."""
 
 
 def digest(
     root: Path, entries: Iterable[FileEntry], *, max_chars: int, given_up: GivenUp | None = None
 ) -> Digest:
-    """Read, chunk and count the terms of files. A file that turns out not to be usable is in `skipped`."""
+    """Read and chunk files and count their terms. An unusable file is in `skipped`."""
     usable, skipped, stats = [], [], []
     for entry in entries:
         file = read(root, entry)
@@ -71,7 +70,7 @@ def digest_texts(
     max_chars: int,
     given_up: GivenUp | None = None,
 ) -> Digest:
-    """Chunk and count the terms of files that are read already; `stats` are their (mtime_ns, size)."""
+    """Chunk files that were read already and count their terms; `stats` are their (mtime_ns, size)."""
     before = given_up or {}
     texts = [
         SourceText(file.text, file.language, before.get((file.blob, file.language), "")) for file in files
@@ -101,6 +100,6 @@ def digest_texts(
 
 
 def head_text(piece: Span) -> str:
-    """The names that lines go by, for search but not for display: their path and what they define."""
+    """Return the names of a chunk that are indexed but not shown: its path and its definition."""
     stem, _, _ = piece.path.rpartition(".")
     return f"{stem or piece.path} {piece.scope} {piece.symbol}"

@@ -1,4 +1,4 @@
-"""Digested chunks become vectors."""
+"""Embed digested chunks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def embed_digests(
     progress: Progress,
     confirm: Callable[[Sequence[str]], None],
 ) -> Vectors:
-    """Vectors of all chunks of the digests, in order.
+    """Return the vectors of all chunks of the digests, in order.
 
-    `bags` are the chunks' terms; `store` is what they are added to, whose term statistics count too.
-    An embedder that reads texts is given each chunk under its names; `confirm` sees them all before.
+    `bags` are the chunks' terms; `store` is the store they are added to, whose term statistics count too. An
+    embedder of texts gets each chunk with its names; `confirm` is called with all texts first.
 
     Raises:
         DimensionMismatch: the embedder's vectors are not as wide as the store's.
@@ -60,7 +60,7 @@ def embed_digests(
 
 
 def corpus_idf(bags: TermBags, store: Store | None) -> npt.NDArray[np.float32]:
-    """Inverse document frequency of each term of the vocabulary in the store and the bags together."""
+    """Return the inverse document frequency of each vocabulary term over the store and the bags together."""
     frequency, total = bags.document_frequency(), len(bags)
     if store is not None:
         frequency = frequency + store.document_frequency(bags.vocabulary)
@@ -69,13 +69,13 @@ def corpus_idf(bags: TermBags, store: Store | None) -> npt.NDArray[np.float32]:
 
 
 def idf(frequency: npt.NDArray[np.int64], total: int) -> npt.NDArray[np.float32]:
-    """log(1 + (N - df + 1/2) / (df + 1/2)), the positive form that Lucene uses."""
+    """Return log(1 + (N - df + 1/2) / (df + 1/2)), the positive form that Lucene uses."""
     rest = np.maximum(total - frequency, 0)
     return np.log1p((rest + 0.5) / (frequency + 0.5)).astype(np.float32)
 
 
 def passages(digests: Sequence[Digest]) -> list[str]:
-    """Each chunk as a text embedder is given it: its names on a line, then itself."""
+    """Return the input of a text embedder for each chunk: its names on a line, then its text."""
     texts = []
     for part in digests:
         files = [zlib.decompress(text) for text in part.texts]

@@ -5,14 +5,14 @@ little-endian arrays, each at a multiple of 64 bytes, to be memory-mapped.
 
     [pickled header][zeros up to a multiple of 4096 = data start][column][padding][column] …
 
-`header["columns"]` maps a column's name to (dtype, shape, offset from data start). Opening reads the
-header and maps the rest; nothing is copied. `pickle.load` on the file gives the header.
+`header["columns"]` maps a column's name to (dtype, shape, offset from data start). Opening reads the header
+and maps the rest; nothing is copied. `pickle.load` on the file returns the header.
 
-Store files are not trusted. Before the header is unpickled its opcodes are checked against a closed
-list that can only make None, bool, int, float, str, bytes, tuple, list and dict, so that no code can
-run and no opcode can ask for more memory than the file has bytes; then every column is checked against
-the file's size. What the columns hold is not looked at then: `header["crc32"]` tells of each what it was
-when it was written, and `verify` compares, which takes about as long as reading the file.
+Store files are not trusted. Before the header is unpickled, its opcodes are checked against a closed list
+that can only create None, bool, int, float, str, bytes, tuple, list and dict, so no code can run and no
+opcode can request more memory than the file has bytes. Then every column is checked against the file's size.
+The content of the columns is not checked then: `header["crc32"]` holds the checksum of each from when it was
+written, and `verify` compares them, which takes about as long as reading the file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rag.errors import (
 from rag.resources import make_private
 
 FORMAT = 2
-"""2: vectors in 8 bits. An older store is made anew."""
+"""2: vectors in 8 bits. An older store is rebuilt."""
 MAGIC = "rag-store"
 
 Array = npt.NDArray[Any]
@@ -60,23 +60,23 @@ _OPCODES = frozenset(
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Knows no class at all; the opcode check has already refused every way to name one."""
+    """Supports no class at all; the opcode check has already rejected every way to name one."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"the header names {module}.{name}")
 
 
 def write(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) -> None:
-    """Write a store file: to a temporary file beside it, fsynced, then renamed over `path`.
+    """Write a store file: to a temporary file in its folder, fsynced, then renamed over `path`.
 
     Raises:
-        StoreUnwritable: no permission or no room; the old file is as it was, nothing is left behind.
+        StoreUnwritable: no permission or no space; the old file is unchanged and no temporary file remains.
     """
     table, offset = {}, 0
     for name, column in columns.items():
         dtype = column.dtype.newbyteorder("<").str
         if dtype not in _DTYPES:
-            raise TypeError(f"column {name} has the type {dtype}, which the format does not know")
+            raise TypeError(f"column {name} has the type {dtype}, which the format does not support")
         table[name] = (dtype, tuple(int(n) for n in column.shape), offset)
         offset += -(-column.nbytes // _ALIGN) * _ALIGN
     full = {"magic": MAGIC, "format": FORMAT, **header, "columns": table, "data_bytes": offset}
@@ -109,9 +109,9 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        StoreUnreadable, TooManyOpenFiles: the system does not open it.
+        StoreUnreadable, TooManyOpenFiles: the system cannot open it.
         StoreTooNew: a newer version of rag wrote it.
-        StoreCorrupt: it is truncated, foreign, or not what a store may be.
+        StoreCorrupt: it is truncated, not a store, or invalid.
     """
     try:
         with path.open("rb") as file:
@@ -130,7 +130,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def verify(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) -> None:
-    """Compare the columns of a file with what they were when it was written.
+    """Compare the columns of a file with their checksums.
 
     Raises:
         StoreCorrupt: one has changed.
@@ -139,7 +139,7 @@ def verify(path: Path, header: Mapping[str, Any], columns: Mapping[str, Array]) 
     known = written if isinstance(written, dict) else {}
     for name, column in columns.items():
         if name in known and known[name] != _checksum(column):
-            raise StoreCorrupt(path=str(path), why=f"its column {name} is not what was written")
+            raise StoreCorrupt(path=str(path), why=f"its column {name} does not match its checksum")
 
 
 def _checksum(column: Array) -> int:
@@ -151,7 +151,7 @@ def _bytes_of(column: Array) -> memoryview | bytes:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The header alone, checked as `read` checks it. Raises what `read` raises."""
+    """Return the header alone, checked as in `read`. Raises what `read` raises."""
     return read(path)[0]
 
 
@@ -173,7 +173,7 @@ def _read_header(path: Path, data: mmap.mmap) -> tuple[dict[str, Any], int]:
 
 
 def _checked_length(head: bytes) -> int:
-    """Bytes of the pickle at the start of `head`; ValueError when an opcode may not stand there."""
+    """Return the size of the pickle at the start of `head`; ValueError for an opcode that is not allowed."""
     for opcode, argument, position in pickletools.genops(head):
         if opcode.name not in _OPCODES:
             raise ValueError(f"opcode {opcode.name} at byte {position}")
@@ -198,7 +198,7 @@ def _map_columns(path: Path, header: dict[str, Any], data: mmap.mmap, start: int
             ok = dtype in _DTYPES and isinstance(offset, int) and offset >= 0 and offset % _ALIGN == 0
             ok = ok and all(isinstance(n, int) and n >= 0 for n in shape)
             if not ok or offset + count * np.dtype(dtype).itemsize > data_bytes:
-                raise ValueError(f"column {name!r} lies outside the file")
+                raise ValueError(f"column {name!r} is outside the file")
             flat = np.frombuffer(data, dtype=dtype, count=count, offset=start + offset)
             columns[name] = flat.reshape(shape)
         except (TypeError, ValueError) as error:
@@ -219,7 +219,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _unreadable(path: Path, error: OSError) -> StoreUnreadable:
-    """The error for a file that the system does not open or map."""
+    """Return the error for a file that the system cannot open or map."""
     why = error.strerror or str(error)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return TooManyOpenFiles(path=str(path), why=why)
@@ -232,5 +232,5 @@ def _unreadable(path: Path, error: OSError) -> StoreUnreadable:
 
 def _why(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "no room is left on the disk (or the file would be larger than allowed)"
+        return "no space left on the disk (or the file is larger than allowed)"
     return error.strerror or str(error)

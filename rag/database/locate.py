@@ -1,4 +1,4 @@
-"""Where stores lie, and which there are."""
+"""Find the files of stores."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rag.types import Source
 
 @lru_cache(maxsize=4096)
 def store_path(home: Path, source: Source, *, embedder: str) -> Path:
-    """The file of a store: one for each source, ref, filters and embedder, whatever the folder is called.
+    """Return the file of a store: one per source, ref, filters and embedder, whatever the folder's name.
 
-    `embedder` is the name in the settings; a new version of it is a new fingerprint in the same file.
+    `embedder` is the name in the settings; a new version of it changes the fingerprint in the same file.
     """
     key = [source.location, source.ref, list(source.filters.include), list(source.filters.exclude), embedder]
     digest = hashlib.sha256(json.dumps(key).encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -28,7 +28,7 @@ def store_path(home: Path, source: Source, *, embedder: str) -> Path:
 
 
 def stores(home: Path) -> Iterator[tuple[Path, dict[str, object] | StoreError]]:
-    """All stores in `home`, by name: the file, and its header or why it cannot be read."""
+    """Yield all stores in `home`, by name: the file, and its header or the error of reading it."""
     for path in sorted((home / "stores").glob("*.pkl")):
         if path.name.endswith(".delta.pkl"):
             continue
@@ -41,7 +41,7 @@ def stores(home: Path) -> Iterator[tuple[Path, dict[str, object] | StoreError]]:
 
 
 def remove(path: Path) -> int:
-    """Remove a store and what lies beside it; return the bytes freed. Removing twice is fine."""
+    """Remove a store and its other files; return the bytes freed. Removing it twice is not an error."""
     freed = 0
     for file in (path, delta_path(path), path.with_suffix(".lock")):
         try:

@@ -1,4 +1,4 @@
-"""One builder at a time for each store."""
+"""A lock that allows one builder at a time per store."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _POLL_S = 0.05
 
 @contextmanager
 def building(path: Path, *, wait_s: float) -> Iterator[bool]:
-    """Hold the right to write the store at `path`; yields whether another builder was waited for.
+    """Hold the write lock of the store at `path`; yields whether it waited for another builder.
 
-    The kernel releases the lock when its process ends, however it ends.
+    The kernel releases the lock when its process ends for any reason.
 
     Raises:
         StoreBusy: another process held it for more than `wait_s` seconds.
-        StoreUnwritable: the folder cannot be written.
+        StoreUnwritable: the folder is not writable.
     """
     lock = path.with_suffix(".lock")
     try:

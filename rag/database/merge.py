@@ -1,6 +1,6 @@
-"""Segments become one segment: the update of only what changed, and the merging of updates.
+"""Merge segments into one: to update only what changed, and to merge updates into the base.
 
-Works on columns alone: nothing is read, chunked, analyzed or embedded again. Cost is linear in the
+This works on columns alone: nothing is read, chunked, analyzed or embedded again. The cost is linear in the
 columns given, and an update gives only those of the files that changed.
 """
 
@@ -19,13 +19,14 @@ Mask = npt.NDArray[np.bool_]
 
 
 def merge(segments: Sequence[tuple[Columns, Mask]]) -> Columns:
-    """One segment with the files of several, in order.
+    """Return one segment with the files of several, in order.
 
     Args:
         segments: columns, and for each of their files whether it is kept, shape (n files,).
 
     Returns:
-        A segment as `columns.assemble` makes them: chunks keep their order, terms without postings go.
+        A segment as `columns.assemble` makes them: chunks keep their order, terms without postings are
+        dropped.
     """
     kept_chunks = [keep[columns["chunk_file"]] for columns, keep in segments]
     return {

@@ -1,8 +1,8 @@
-"""Vectors in 8 bits a number: a quarter of the size, and of the time to read them.
+"""Quantise vectors to 8 bits per number: a quarter of the size, and of the time to read them.
 
-Each row is stretched until its largest number is 127 and rounded; its scale brings the rounded row, not the
-exact one, back to length 1, so that cosines stay cosines. Measured on the developing questions, no ranking
-measure moves by more than .002 against float32.
+Each row is scaled so that its largest number is 127, and rounded. Its scale restores the rounded row, not the
+exact one, to length 1, so that cosines stay cosines. On the development questions, no ranking measure changes
+by more than .002 against float32.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BLOCK_ROWS = 8192
 
 
 def quantised(vectors: Vectors) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """Codes (int8, shape of the vectors) and the scale of each row; a zero row has zero codes and scale 0."""
+    """Return codes (int8, shape of the vectors) and each row's scale; a zero row has codes and scale 0."""
     codes = np.empty(vectors.shape, np.int8)
     scale = np.empty(len(vectors), np.float32)
     for first in range(0, len(vectors), _BLOCK_ROWS):
@@ -30,5 +30,5 @@ def quantised(vectors: Vectors) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.fl
 
 
 def restored(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> Vectors:
-    """The unit rows that the codes stand for, float32, in the shape of the codes."""
+    """Return the unit rows for the codes, float32, in the shape of the codes."""
     return codes.astype(np.float32) * scale[:, None]

@@ -1,6 +1,7 @@
-"""Texts that the parser gave up on, remembered by blob id beside the stores: each costs its time once.
+"""Remember by blob id, in a file in the stores' folder, the texts on which the parser failed.
 
-An entry holds for the grammar that failed. The file may be removed at any time.
+Each text then costs its parsing time only once. An entry is valid for the grammar version that failed. The
+file may be removed at any time.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ Key = tuple[str, str]
 
 
 class Quarantine:
-    """Which texts the parser gave up on, and why.
+    """The texts on which the parser failed, with the reasons.
 
     Args:
-        folder: the folder of the store, where the file lies.
+        folder: the folder of the store, which contains the file.
 
     Attributes:
-        known: why, by blob id and language; entries of another version of a grammar are left out.
+        known: reasons, by blob id and language; entries of another version of a grammar are left out.
     """
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / _FILE
         self.known = {key: why for key, (why, by) in _read(self._file).items() if by == _grammar(key[1])}
 
-    def take_up(self, digests: Iterable[Digest]) -> None:
-        """Remember the texts that were given up now."""
+    def add_from(self, digests: Iterable[Digest]) -> None:
+        """Remember the texts on which the parser failed now."""
         for part in digests:
             gave_up = {skip.path: skip.detail for skip in part.skipped if skip.reason == PARSER_GAVE_UP}
             self.add({(f.blob, f.language): gave_up[f.path] for f in part.files if f.path in gave_up})
 
     def add(self, given_up: Mapping[Key, str]) -> None:
-        """Remember texts by their keys. Where that cannot be written, they cost their time again."""
+        """Remember texts by their keys. If the file cannot be written, they are tried again next time."""
         new = {
             key: why
             for key, why in given_up.items()
@@ -59,7 +60,7 @@ class Quarantine:
         if not new:
             return
         self.known |= new
-        entries = _read(self._file)  # another process may have added something
+        entries = _read(self._file)  # another process may have added entries
         entries |= {key: (why, _grammar(key[1])) for key, why in new.items()}
         rows = [[*key, *entry] for key, entry in [*entries.items()][-_MAX_ENTRIES:]]
         beside = self._file.with_name(f".{_FILE}.{os.getpid()}")
@@ -71,7 +72,7 @@ class Quarantine:
 
 
 def _read(file: Path) -> dict[Key, tuple[str, str]]:
-    """What the file holds; nothing where it is not ours."""
+    """Return the entries of the file; none if it is invalid."""
     try:
         if file.stat().st_size > _MAX_BYTES:
             return {}
@@ -86,7 +87,7 @@ def _read(file: Path) -> dict[Key, tuple[str, str]]:
 
 
 def _grammar(language: str) -> str:
-    """The versions of parser and grammar; "" where there is none."""
+    """Return the versions of parser and grammar; "" where there is none."""
     try:
         return " ".join(version(package) for package in ("tree-sitter", package_of(language)))
     except (PackageNotFoundError, KeyError):

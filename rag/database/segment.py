@@ -1,4 +1,4 @@
-"""One file of a store: its columns, and the few look-ups that need more than an index."""
+"""One file of a store: its columns, and the look-ups that need more than an index."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LIST_COLUMNS = ("list_centroids", "list_indptr", "list_rows")
 
 
 class Segment:
-    """The header and columns of one file, mapped; what was read of names and texts is kept for a while."""
+    """The header and columns of one file, memory-mapped; names and texts that were read are cached."""
 
     def __init__(self, header: Mapping[str, Any], columns: Columns) -> None:
         self.header = header
@@ -51,26 +51,26 @@ class Segment:
         self._paths: dict[int, str] = {}
 
     def view(self, column: str) -> memoryview:
-        """A column whose single numbers are wanted: a memoryview gives them in a tenth of numpy's time."""
+        """Return a column for access to single numbers: a memoryview is ten times faster than numpy there."""
         found = self._views.get(column)
         if found is None:
             found = self._views[column] = self.columns[column].data
         return found
 
     def string(self, name: str, number: int) -> bytes:
-        """String `number` of the packed column `name`."""
+        """Return string `number` of the packed column `name`."""
         offsets = self.view(f"{name}_offsets")
         return self.view(f"{name}_bytes")[offsets[number] : offsets[number + 1]].tobytes()
 
     def path(self, file: int) -> str:
-        """The path of a file."""
+        """Return the path of a file."""
         found = self._paths.get(file)
         if found is None:
             found = self._paths[file] = self.string("file_path", file).decode("utf-8", "surrogateescape")
         return found
 
     def word(self, number: int) -> str:
-        """String `number` of the string table. Names are kept: their number is bounded."""
+        """Return string `number` of the string table. Names are cached up to a maximum number."""
         found = self._words.get(number)
         if found is None:
             if len(self._words) >= _KEPT_NAMES:
@@ -89,18 +89,18 @@ class Segment:
         return found
 
     def names(self, rows: Iterable[int]) -> list[tuple[str, str]]:
-        """The same of several."""
+        """Return `name` of several chunks."""
         known = self._names.get
         return [known(row) or self.name(row) for row in rows]
 
     def text(self, file: int) -> bytes:
-        """The text of a file as UTF-8. Those last wanted are kept: the same files come up again."""
+        """Return the text of a file as UTF-8. The last ones are cached, since the same files recur."""
         text = self._texts.get(file)
         if text is None:
             text = zlib.decompress(self.string("file_text", file))
             if self._texts.setdefault(file, text) is text:
                 self._texts_size += len(text)
-        with suppress(KeyError):  # another thread has just made room
+        with suppress(KeyError):  # another thread has just evicted it
             while self._texts_size > _KEPT_TEXT_BYTES and len(self._texts) > 1:
                 _, gone = self._texts.popitem(last=False)
                 self._texts_size -= len(gone)
@@ -108,7 +108,7 @@ class Segment:
         return text
 
     def find(self, column: str, key: int) -> tuple[int, int]:
-        """The rows [first, end) of a sorted column that equal `key`."""
+        """Return the rows [first, end) of a sorted column that equal `key`."""
         values = self.view(column)
         first = end = bisect_left(values, key)
         while end < len(values) and values[end] == key:
@@ -117,7 +117,7 @@ class Segment:
 
     @cached_property
     def paths(self) -> list[str]:
-        """Paths of all files, in file order."""
+        """The paths of all files, in file order."""
         data = self.columns["file_path_bytes"].tobytes()
         ends = self.columns["file_path_offsets"].tolist()
         return [data[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(ends)]
@@ -127,7 +127,7 @@ def open_segment(path: Path) -> Segment:
     """Map the file of a segment.
 
     Raises:
-        FileNotFoundError, StoreTooNew, StoreCorrupt: as `format.read`, or it is none of ours.
+        FileNotFoundError, StoreTooNew, StoreCorrupt: as `format.read`, or it is not a segment.
         StoreOutdated: an older version of rag wrote it.
     """
     header, columns = store_format.read(path)
@@ -143,7 +143,7 @@ def open_segment(path: Path) -> Segment:
 
 
 def _vectors_fit(header: Mapping[str, Any], columns: Columns) -> bool:
-    """Whether the columns of the vectors have the types and shapes that a search relies on."""
+    """Return whether the vector columns have the types and shapes that a search relies on."""
     codes, scale, count = columns["vector_codes"], columns["vector_scale"], len(columns["chunk_file"])
     fits = codes.dtype == np.int8 and codes.ndim == 2 and len(codes) == count
     fits = fits and scale.dtype == np.float32 and scale.shape == (count,)
@@ -159,10 +159,10 @@ def _vectors_fit(header: Mapping[str, Any], columns: Columns) -> bool:
 
 
 def lists_of(path: Path, segment: Segment) -> Lists | None:
-    """The lists of a segment that has some.
+    """Return the lists of a segment, None if it has none.
 
     Raises:
-        StoreCorrupt: they name rows that are not there.
+        StoreCorrupt: they name rows that do not exist.
     """
     if "approximate" not in segment.header:
         return None

@@ -1,8 +1,8 @@
-"""An open store: what retrieval reads. Opening maps the files; nothing is loaded until it is asked for.
+"""An open store: the data that retrieval reads. Opening maps the files; data is loaded on first use.
 
-A store is one segment (`NAME.pkl`) and, after small updates, a second one beside it (`NAME.delta.pkl`)
-with the files that changed since. The delta names the base it belongs to and the base's files it
-replaces; a delta of another base is as good as none. Chunks are numbered through both segments.
+A store is one segment (`NAME.pkl`) and, after small updates, a second one (`NAME.delta.pkl`) with the files
+that changed since. The delta names the base it belongs to and the base's files it replaces; a delta of
+another base is ignored. Chunks are numbered across both segments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Array = npt.NDArray[Any]
 
 _KEPT_POSTINGS = 1024
 _KEPT_COPIED = 1 << 20
-"""Postings that had to be put together from two segments are copies: so many numbers of them are kept."""
+"""Postings merged from two segments are copies: at most this many numbers of them are cached."""
 
 
 class Store:
@@ -65,7 +65,7 @@ class Store:
         return cls(path, segments, commit=segments[-1].header.get("commit"))
 
     def at(self, checkout: Checkout) -> Store:
-        """The same store, its hits standing at the checkout's commit."""
+        """Return the same store with the checkout's commit in its hits."""
         return Store(self.path, self.segments, commit=checkout.commit, dirty=checkout.dirty)
 
     @property
@@ -76,8 +76,8 @@ class Store:
     def verify(self, *, since: Sequence[object] = (), now: Sequence[object] = ()) -> None:
         """Compare the columns with their checksums, which takes about as long as reading the files.
 
-        A file is left out where its entries in `since` and `now`, its states when it was verified last and
-        now, are equal: base first, then delta.
+        A file is skipped if its entries in `since` and `now`, its states at the last verification and now,
+        are equal: base first, then delta.
 
         Raises:
             StoreCorrupt: they differ.
@@ -96,7 +96,7 @@ class Store:
 
     @cached_property
     def dead_files(self) -> npt.NDArray[np.bool_]:
-        """Files of the base that the delta replaces or that are gone, shape (base files,)."""
+        """Files of the base that the delta replaces or removes, shape (base files,)."""
         dead = np.zeros(self.segments[0].file_count, np.bool_)
         if len(self.segments) > 1:
             dead[self.segments[1].columns["replaced"]] = True
@@ -104,7 +104,7 @@ class Store:
 
     @cached_property
     def dead(self) -> npt.NDArray[np.bool_] | None:
-        """Chunks that are no longer there, shape (len(self),); None when all are."""
+        """Deleted chunks, shape (len(self),); None when there are none."""
         if len(self.segments) == 1:
             return None
         mask = np.zeros(len(self), np.bool_)
@@ -116,22 +116,22 @@ class Store:
 
     @cached_property
     def live_count(self) -> int:
-        """Chunks that are there."""
+        """The number of chunks that are not deleted."""
         return len(self) if self.dead is None else int(len(self) - self.dead.sum())
 
     @cached_property
     def file_count(self) -> int:
-        """Files that are there."""
+        """The number of files that are not deleted."""
         return sum(s.file_count for s in self.segments) - int(self.dead_files.sum())
 
     @property
     def dim(self) -> int:
-        """Numbers a vector has."""
+        """The width of a vector."""
         return int(self.segments[0].columns["vector_codes"].shape[1])
 
     @cached_property
     def vectors(self) -> list[Rows]:
-        """The unit rows of each segment, in chunk order, dead ones too."""
+        """The unit rows of each segment, in chunk order, including deleted ones."""
         return [
             Rows(s.columns["vector_codes"], s.columns["vector_scale"], lists_of(self.path, s))
             for s in self.segments
@@ -159,7 +159,9 @@ class Store:
 
     @cached_property
     def mean_lengths(self) -> tuple[float, float]:
-        """Terms in the body and in the head of a chunk, on average over dead ones too; at least 1 each."""
+        """Average number of terms in the body and in the head of a chunk, deleted ones included; at least 1
+        each.
+        """
         if not len(self):
             return 1.0, 1.0
         return max(float(self.length_body.mean()), 1.0), max(float(self.length_head.mean()), 1.0)
@@ -184,18 +186,18 @@ class Store:
 
     @cached_property
     def total_files(self) -> int:
-        """Files in both segments, dead ones too: one more than the largest number in `file`."""
+        """The number of files in both segments, with deleted ones: the largest number in `file` plus one."""
         return sum(s.file_count for s in self.segments)
 
     def file_path(self, file: int) -> str:
-        """The path of a file by its number."""
+        """Return the path of a file by its number."""
         base = self.segments[0]
         return base.path(file) if file < base.file_count else self.segments[1].path(file - base.file_count)
 
     def postings(self, term: str) -> Postings:
-        """Which live chunks hold `term`, ascending, and how often in body and head.
+        """Return the live chunks that hold `term`, ascending, with its counts in body and head.
 
-        The last ones are kept: a search asks for each of its terms several times.
+        The last results are cached: a search uses each of its terms several times.
         """
         found = self._postings.get(term)
         if found is None:
@@ -231,7 +233,7 @@ class Store:
         return Postings(found.chunks[live], found.body[live], found.head[live])
 
     def document_frequency(self, vocabulary: Sequence[str]) -> npt.NDArray[np.int64]:
-        """In how many chunks each term stands, dead ones counted too; shape (len(vocabulary),)."""
+        """Return the number of chunks with each term, deleted ones included; shape (len(vocabulary),)."""
         hashes = term_hashes(vocabulary)
         total = np.zeros(len(hashes), np.int64)
         for segment in self.segments:
@@ -242,7 +244,7 @@ class Store:
         return total
 
     def file_text(self, path: str) -> tuple[str, str] | None:
-        """The text of a file as it was indexed, and its blob id; None when no such file is."""
+        """Return the text of a file as it was indexed, and its blob id; None when it is not indexed."""
         found = self._find_file(path)
         if found is None:
             return None
@@ -251,7 +253,7 @@ class Store:
         return segment.text(file).decode("utf-8", "replace"), blob
 
     def file_language(self, path: str) -> str:
-        """The language of a file; "" when no such file is indexed."""
+        """Return the language of a file; "" when no such file is indexed."""
         found = self._find_file(path)
         if found is None:
             return ""
@@ -267,7 +269,7 @@ class Store:
         return None
 
     def known_files(self) -> dict[str, tuple[int, int, str]]:
-        """Modification time, size and blob id of each file that was read, by path; "" where unusable."""
+        """Return modification time, size and blob id of each file that was read, by path; "" if unusable."""
         known: dict[str, tuple[int, int, str]] = {}
         dead = set(np.flatnonzero(self.dead_files).tolist())
         for number, segment in enumerate(self.segments):
@@ -279,11 +281,11 @@ class Store:
         for path, (mtime_ns, size) in self.touched().items():
             if path in known:
                 known[path] = (mtime_ns, size, known[path][2])
-        # A file that is cut by lines is in both, with its blob here.
+        # A file that is cut by lines is in both; its blob id comes from here.
         return {path: (*stat, "") for path, stat in self.skip_stats().items()} | known
 
     def content_skips(self) -> tuple[Skipped, ...]:
-        """Files that were read and found unusable, or are cut by lines as the parser gave up."""
+        """Return the files that were read and are unusable, or are cut by lines because the parser failed."""
         packed = unpack_strings(self.segments[-1].columns, "skip")
         parts = (text.decode("utf-8", "surrogateescape").split("\0") for text in packed)
         return tuple(Skipped(path, reason, detail) for path, reason, detail in parts)
@@ -294,7 +296,7 @@ class Store:
         return {skip.path: (a, b) for skip, (a, b) in zip(self.content_skips(), stats, strict=True)}
 
     def touched(self) -> dict[str, tuple[int, int]]:
-        """Files of the base that got a new modification time and kept their bytes."""
+        """Return the files of the base with a new modification time and unchanged bytes."""
         if len(self.segments) == 1:
             return {}
         columns = self.segments[1].columns
@@ -302,7 +304,7 @@ class Store:
         return {path: (a, b) for path, (a, b) in zip(paths, columns["touched_stat"].tolist(), strict=True)}
 
     def defining(self, symbol: str) -> list[int]:
-        """Live chunks that define `symbol`, whatever its case, ascending."""
+        """Return the live chunks that define `symbol`, ignoring case, ascending."""
         key = term_hash(symbol.lower())
         found: list[int] = []
         for first, segment in zip(self._first, self.segments, strict=False):
@@ -325,7 +327,7 @@ class Store:
         return self.segments[0].names(chunks.tolist())
 
     def unnamed(self, chunks: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of these chunks have no symbol, without reading those that there are."""
+        """Return which of these chunks have no symbol, without reading the symbols."""
         result = np.zeros(len(chunks), np.bool_)
         for first, segment in zip(self._first, self.segments, strict=False):
             here = (chunks >= first) & (chunks < first + segment.chunk_count)
@@ -340,13 +342,13 @@ class Store:
         return segment.view("chunk_start")[row], segment.view("chunk_end")[row]
 
     def vector(self, chunk: int) -> Vectors:
-        """The unit row of a chunk, shape (dim,)."""
+        """Return the unit row of a chunk, shape (dim,)."""
         segment, row = self._locate(chunk)
         codes, scale = (segment.columns[f"vector_{name}"][row : row + 1] for name in ("codes", "scale"))
         return np.asarray(restored(codes, scale)[0])
 
     def hit(self, chunk: int, score: float, legs: Mapping[str, float]) -> Hit:
-        """The chunk as a hit: with its text, lines and names."""
+        """Return the chunk as a hit: with its text, lines and names."""
         segment, row = self._locate(chunk)
         columns, header = segment.columns, segment.header
         file = int(columns["chunk_file"][row])
@@ -382,5 +384,5 @@ class Store:
 
 
 def delta_path(path: Path) -> Path:
-    """Where the delta of the store at `path` lies."""
+    """Return the path of the delta of the store at `path`."""
     return path.with_suffix(".delta.pkl")

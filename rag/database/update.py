@@ -1,12 +1,12 @@
-"""A store is built, or brought up to date by what changed.
+"""Build a store, or update it with what changed.
 
-    scan      the walk against what the store knows: size and time first, git's blob id where they differ
-    digest    changed files are read, chunked, counted
-    embed     their chunks become vectors
-    write     a whole store, or a delta beside it; a delta that has grown is merged into the base
+    scan      compare the walk with the store: size and time first, git's blob id where they differ
+    digest    read and chunk changed files, count their terms
+    embed     embed their chunks
+    write     write a whole store, or a delta; merge a delta that has grown into the base
 
-Rules: a store made with another analyzer, chunker or embedder is rebuilt, with the reason in the report;
-one that cannot be read is named in an error and rebuilt only when asked.
+A store made with another analyzer, chunker or embedder is rebuilt, with the reason in the report. A store
+that cannot be read raises an error, and is rebuilt only on request.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ Action = Literal["built", "rebuilt", "updated", "fresh"]
 _SETTLED_NS = 50_000_000
 _COARSE_NS = 2_000_000_000
 _SMALL_DELTA = 4_000
-"""Chunks a delta may always have before it is merged; beyond, a quarter of the base."""
+"""A delta of up to this many chunks is never merged; a larger one is, from a quarter of the base."""
 
 
-def _quiet(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
+def _no_progress(stage: str, done: int, total: int) -> None:
+    """Ignore the progress."""
 
 
-def _agree(texts: Sequence[str]) -> None:
-    """Ask nobody."""
+def _accept(texts: Sequence[str]) -> None:
+    """Accept without asking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a source is indexed.
 
-    `max_chars` caps a chunk. A store of `approximate_from` chunks is searched by lists, which `gather` makes;
-    without it every search is exact.
+    `max_chars` limits a chunk. A store of `approximate_from` chunks is searched by lists, which `gather`
+    makes; without it every search is exact.
     """
 
     max_file_bytes: int = 1_000_000
@@ -73,7 +73,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a scan found. `touched` files were changed in nothing but times, rights or names."""
+    """The result of a scan. `touched` files have the same bytes with another time, mode or name."""
 
     changed: tuple[FileEntry, ...]
     removed: tuple[str, ...]
@@ -84,7 +84,7 @@ class Changes:
 
 
 def fingerprint(source: Source, embedder: Embedder, options: Options) -> dict[str, Any]:
-    """What must be equal for a store to be used."""
+    """Return the values that must be equal for a store to be usable."""
     return {
         "analyzer": ANALYZER_VERSION,
         "chunker": f"{CHUNKER_VERSION}:{options.max_chars}",
@@ -95,8 +95,8 @@ def fingerprint(source: Source, embedder: Embedder, options: Options) -> dict[st
     }
 
 
-_SENSELESS = (LookupError, ValueError, OverflowError, MemoryError, TypeError, zlib.error)
-"""What reading a damaged store leads to: its columns are mapped, and looked through only then."""
+_DAMAGE_ERRORS = (LookupError, ValueError, OverflowError, MemoryError, TypeError, zlib.error)
+"""The errors that reading a damaged store can cause: its columns are mapped without a check."""
 
 
 def refresh(
@@ -106,19 +106,19 @@ def refresh(
     options: Options,
     *,
     rebuild: bool = False,
-    progress: Progress = _quiet,
-    confirm: Callable[[Sequence[str]], None] = _agree,
+    progress: Progress = _no_progress,
+    confirm: Callable[[Sequence[str]], None] = _accept,
 ) -> tuple[Store, IndexReport]:
-    """Open the store at `path`, built or brought up to date first where that is needed.
+    """Open the store at `path`, built or updated first if needed.
 
     Args:
         checkout: the source, on disk.
         path: the store's file.
         embedder: makes the vectors.
         options: how to index.
-        rebuild: make it anew, whatever there is.
-        progress: told stage, done, total.
-        confirm: given the texts before an embedder that is not local is asked; raising stops the build.
+        rebuild: rebuild it in any case.
+        progress: called with stage, done, total.
+        confirm: called with the texts before a non-local embedder is used; raising stops the build.
 
     Raises:
         NothingToIndex: no file can be indexed.
@@ -127,7 +127,7 @@ def refresh(
     """
     try:
         return _refreshed(checkout, path, embedder, options, rebuild, progress, confirm)
-    except (StoreCorrupt, *_SENSELESS) as error:
+    except (StoreCorrupt, *_DAMAGE_ERRORS) as error:
         damage = None if rebuild else _damage_of(path, error)
         if damage is None:
             raise
@@ -136,7 +136,7 @@ def refresh(
 
 
 def _damage_of(path: Path, error: Exception) -> StoreCorrupt | None:
-    """What is damaged of the store, where that may have led to an error; None where it is sound."""
+    """Return the damage to the store that may have caused an error; None if it is intact."""
     try:
         if isinstance(error, StoreCorrupt):
             raise error
@@ -187,11 +187,11 @@ def _refreshed(
 
 
 def scan(store: Store, root: Path, files: Sequence[FileEntry]) -> Changes:
-    """Compare the files there with those the store knows.
+    """Compare the files on disk with those in the store.
 
-    A file whose size and time are the stored ones is taken as unchanged, unless its time is so near to
-    the last scan that it may have been written just after, or the system has changed it since: archives
-    and copies bring files of other bytes with the same size and time.
+    A file with the stored size and time counts as unchanged, unless its time is so close to the last scan
+    that it may have been written just after, or its status change time is later: archives and copies create
+    files of other bytes with the same size and time.
     """
     known = store.known_files()
     scanned_ns, now_ns = int(store.header["scanned_ns"]), time.time_ns()
@@ -214,10 +214,10 @@ def scan(store: Store, root: Path, files: Sequence[FileEntry]) -> Changes:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A store compared with the files there.
+    """A store compared with the files on disk.
 
-    `behind` are the paths of files that differ from what the store holds, ascending. `touched` says whether
-    files have other times and the same bytes. `skipped` counts the files that are not indexed, by reason.
+    `behind` are the paths of files that differ from the store, ascending. `touched` is True if files have
+    other times and the same bytes. `skipped` counts the files that are not indexed, by reason.
     """
 
     behind: tuple[str, ...]
@@ -239,12 +239,12 @@ def compare(store: Store, checkout: Checkout, options: Options) -> Comparison:
 
 
 def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
-    """How many files are not indexed, by reason. One that is cut by lines is indexed."""
+    """Count the files that are not indexed, by reason. A file that is cut by lines is indexed."""
     return dict(Counter(skip.reason for skip in skipped if skip.reason != PARSER_GAVE_UP))
 
 
 def stored_skips(store: Store) -> dict[str, int]:
-    """How many files were skipped when the store was last written, by reason."""
+    """Return how many files were skipped when the store was last written, by reason."""
     written = store.header.get("skipped")
     known = written if isinstance(written, dict) else {}
     counts = {str(reason): count for reason, count in known.items() if isinstance(count, int)}
@@ -252,7 +252,7 @@ def stored_skips(store: Store) -> dict[str, int]:
 
 
 def open_usable(path: Path, source: Source, embedder: Embedder, options: Options) -> Store | None:
-    """The store at `path` as it is; None when there is none, or it was made another way.
+    """Open the store at `path` without updating it; None when there is none, or its fingerprint differs.
 
     Raises:
         StoreCorrupt, StoreTooNew: it cannot be read.
@@ -261,7 +261,7 @@ def open_usable(path: Path, source: Source, embedder: Embedder, options: Options
 
 
 def _usable(path: Path, wanted: Mapping[str, Any]) -> tuple[Store | None, str]:
-    """The store, if it was made as `wanted`; else None and the reason, "" when there is none at all."""
+    """Return the store, if it was made as `wanted`; else None and the reason, "" when there is none."""
     try:
         store = Store.open(path)
     except FileNotFoundError:
@@ -277,7 +277,7 @@ def _usable(path: Path, wanted: Mapping[str, Any]) -> tuple[Store | None, str]:
 
 
 def _sweep(path: Path) -> None:
-    """Remove what a killed builder left. Only the holder of the lock may."""
+    """Remove what a killed builder left behind. Call only while holding the lock."""
     for leftover in path.parent.glob(f".{path.stem}*.tmp"):
         leftover.unlink(missing_ok=True)
 
@@ -312,7 +312,7 @@ def _report(
 def write_texts(
     files: Sequence[SourceFile], checkout: Checkout, path: Path, embedder: Embedder, options: Options
 ) -> Store:
-    """Build a store of texts that are at hand, whole, and open it. `checkout` says what they are of.
+    """Build a whole store from texts in memory, and open it. `checkout` is their source.
 
     Raises:
         NothingToIndex: the files hold no text.
@@ -325,25 +325,25 @@ def write_texts(
     stats = [(0, len(file.text)) for file in files]
     quarantine = Quarantine(path.parent)
     digests = [digest_texts(files, stats, max_chars=options.max_chars, given_up=quarantine.known)]
-    quarantine.take_up(digests)
+    quarantine.add_from(digests)
     bags = digests[0].bags
     if not len(bags):
         raise NothingToIndex(source=str(checkout.source), seen=len(files), reasons={"empty": len(files)})
     languages: list[str] = []
-    vectors = embed_digests(embedder, digests, bags, None, _quiet, _agree)
+    vectors = embed_digests(embedder, digests, bags, None, _no_progress, _accept)
     by_path = {file.path: stat for file, stat in zip(files, stats, strict=True)}
     columns = assemble(digests, bags, vectors, languages)
     columns |= _skip_columns(digests[0].skipped, {}, by_path)
     wanted = fingerprint(checkout.source, embedder, options)
     with building(path, wait_s=options.wait_s):
-        builder = _Builder(checkout, path, embedder, options, wanted, time.time_ns(), _quiet, _agree)
+        builder = _Builder(checkout, path, embedder, options, wanted, time.time_ns(), _no_progress, _accept)
         builder.write_base(columns, languages)
         return Store.open(path).at(checkout)
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """The steps from changed files to a written store; made for one build."""
+    """The steps from changed files to a written store; created for one build."""
 
     checkout: Checkout
     path: Path
@@ -367,7 +367,7 @@ class _Builder:
         self.write_base(columns, languages)
 
     def update(self, store: Store, changes: Changes) -> None:
-        """Write what changed: a delta, or the whole store when the delta would be large."""
+        """Write the changes: a delta, or the whole store when the delta would be large."""
         gone = {*changes.removed, *(entry.path for entry in changes.changed)}
         languages = list(store.header["languages"])
         digests, fresh = self._segment(changes.changed, store, languages)
@@ -396,7 +396,7 @@ class _Builder:
     def _segment(
         self, files: Sequence[FileEntry], store: Store | None, languages: list[str]
     ) -> tuple[list[Digest], Columns]:
-        # Imported here: most often nothing has changed, and the grammars' machinery is not needed.
+        # Imported here: most often nothing has changed, and the grammars are not needed.
         from rag.database.embed import embed_digests
         from rag.database.quarantine import Quarantine
         from rag.database.workers import digest_all
@@ -409,14 +409,14 @@ class _Builder:
             progress=lambda done, total: self.progress("chunk", done, total),
             given_up=quarantine.known,
         )
-        quarantine.take_up(digests)
+        quarantine.add_from(digests)
         bags = merge_bags([part.bags for part in digests])
         vectors = embed_digests(self.embedder, digests, bags, store, self.progress, self.confirm)
         self.progress("write", 0, 0)
         return digests, assemble(digests, bags, vectors, languages)
 
     def write_base(self, columns: Columns, languages: list[str]) -> None:
-        """Write a whole store; a delta of the one before goes."""
+        """Write a whole store, and remove the delta of the previous one."""
         header = self._header(languages)
         if self.options.gather is not None and len(columns["chunk_file"]) >= self.options.approximate_from:
             self.progress("lists", 0, 0)
@@ -447,9 +447,9 @@ def _skip_columns(
     entries: Mapping[str, FileEntry],
     older: Mapping[str, tuple[int, int]] | None = None,
 ) -> Columns:
-    """Files that were read and found unusable, so that the next scan need not read them again.
+    """Return the columns of files that were read and are unusable, so that the next scan skips them.
 
-    Those that are cut by lines are among them, so that each report names them.
+    Files that are cut by lines are included, so that each report names them.
     """
     stats = dict(older or {})
     stats |= {path: (entry.mtime_ns, entry.size_bytes) for path, entry in entries.items()}
@@ -468,7 +468,7 @@ def _touched_columns(touched: Mapping[str, tuple[int, int]]) -> Columns:
 
 
 def _apply_touched(columns: Columns, touched: Mapping[str, tuple[int, int]]) -> None:
-    """Give the files of a segment their new times."""
+    """Set the new times of a segment's files."""
     if not touched:
         return
     times = columns["file_mtime_ns"].copy()

@@ -1,9 +1,9 @@
-"""Digesting with several processes.
+"""Digest files with several processes.
 
-The workers are plain child processes of the same Python that speak pickles over their pipes: unlike a
-`multiprocessing` pool they need no `if __name__ == "__main__"` in the user's script, do not fork a
-process that has threads, and work in notebooks and servers alike. They die with their parent, whose
-end closes their input.
+The workers are plain child processes of the same Python that exchange pickles over their pipes. Unlike a
+`multiprocessing` pool they need no `if __name__ == "__main__"` in the user's script, do not fork a process
+that has threads, and work in notebooks and servers alike. They exit with their parent, whose end closes their
+input.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from rag.types import FileEntry
 
 _BATCH_BYTES = 1_500_000
 _MIN_BYTES_FOR_PROCESSES = 3_000_000
-"""Below this a second process costs more than it saves."""
+"""Below this a second process takes longer to start than it saves."""
 _MAX_PROCESSES = 8
 _MAX_CPU_S = 4 * 3600
 _LOOK_MS = 50
 _LARGE_BYTES, _LARGE_TIMES = 1 << 30, 1_200
-"""A worker that has more memory than this, and this many times its largest file, is killed."""
+"""A worker with more memory than this, and this many times its largest file, is killed."""
 
 
 def digest_all(
@@ -45,10 +45,10 @@ def digest_all(
     processes: int | None = None,
     given_up: GivenUp | None = None,
 ) -> list[Digest]:
-    """Digest all files, in order, with as many processes as there are cores.
+    """Digest all files, in order, with one process per core.
 
-    `progress` is told files done and files in all, always from the calling thread. `given_up` says which
-    texts the parser need not try again.
+    `progress` is called with files done and files in all, always from the calling thread. `given_up` names
+    the texts that are not parsed again.
     """
     batches = list(_batches(entries))
     count = min(processes or os.cpu_count() or 1, len(batches), _MAX_PROCESSES)
@@ -96,7 +96,7 @@ def _batches(entries: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
 
 
 class _Worker:
-    """A child process that digests what it is sent. One that dies of a text is replaced (`rag.isolation`)."""
+    """A child process that digests batches. It is replaced when a text crashes it (`rag.isolation`)."""
 
     def __enter__(self) -> _Worker:
         self._start()
@@ -114,12 +114,12 @@ class _Worker:
         os.set_blocking(self._journal, False)
 
     def _end(self) -> int:
-        """End the process, if it has not ended; return its code."""
+        """End the process, if it has not ended; return its exit code."""
         self._process.terminate()
         with (
             self._process,
             suppress(BrokenPipeError),
-        ):  # what a dead worker did not read is of no use any more
+        ):  # the unread input of a dead worker is discarded
             if self._process.stdin is not None:
                 self._process.stdin.close()
         return self._process.returncode
@@ -129,24 +129,24 @@ class _Worker:
     ) -> Digest:
         """Send a batch, wait for its digest. An error in the worker is raised here.
 
-        A text that the worker dies of is cut by lines, and the batch is read again without parsing it; after
-        `MAX_LOST` of them nothing else of the batch is parsed.
+        A text that crashes the worker is cut by lines, and the batch is digested again without parsing it;
+        after `MAX_LOST` crashes nothing else of the batch is parsed.
         """
         lost: dict[int, str] = {}
         until = None
         while True:
             begun_calls(self._journal)
             try:
-                result = self._asked((root, list(entries), max_chars, given_up, lost, until), entries)
+                result = self._request((root, list(entries), max_chars, given_up, lost, until), entries)
                 break
             except (BrokenPipeError, EOFError) as error:
                 begun, code = begun_calls(self._journal), self._end()
                 self._start()
-                number = _numbered(begun, lost)
+                number = _last_begun(begun, lost)
                 if number is None or until is not None:
                     raise RagError(
                         f"a worker process ended with status {code} while reading {len(entries)} files from "
-                        f"{entries[0].path} on; is the machine short of memory?"
+                        f"{entries[0].path} on; check the free memory, then run it again"
                     ) from error
                 lost[number] = reason_of_end(code)
                 until = number + 1 if len(lost) == MAX_LOST else None
@@ -154,8 +154,8 @@ class _Worker:
             raise RuntimeError(f"a worker process failed:\n{result}")
         return result
 
-    def _asked(self, request: Any, entries: Sequence[FileEntry]) -> Any:
-        """The answer to a request. The worker is killed when it grows beyond what honest text needs."""
+    def _request(self, request: Any, entries: Sequence[FileEntry]) -> Any:
+        """Return the answer to a request. A worker that uses too much memory for its files is killed."""
         assert self._process.stdin is not None and self._process.stdout is not None
         _send(self._process.stdin, request)
         most_bytes = _LARGE_BYTES + _LARGE_TIMES * max(entry.size_bytes for entry in entries)
@@ -167,8 +167,8 @@ class _Worker:
         return _receive(self._process.stdout)
 
 
-def _numbered(begun: int, lost: Collection[int]) -> int | None:
-    """The number of the last call that was begun, where the calls in `lost` were not; None for none."""
+def _last_begun(begun: int, lost: Collection[int]) -> int | None:
+    """Return the number of the last call that began, not counting the calls in `lost`; None for none."""
     number = -1
     for _ in range(begun):
         number += 1
@@ -196,7 +196,7 @@ def _receive(pipe: IO[bytes]) -> Any:
 
 
 def _serve() -> None:
-    """The worker's loop: batches in, digests out, until the input ends."""
+    """Run the worker's loop: batches in, digests out, until the input ends."""
     receive, send = sys.stdin.buffer, sys.stdout.buffer
     losable = become_losable()
     while True:

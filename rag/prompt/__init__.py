@@ -1,1 +1,1 @@
-"""One budget; question, turns and hits become a prompt with numbered sources."""
+"""Render question, turns and hits as a prompt with numbered sources, within one token budget."""

@@ -1,4 +1,4 @@
-"""What is remembered beside the turns, as a template sees it: summary, preferences, facts."""
+"""What is remembered in addition to the turns, as a template sees it: summary, preferences, facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rag.types import Freshness
 
 @dataclass(frozen=True, slots=True)
 class KnownFact:
-    """A fact, and what became of the lines it rests on; None where it rests on none."""
+    """A fact, and the freshness of the lines it is based on; None where it is based on none."""
 
     text: str
     freshness: Freshness | None = None
@@ -22,7 +22,7 @@ class KnownFact:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is told to a model beside turns and sources.
+    """The background that a model gets in addition to turns and sources.
 
     `summary` is that of the conversation, `preferences` are the user's by key, `facts` are about the
     repositories, oldest first.
@@ -33,7 +33,7 @@ class Known:
     facts: Sequence[KnownFact] = ()
 
     def variables(self) -> dict[str, object]:
-        """The variables of a template, made harmless. A fact has `.text`, `.state` and `.reason`."""
+        """Return the variables of a template, sanitized. A fact has `.text`, `.state` and `.reason`."""
         return {
             "summary": plain(self.summary),
             "preferences": {_line(key): _line(_text(value)) for key, value in self.preferences.items()},

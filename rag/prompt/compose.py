@@ -1,18 +1,18 @@
-"""One budget for instructions, history, sources, question and answer becomes a prompt that never exceeds it.
+"""Compose a prompt of instructions, history, sources, question and answer that never exceeds one budget.
 
-Who comes first when room is short:
+Priorities when space is short:
 
-1. the instructions and the question, always; what is known beside turns and sources, all or nothing, while
-   it takes less than a third of their room;
-2. the best source, cut at the end of a line if it must be;
+1. the instructions and the question, always; the background, all or nothing, while it takes less than a third
+of the space for turns and sources;
+2. the best source, cut at the end of a line if needed;
 3. the latest turns, whole, up to a quarter of the budget;
-4. the other sources in their order, whole; one that does not fit is passed over for a smaller one;
-5. more turns, with what is left;
-6. other parts of the definitions that are shown in part, with what is left then.
+4. the other sources in their order, whole; one that does not fit is skipped for a smaller one;
+5. more turns, with the remaining budget;
+6. other parts of the definitions that are shown in part, with what remains then.
 
-A piece costs what the rendered template grows by when it is added to the best source, so that any template
-is accounted for. The sum is a close estimate; the final text is counted, and while it is over, what was
-added last goes.
+The cost of a piece is the growth of the rendered template when the piece is added to the best source, so that
+any template is accounted for. The sum is a close estimate; the final text is counted, and while it is over
+the budget, the last piece added is removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from rag.types import DialogTurn, Hit, NumberedSource, Prompt
 _HISTORY_SHARE = 0.25
 
 _MESSAGE_TOKENS = 12
-"""What chat services put around two messages; the section markers that are not sent make up for more."""
+"""The tokens that chat services add around two messages; the section markers, which are not sent, more than
+compensate.
+"""
 
 
 def compose(
@@ -57,26 +59,26 @@ def compose(
     """Render the prompt for a question: as many sources and turns as fit, never more.
 
     Args:
-        template: what is rendered; with no `contexts` in it no source is shown, likewise for turns.
+        template: what is rendered; if it does not use `contexts` no source is shown, likewise for turns.
         question: as typed.
         hits: best first.
         turns: oldest first.
         counter: counts the rendered text.
-        context_tokens: what the model holds, prompt and answer together.
-        answer_tokens: kept free for the answer.
+        context_tokens: the model's context window, prompt and answer together.
+        answer_tokens: reserved for the answer.
         standalone_question: as searched; "" means `question`.
         system_prompt: None renders the template's own.
         output_format_str: passed on to the template.
         language: code of the language to answer in.
-        repositories: names of what is asked; with several, each source says which it is from.
-        parts: other parts of what the hits are parts of; each is shown only where it joins one that is.
-        known: what is told beside sources and turns; nothing of it where it takes a third of their room.
+        repositories: names of the repositories; with several, each source names its own.
+        parts: other parts of the hits' definitions; each is shown only where it joins a shown one.
+        known: the background; dropped if it takes a third of the space for turns and sources.
         warning: that the repository probably does not hold the answer; "" for none.
         missing_words: words of the question that the sources lack, where there is a warning.
 
     Returns:
-        The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each
-        with the very lines that are shown; parts of one definition are joined.
+        The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each with
+        exactly the lines that are shown; parts of one definition are joined.
 
     Raises:
         ContextTooSmall: the question, or the question and one line of a source, do not fit.
@@ -107,7 +109,7 @@ def compose(
         turns=list(turns) if "conversation_history" in template.variables else [],
     )
     if known is not None:
-        draft.leave_out_what_is_known()
+        draft.drop_large_background()
     if not draft.add_everything():
         draft.begin()
         draft.add_best_source()
@@ -120,7 +122,8 @@ def compose(
 
 @dataclass(slots=True)
 class _Draft:
-    """A prompt in the making. `added` holds the pieces in the order they came in: what is last goes first.
+    """A prompt under construction. `added` holds the pieces in the order they were added: the last is removed
+    first.
 
     `base_tokens` are those of the text with `best`, None until they are needed; `everything` is the text with
     all hits and turns, its sources and tokens, as long as nothing was added to it.
@@ -145,13 +148,13 @@ class _Draft:
 
     @property
     def budget(self) -> int:
-        """What the rendered text may cost."""
+        """The token limit of the rendered text."""
         return self.context_tokens - self.answer_tokens - _MESSAGE_TOKENS
 
     def render(
         self, hits: Sequence[Hit], turns: Sequence[DialogTurn]
     ) -> tuple[str, tuple[NumberedSource, ...]]:
-        """The text with these pieces, and its sources as they are numbered in it."""
+        """Return the text with these pieces, and its sources with their numbers."""
         sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(merge(hits), start=1))
         views = [view_of(source, name_repository=self.name_repository) for source in sources]
         history = self.template.history(turns)
@@ -159,24 +162,24 @@ class _Draft:
         return text, sources
 
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
-        """What the text with these pieces costs."""
+        """Return the tokens of the text with these pieces."""
         return self.counter.count(self.render(hits, turns)[0])
 
-    def leave_out_what_is_known(self) -> None:
-        """Tell nothing beside sources and turns where that would take more than a third of their room."""
+    def drop_large_background(self) -> None:
+        """Drop the background if it would take more than a third of the space for turns and sources."""
         bare = self.variables | Known().variables()
         if bare == self.variables:
             return
-        told, self.variables = self.variables, bare
+        full, self.variables = self.variables, bare
         room = self.budget - self.tokens()
-        self.variables = told
+        self.variables = full
         if self.budget - self.tokens() < room * 2 // 3:
             self.variables = bare
 
     def add_everything(self) -> bool:
-        """Put in all hits, turns and parts at once, if they fit, as they most often do; else put in none.
+        """Add all hits, turns and parts at once if they fit, which is the usual case; else add none.
 
-        Where they fit without the parts, those are left to be added one by one.
+        If they fit without the parts, the parts are left to be added one by one.
         """
         joining = self._joining()
         for parts in (joining, []) if joining else ([],):
@@ -192,7 +195,7 @@ class _Draft:
         return False
 
     def _joining(self) -> list[int]:
-        """The parts that join a hit, or a part that does, in their order."""
+        """Return the parts that join a hit, or a part that does, in their order."""
         shown, joining = list(self.hits), []
         sources = len(merge(shown)) if self.parts and shown else 0
         for position, part in enumerate(self.parts):
@@ -202,20 +205,20 @@ class _Draft:
         return joining
 
     def cost(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
-        """What these pieces cost beside the best source."""
+        """Return the tokens of these pieces in addition to the best source."""
         if self.base_tokens is None:
             self.base_tokens = self.tokens(self.best)
         return self.tokens([*self.best, *hits], turns) - self.base_tokens
 
     def begin(self) -> None:
-        """See that the question fits."""
+        """Check that the question fits."""
         self.base_tokens = self.tokens()
         self.left = self.budget - self.base_tokens
         if self.left < 0:
             raise self._too_small(self.base_tokens, "the instructions and the question")
 
     def add_best_source(self) -> None:
-        """Put in the first hit of which at least one line fits, cut where it must be."""
+        """Add the first hit of which at least one line fits, cut if needed."""
         for position, hit in enumerate(self.hits):
             part = _longest_head(hit, lambda head: self.tokens([head]) <= self.budget)
             if part is None:
@@ -231,7 +234,7 @@ class _Draft:
             raise self._too_small(needed, "the instructions, the question and one line of a source")
 
     def add_sources(self) -> None:
-        """Put in each further hit that fits whole."""
+        """Add each further hit that fits whole."""
         for position in range(self.next_hit, len(self.hits)):
             if self.left <= 0:
                 return
@@ -240,7 +243,7 @@ class _Draft:
                 self._add("source", position, cost)
 
     def add_turns(self, share: int) -> None:
-        """Put in turns, the latest first, until one does not fit into what is left of `share` tokens."""
+        """Add turns, the latest first, until one does not fit into the rest of `share` tokens."""
         begin = len(self.turns) - 1 - sum(kind == "turn" for kind, _ in self.added)
         for position in range(begin, -1, -1):
             cost = self.cost(turns=[self.turns[position]])
@@ -250,9 +253,9 @@ class _Draft:
             self._add("turn", position, cost)
 
     def add_parts(self) -> None:
-        """Put in each part that joins a source and fits whole."""
+        """Add each part that joins a source and fits whole."""
         if any(kind == "part" for kind, _ in self.added):
-            return  # all of them came in with everything else
+            return  # all of them were added with everything else
         shown = self._shown()
         sources = len(merge(shown))
         for position, part in enumerate(self.parts):
@@ -267,7 +270,7 @@ class _Draft:
                 shown, sources = [*shown, part], joined
 
     def finished(self, hits_given: int, turns_given: int) -> Prompt:
-        """Render what was added; while it is over the budget, leave out what came last."""
+        """Render what was added; while it is over the budget, remove the last piece."""
         while True:
             turns = [self.turns[i] for i in sorted(i for kind, i in self.added if kind == "turn")]
             text, sources, tokens = self.everything or self._counted(turns)
@@ -289,7 +292,7 @@ class _Draft:
         return text, sources, self.counter.count(text)
 
     def _shown(self) -> list[Hit]:
-        """The hits that were added, best first, and then the parts."""
+        """Return the hits that were added, best first, and then the parts."""
         hits = [self.hits[i] for i in sorted(i for kind, i in self.added if kind == "source")]
         return hits + [self.parts[i] for kind, i in self.added if kind == "part"]
 
@@ -302,12 +305,12 @@ class _Draft:
         return ContextTooSmall(
             context_tokens=self.context_tokens,
             needed_tokens=tokens + self.answer_tokens + _MESSAGE_TOKENS,
-            what=f"{what}, with {self.answer_tokens} tokens kept for the answer",
+            what=f"{what}, with {self.answer_tokens} tokens reserved for the answer",
         )
 
 
 def _longest_head(hit: Hit, fits: Callable[[Hit], bool]) -> Hit | None:
-    """The most whole lines from the top that fit; None when not even the first line with text does."""
+    """Return the most whole lines from the top that fit; None when not even the first line with text does."""
     if fits(hit):
         return hit
     enough, too_many = _first_line_with_text(hit), len(whole_lines_of(hit.text))

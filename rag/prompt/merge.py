@@ -1,4 +1,4 @@
-"""Hits whose lines belong together become one: overlapping ones, neighbouring parts of one thing."""
+"""Merge hits whose lines belong together: overlapping ones, and adjacent parts of one definition."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rag.types import Hit
 
 
 def merge(hits: Sequence[Hit]) -> list[Hit]:
-    """Join hits of the same file that overlap, or that follow each other and are parts of the same
-    definition, or of what stands between definitions.
+    """Join hits of the same file that overlap, or that are adjacent parts of the same definition, or of the
+    code between definitions.
 
-    A joined hit stands where its best part stood, and has that part's score and names. Hits whose text
-    does not agree with their lines (cut within a line, or of different versions) are left alone.
+    A joined hit takes the place of its best part, and has that part's score and names. Hits whose text does
+    not agree with their lines (cut within a line, or of different versions) are not joined.
     """
     merged: list[Hit] = []
     for hit in hits:
@@ -60,7 +60,7 @@ def _joined(better: Hit, worse: Hit) -> Hit | None:
 
 
 def _last(hit: Hit) -> int:
-    """A line that the chunk does not go beyond."""
+    """Return a line that is at or after the end of the chunk."""
     return hit.end + (hit.blank_end.count("\n") + 1 if hit.blank_end else 0)
 
 
@@ -73,6 +73,6 @@ def _same_definition(a: Hit, b: Hit) -> bool:
 
 
 def _lines(hit: Hit) -> list[str] | None:
-    """The lines of the whole chunk with their ends, None when they are not as many as the hit says."""
+    """Return the lines of the whole chunk with their ends, None when their number differs from the hit's."""
     lines = whole_lines_of(hit.text)
     return lines + whole_lines_of(hit.blank_end) if len(lines) == hit.end - hit.start + 1 else None

@@ -1,11 +1,11 @@
-"""Jinja templates hold every word said to a model; this finds, checks and renders them.
+"""Find, check and render the Jinja templates, which hold all text that is sent to a model.
 
-A template is one file. It is read in a sandbox, and what it names is checked when it is loaded: a
-variable that does not exist is an error even where the branch is never taken. Variables of `answer`,
+A template is one file. It runs in a sandbox, and its variables are checked when it is loaded: an unknown
+variable is an error even in a branch that is never taken. Variables of `answer`,
 `condense`, `reword` and `consolidate` (the first five are AdalFlow's and DeepWiki's):
 
-    system_prompt         the rendered `system` template, or what the caller gave instead
-    output_format_str     a description of the output wanted; usually ""
+    system_prompt         the rendered `system` template, or the caller's own text
+    output_format_str     a description of the requested output; usually ""
     conversation_history  {number: turn}, oldest first: .user_query.query_str,
                           .assistant_response.response_str, .citations (.n .path .start .end .used)
     contexts              the numbered sources, best first: .n .text, .meta_data (file_path, start_line,
@@ -15,16 +15,16 @@ variable that does not exist is an error even where the branch is never taken. V
     standalone_question   the question as searched
     language              code of the language to answer in
     repositories          names of the repositories asked
-    summary               what was said in the conversation, in short; "" for none
+    summary               a summary of the conversation; "" for none
     preferences           {key: text}, the user's
     warning               that the repository probably does not hold the answer, and why; "" for none
     missing_words         words of the question that the sources lack, where there is a warning
-    facts                 what is known of the repositories, oldest first: .text, .state ("fresh", "moved",
+    facts                 known facts about the repositories, oldest first: .text, .state ("fresh", "moved",
                           "changed", "gone", "unknown", or "" for a fact that cites nothing), .reason
 
-`system` knows only `language` and `repositories`. `stale` is what stands before an earlier answer whose
-sources have changed since; it knows `sources` and `is_stale`. A template that does not name `contexts` or
-`conversation_history` is given no sources or no turns; one that does must show all of them.
+`system` has only `language` and `repositories`. `stale` is put before an earlier answer whose sources have
+changed since; it has `sources` and `is_stale`. A template that does not use `contexts` or
+`conversation_history` gets no sources or no turns; one that does must show all of them.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that has been read and checked. `origin` is its file, or "the given text".
+    """A template that has been loaded and checked. `origin` is its file, or "the given text".
 
-    `system` is the template of the `system_prompt` it is given, `stale` that of what is said before an
-    earlier answer whose sources have changed; None is the one that is shipped.
+    `system` is the template of its `system_prompt`, `stale` that of the note before an earlier answer whose
+    sources have changed; None is the shipped one.
     """
 
     origin: str
@@ -77,7 +77,7 @@ class Template:
     stale: Template | None = None
 
     def history(self, turns: Sequence[DialogTurn]) -> dict[int, DialogTurn]:
-        """Turns as `conversation_history`; those whose sources have changed say so."""
+        """Return turns as `conversation_history`; those whose sources have changed are marked."""
 
         def label(sources: Sequence[StaleView]) -> str:
             stale = self.stale or _read(shipped("templates") / "stale.j2", knows=_STALE_VARIABLES)
@@ -87,10 +87,10 @@ class Template:
         return history_of(turns, label)
 
     def render(self, **variables: object) -> str:
-        """Fill the template in.
+        """Render the template.
 
         Raises:
-            TemplateError: it reads an attribute that does not exist, or does what a template may not.
+            TemplateError: it reads an attribute that does not exist, or does something that is not allowed.
         """
         try:
             return self._compiled.render(**variables)
@@ -111,8 +111,8 @@ def load_template(chosen: str | None, home: Path, name: str = "answer") -> Templ
     """Return the template `name` with its `system` template.
 
     Args:
-        chosen: what the user asked for instead: a file, the name of one in `home/templates`, or the text of
-            a template (it holds `{{` or `{%`). None means `home/templates/NAME.j2`, else ours.
+        chosen: the user's choice: a file, the name of one in `home/templates`, or the text of a template (it
+            contains `{{` or `{%`). None means `home/templates/NAME.j2`, else the shipped one.
         home: the folder of the user's settings.
         name: `answer`, `condense`, `reword` or `consolidate`.
 
@@ -128,7 +128,7 @@ def load_template(chosen: str | None, home: Path, name: str = "answer") -> Templ
 
 
 def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], language: str = "en") -> str:
-    """The prompt that asks a model for the question as it would stand alone.
+    """Return the prompt that asks a model for the question in a self-contained form.
 
     It holds all `turns`, whatever their length.
 
@@ -139,7 +139,7 @@ def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], l
 
 
 def render_reword(home: Path, *, question: str, repositories: Sequence[str]) -> str:
-    """The prompt that asks a model for the words that code may use for what is asked.
+    """Return the prompt that asks a model for words that code may use for the question.
 
     Raises:
         TemplateError: as `load_template` and `Template.render`.
@@ -148,7 +148,7 @@ def render_reword(home: Path, *, question: str, repositories: Sequence[str]) -> 
 
 
 def render_consolidate(home: Path, *, summary: str, turns: Sequence[DialogTurn], language: str = "en") -> str:
-    """The prompt that asks a model for a summary that takes in new turns, and for facts.
+    """Return the prompt that asks a model for a summary updated with new turns, and for facts.
 
     It holds all `turns`, whatever their length.
 
@@ -184,12 +184,12 @@ def _rendered(
 def parse_template(
     text: str, *, origin: str = "the given text", knows: frozenset[str] | None = None
 ) -> Template:
-    """Check a template and make it ready. The last ones are kept: compiling takes longer than a search.
+    """Check and compile a template. The last ones are cached: compiling takes longer than a search.
 
-    `knows` are the variables of a template that is part of another; None are those of an answer.
+    `knows` are the variables of a template that is part of another; None means those of an answer.
 
     Raises:
-        TemplateError: a mistake in the syntax, a variable that does not exist, or no question in it.
+        TemplateError: a syntax error, a variable that does not exist, or no question in it.
     """
     environment = jinja2.sandbox.SandboxedEnvironment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
@@ -205,13 +205,11 @@ def parse_template(
     if unknown := variables - known:
         line, name = _first_use(tree, unknown)
         raise TemplateError(
-            f"the template {origin}:{line} names {name!r}, which does not exist; the variables are "
+            f"the template {origin}:{line} uses {name!r}, which does not exist; the variables are "
             + ", ".join(sorted(known))
         )
     if knows is None and "input_str" not in variables:
-        raise TemplateError(
-            f"the template {origin} never shows the question; put {{{{ input_str }}}} into it"
-        )
+        raise TemplateError(f"the template {origin} never shows the question; add {{{{ input_str }}}} to it")
     return Template(origin, variables, compiled)
 
 
@@ -225,7 +223,7 @@ def _chosen(wanted: str, home: Path) -> Template:
             return _read(path.expanduser())
     raise TemplateError(
         f"there is no template {wanted!r}: neither such a file nor {wanted} or {wanted}.j2 in {folder}; "
-        f"copy {shipped('templates') / 'answer.j2'} to begin one"
+        f"copy {shipped('templates') / 'answer.j2'} to start one"
     )
 
 
@@ -244,7 +242,7 @@ def _read(path: Path, *, knows: frozenset[str] | None = None) -> Template:
 
 @lru_cache(maxsize=64)
 def _read_at(path: Path, mtime_ns: int, size: int, knows: frozenset[str] | None) -> Template:
-    """A template's file as it was at a time: it is read again when it changes."""
+    """Return a template's file at a modification time: it is read again when it changes."""
     return parse_template(path.read_text(encoding="utf-8"), origin=str(path), knows=knows)
 
 
@@ -253,7 +251,7 @@ def _first_use(tree: jinja2.nodes.Template, names: frozenset[str]) -> tuple[int,
 
 
 def _failing_line(error: BaseException) -> int:
-    """The line of the template in the traceback; Jinja rewrites its frames to the template's own lines."""
+    """Return the template's line in the traceback; Jinja rewrites its frames to the template's lines."""
     line, traceback = 1, error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == "<template>":

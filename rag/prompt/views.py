@@ -1,4 +1,4 @@
-"""Sources and turns as a template sees them: the text of strangers made harmless."""
+"""Sources and turns as a template sees them, with untrusted text sanitized."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class SourceView:
 
 
 def plain(text: str) -> str:
-    """Text as it may stand in a prompt: without the prompt's own markers, and encodable."""
+    """Return text that is safe in a prompt: without the prompt's own markers, and encodable."""
     return without_markers(well_formed(text))
 
 
 def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
-    """A source for a template; `name_repository` puts the repository's name before the path."""
+    """Return a source for a template; `name_repository` puts the repository's name before the path."""
     hit = source.hit
     text = plain(hit.text).rstrip("\r\n")
     path = _word(f"{hit.repo}:{hit.path}" if name_repository else hit.path)
@@ -56,7 +56,7 @@ def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
 
 @dataclass(frozen=True, slots=True)
 class StaleView:
-    """A cited place that is not known to be as it was."""
+    """A cited place that has changed, or could not be compared."""
 
     place: str
     state: FreshnessState
@@ -67,10 +67,10 @@ Label = Callable[[Sequence[StaleView]], str]
 
 
 def history_of(turns: Sequence[DialogTurn], label: Label) -> dict[int, DialogTurn]:
-    """Turns for a template, in order, under their numbers (1, 2, … where those are missing or not unique).
+    """Return turns for a template, in order, by number (1, 2, … where numbers are missing or not unique).
 
-    An answer whose sources have changed, are gone, or could not be compared begins with what `label` says
-    of them; citations that moved stand where the lines are now.
+    An answer whose sources have changed, are gone, or could not be compared begins with the text of `label`;
+    citations that moved show their current lines.
     """
     orders = [turn.order for turn in turns if turn.order is not None]
     numbered = len(set(orders)) == len(turns)
@@ -84,11 +84,11 @@ def _turn_view(turn: DialogTurn, label: Label) -> DialogTurn:
         for citation, check in turn.checked
         if check.is_stale or check.state == "unknown"
     ]
-    said = f"{label(doubtful).strip()}\n" if doubtful else ""
+    note = f"{label(doubtful).strip()}\n" if doubtful else ""
     return replace(
         turn,
         user_query=UserQuery(plain(turn.question)),
-        assistant_response=AssistantResponse(said + plain(turn.answer)),
+        assistant_response=AssistantResponse(note + plain(turn.answer)),
         standalone_question=plain(turn.standalone_question),
         citations=tuple(_citation_view(citation) for citation in turn.at_present().citations),
     )

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rag.answer.citations import CitationFilter, resolve
-from rag.answer.fallback import quotes_instead
-from rag.answer.finish import before_answer, finish
+from rag.answer.fallback import fallback_answer
+from rag.answer.finish import finish, warning_paragraph
 from rag.answer.not_found import warning
 from rag.errors import ProviderError, StoreCorrupt
 from rag.ports import CompletingGenerator, TextGenerator, is_async
@@ -328,7 +328,7 @@ class _Writing:
 
     def __init__(self, dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> None:
         self.prepared = prepared
-        self.warning = before_answer(warning(prepared.confidence, prepared.hits))
+        self.warning = warning_paragraph(warning(prepared.confidence, prepared.hits))
         self._dialog, self._generator = dialog, generator
         self._filter = CitationFilter(prepared.prompt.sources)
         self._raw: list[str] = []
@@ -360,7 +360,7 @@ class _Writing:
     def failed(self, error: BaseException) -> None:
         """Add the extractive answer to an error of the model."""
         if isinstance(error, ProviderError):
-            error.quotes = quotes_instead(self.prepared, self._dialog.engine.counter)
+            error.quotes = fallback_answer(self.prepared, self._dialog.engine.counter)
 
     def _finished(self, *, complete: bool) -> Answer:
         engine = self._dialog.engine

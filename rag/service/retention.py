@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from rag.answer_cache.cache import GIVEN_IN, AnswerCache
+from rag.answer_cache.cache import KEYS_BY_TURN, AnswerCache
 from rag.corpus.git import GitError
 from rag.corpus.history import keep_commits, read_blobs
 from rag.corpus.read import file_bytes
@@ -78,7 +78,7 @@ class KeptFiles:
 
         Prompts and cached answers of turns that no conversation shows are removed too, but not counted.
         """
-        for shelf in (PROMPTS, GIVEN_IN):
+        for shelf in (PROMPTS, KEYS_BY_TURN):
             items = self._store.scan_records(shelf=shelf, namespace=self._namespace)
             _forget_hidden(self._store, [turn for turn, _ in items], self._namespace)
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace)

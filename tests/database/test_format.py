@@ -168,7 +168,7 @@ def test_a_write_that_fails_leaves_the_old_store_and_no_litter(written):
         except TypeError:
             raise SystemExit("wrong type of column")
         except StoreUnwritable as error:
-            assert "no room" in str(error), error
+            assert "no space" in str(error), error
         else:
             raise SystemExit("nothing failed")
     """).replace("np.zeros(100_000)", "np.zeros(100_000, np.float32)")

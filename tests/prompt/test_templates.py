@@ -11,7 +11,7 @@ from rag.types import AssistantResponse, DialogTurn, UserQuery
 
 
 def test_a_template_that_names_no_variable_of_ours_is_told_all_of_them_and_the_line() -> None:
-    with pytest.raises(TemplateError, match=r"mine\.j2:3 names 'qestion'.*contexts, conversation_history"):
+    with pytest.raises(TemplateError, match=r"mine\.j2:3 uses 'qestion'.*contexts, conversation_history"):
         parse_template("{{ input_str }}\n\n{% if false %}{{ qestion }}{% endif %}", origin="mine.j2")
 
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag import RAG
-from rag.answer_cache.cache import GIVEN_IN, SHELF
+from rag.answer_cache.cache import KEYS_BY_TURN, SHELF
 from rag.memory.preferences import Preferences
 from rag.service import Dialog, Engine, aconverse, converse
 from rag.service.cached_answers import answers_of
@@ -239,7 +239,7 @@ def test_an_answer_goes_with_its_turn(engine, shop):
     assert asked(engine, shop, QUESTION, writer).cached == fourth.turn_id
     delete_conversation(engine.turns, engine.turns.conversation("goes on"))
     assert answers_of(engine).entries() == []
-    assert engine.turns.count_records(shelf=GIVEN_IN) == 0
+    assert engine.turns.count_records(shelf=KEYS_BY_TURN) == 0
     fifth = asked(engine, shop, QUESTION, writer)
     engine.turns.delete_turn(fifth.turn_id)  # by a process that is killed before it has forgotten the rest
     KeptFiles(engine.turns, "").sweep()

@@ -74,7 +74,7 @@ class RememberingContract:
     def test_for_a_single_character_only_the_newest_is_read(
         self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("rag.memory.search.MOST_READ", 3)
+        monkeypatch.setattr("rag.memory.search.MAX_SCANNED", 3)
         old, new = store.create_conversation(), store.create_conversation()
         store.extend([said("锁"), said("解锁")], conversation=old.id)
         store.extend([said("锁"), said("token")], conversation=new.id)

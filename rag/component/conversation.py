@@ -1,4 +1,4 @@
-"""The turns of one conversation as a list that lives in a store, as DeepWiki and AdalFlow write it."""
+"""The turns of one stored conversation as a list, with the interface of DeepWiki and AdalFlow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rag.types import AssistantResponse, Conversation, DialogTurn, Source, UserQ
 
 
 class CustomConversation:
-    """A list of turns that lives in a store; by default in one of its own, in this process.
+    """A list of turns in a store; by default in a private in-memory store.
 
     Args:
-        dialog_turns: turns to begin with; ours, AdalFlow's, or any of the same shape.
-        store: where the turns are kept.
-        conversation: the conversation to go on with; None begins one with the first turn.
-        namespace: whose conversation it is.
+        dialog_turns: the first turns; ours, AdalFlow's, or others with the same attributes.
+        store: stores the turns.
+        conversation: the conversation to continue; None creates one with the first turn.
+        namespace: the namespace of the conversation.
     """
 
     def __init__(
@@ -39,26 +39,26 @@ class CustomConversation:
 
     @property
     def dialog_turns(self) -> DialogTurns:
-        """The turns, oldest first. What is appended to them or deleted is so in the store."""
+        """The turns, oldest first. Appending and deleting changes the store."""
         return DialogTurns(self)
 
     @dialog_turns.setter
     def dialog_turns(self, turns: Iterable[Any]) -> None:
-        """Begin a new conversation with these turns; the one before stays in the store."""
+        """Start a new conversation with these turns; the previous one stays in the store."""
         turns = list(turns)
         self.conversation = None
         self.dialog_turns.extend(turns)
 
     def begin(self, sources: Sequence[Source] = ()) -> Conversation:
-        """The conversation, made in the store if it is not there yet; `sources` are what it is about."""
+        """Return the conversation, creating it in the store if necessary, about these `sources`."""
         if self.conversation is None:
             self.conversation = self.store.create_conversation(namespace=self.namespace, sources=sources)
         return self.conversation
 
     def append_dialog_turn(self, turn: Any) -> DialogTurn:
-        """Store a turn at the end; return it with its order. A turn that is here already is not stored again.
+        """Add a turn at the end; return it with its order. A turn that is already here is not stored again.
 
-        A turn of another conversation is copied under a new id.
+        A turn of another conversation is copied with a new id.
         """
         here, ours = self.begin().id, as_turn(turn)
         stored = self.store.append(ours, conversation=here, namespace=self.namespace)
@@ -68,13 +68,13 @@ class CustomConversation:
         return stored
 
     def turns(self) -> list[DialogTurn]:
-        """The turns as they are stored now, oldest first."""
+        """Return the current turns, oldest first."""
         if self.conversation is None:
             return []
         return self.store.turns(self.conversation.id, namespace=self.namespace)
 
     def clear(self) -> int:
-        """Delete the conversation from the store; return how many turns went. The next begins another."""
+        """Delete the conversation from the store; return how many turns were deleted."""
         if self.conversation is None:
             return 0
         gone = delete_conversation(self.store, self.conversation)
@@ -87,7 +87,7 @@ class CustomConversation:
 
 
 class DialogTurns(Sequence[DialogTurn]):
-    """The turns of a conversation as a list: read, appended to, deleted from; never reordered."""
+    """The turns of a conversation as a list that supports reading, appending and deleting."""
 
     def __init__(self, conversation: CustomConversation) -> None:
         self._conversation = conversation
@@ -121,11 +121,11 @@ class DialogTurns(Sequence[DialogTurn]):
         return repr(self._conversation.turns())
 
     def append(self, turn: Any) -> None:
-        """Store a turn at the end."""
+        """Add a turn at the end."""
         self._conversation.append_dialog_turn(turn)
 
     def extend(self, turns: Iterable[Any]) -> None:
-        """Store turns at the end, in their order."""
+        """Add turns at the end, in their order."""
         for turn in turns:
             self._conversation.append_dialog_turn(turn)
 
@@ -135,7 +135,7 @@ class DialogTurns(Sequence[DialogTurn]):
 
 
 def as_turn(turn: Any) -> DialogTurn:
-    """The turn as our class: AdalFlow's and DeepWiki's have some of its attributes under the same names."""
+    """Convert a turn to our class; AdalFlow's and DeepWiki's have a subset of its attributes."""
     if isinstance(turn, DialogTurn):
         return turn
     same = ("id", "user_id", "user_query_timestamp", "assistant_response_timestamp", "metadata")
@@ -146,7 +146,7 @@ def as_turn(turn: Any) -> DialogTurn:
 
 
 def as_query(query: Any) -> UserQuery | None:
-    """A question of any shape as our class; None for none."""
+    """Convert a question in any form to our class; None stays None."""
     if query is None or isinstance(query, UserQuery):
         return query
     if isinstance(query, str):
@@ -155,7 +155,7 @@ def as_query(query: Any) -> UserQuery | None:
 
 
 def as_response(response: Any) -> AssistantResponse | None:
-    """An answer of any shape as our class; None for none."""
+    """Convert an answer in any form to our class; None stays None."""
     if response is None or isinstance(response, AssistantResponse):
         return response
     if isinstance(response, str):

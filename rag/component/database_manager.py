@@ -1,6 +1,6 @@
-"""`DatabaseManager`: indexes a repository into a pickled embedding store, and opens it again.
+"""`DatabaseManager`: indexes a repository into a store, and opens it again.
 
-The surface is that of DeepWiki's class of the same name, and so is that of the two functions below.
+The interface, including that of the two functions below, is DeepWiki's.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ OLLAMA_EMBEDDER = "openai:nomic-embed-text"
 
 
 class DatabaseManager(adalflow.core.component.Component):  # type: ignore[misc]
-    """Creates, opens and refreshes the embedding store of one repository at a time.
+    """Creates, opens and updates the store of one repository at a time.
 
     Args:
-        settings: what to use; by default flags-free settings from the environment and the settings file.
-        engine: share what another component has open.
+        settings: by default those of the environment and the settings file.
+        engine: the engine of another component, to share what it has open.
     """
 
     def __init__(self, settings: Settings | None = None, *, engine: Engine | None = None) -> None:
@@ -35,7 +35,7 @@ class DatabaseManager(adalflow.core.component.Component):  # type: ignore[misc]
         self.reset_database()
 
     def reset_database(self) -> None:
-        """Forget which repository is open. Nothing on disk is touched."""
+        """Close the current repository. Files on disk are not changed."""
         self.db: StoreDatabase | None = None
         self.repository: Repository | None = None
         self.repo_url_or_path: str | None = None
@@ -57,23 +57,23 @@ class DatabaseManager(adalflow.core.component.Component):  # type: ignore[misc]
         local_ollama: bool = False,
         ref: str | None = None,
     ) -> Documents:
-        """Index a repository, or open its store and refresh what changed; return its chunks.
+        """Index a repository, or open and update its store; return its chunks.
 
         Args:
             repo_url_or_path: a folder or a git URL.
-            repo_type: kept for callers that name the forge; any git URL works.
-            access_token: for a private repository; goes to git through the environment, and nowhere else.
-            embedder_type: "ollama" for embeddings of a local Ollama; otherwise as the settings say.
-            is_ollama_embedder: the same, as older callers say it.
-            excluded_dirs: folders to leave out, by name or path.
-            excluded_files: files to leave out, by glob.
+            repo_type: ignored, as any git URL works; for compatibility.
+            access_token: for a private repository; only passed to git, in the environment.
+            embedder_type: "ollama" for embeddings of a local Ollama; by default as in the settings.
+            is_ollama_embedder: the former form of `embedder_type="ollama"`.
+            excluded_dirs: folders to exclude, by name or path.
+            excluded_files: files to exclude, by glob.
             included_dirs: index only these folders.
             included_files: index only these files.
             local_ollama: the same as `embedder_type="ollama"`.
             ref: a branch, tag or commit.
 
         Raises:
-            ConfigError: the repository cannot be had or holds nothing to index.
+            ConfigError: the repository is not available or contains nothing to index.
         """
         self.reset_database()
         self.repo_url_or_path = repo_url_or_path
@@ -88,11 +88,11 @@ class DatabaseManager(adalflow.core.component.Component):  # type: ignore[misc]
     def prepare_retriever(
         self, repo_url_or_path: str, repo_type: str | None = None, access_token: str | None = None
     ) -> Documents:
-        """The same as `prepare_database`."""
+        """Like `prepare_database`."""
         return self.prepare_database(repo_url_or_path, repo_type, access_token)
 
     def prepare_db_index(self, local_ollama: bool = False, rebuild: bool = False) -> Documents:
-        """Open the store of the repository last prepared, built or refreshed where needed.
+        """Open the store of the last prepared repository; build or update it if necessary.
 
         Raises:
             NotFound: no repository was prepared.
@@ -114,7 +114,7 @@ class DatabaseManager(adalflow.core.component.Component):  # type: ignore[misc]
         return self.db.get_transformed_data()
 
     def call(self, repo_url_or_path: str, **options: Any) -> Documents:
-        """The same as `prepare_database`."""
+        """Like `prepare_database`."""
         return self.prepare_database(repo_url_or_path, **options)
 
 
@@ -124,7 +124,7 @@ def filters_of(
     included_dirs: Iterable[str] | None,
     included_files: Iterable[str] | None,
 ) -> Filters:
-    """DeepWiki's four lists as globs. A leading "./" and a trailing "/" say nothing."""
+    """Convert DeepWiki's four lists to globs. A leading "./" and a trailing "/" are ignored."""
     return Filters(
         include=(*_folders(included_dirs), *(_plain(file) for file in included_files or ())),
         exclude=(*_folders(excluded_dirs), *(_plain(file) for file in excluded_files or ())),
@@ -140,7 +140,7 @@ def _plain(name: str) -> str:
 
 
 def ollama_url() -> str:
-    """Where a local Ollama answers: `OLLAMA_HOST`, else its usual port."""
+    """Return the URL of the local Ollama: `OLLAMA_HOST`, else its default port."""
     host = os.environ.get("OLLAMA_HOST", "127.0.0.1:11434")
     return f"{host if '://' in host else 'http://' + host}".rstrip("/") + "/v1"
 
@@ -153,9 +153,9 @@ def read_all_documents(
     included_dirs: Iterable[str] | None = None,
     included_files: Iterable[str] | None = None,
 ) -> list[Any]:
-    """Every file of a folder that would be indexed, as one AdalFlow document each, by path.
+    """Return every file of a folder that would be indexed as an AdalFlow document, sorted by path.
 
-    `local_ollama` makes no difference to what is read; DeepWiki's callers pass it.
+    `local_ollama` has no effect; it is accepted for DeepWiki's callers.
     """
     filters = filters_of(excluded_dirs, excluded_files, included_dirs, included_files)
     return [_file_document(file) for file in read_sources(locate(path, None, filters), load_settings())]
@@ -166,7 +166,7 @@ def transform_documents_and_save_to_db(
 ) -> StoreDatabase:
     """Chunk and embed documents, write the store to `db_path` and open it.
 
-    A document's `meta_data["file_path"]` is its path; one without is numbered.
+    The path of a document is its `meta_data["file_path"]`; documents without one are numbered.
 
     Raises:
         NothingToIndex: no document has text.

@@ -1,4 +1,4 @@
-"""Chunks as AdalFlow documents, for code written against AdalFlow's and DeepWiki's data base."""
+"""Chunks as AdalFlow documents, for code written for the databases of AdalFlow and DeepWiki."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RetrieverOutput = adalflow.core.types.RetrieverOutput
 
 
 class Documents(Sequence[Any]):
-    """The live chunks of a store as `Document`s, made when they are looked at: a store may hold a million."""
+    """The live chunks of a store as `Document`s, created on access, as a store may have a million."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class Documents(Sequence[Any]):
         return (self._document(int(row)) for row in self._rows)
 
     def positions(self, hits: Sequence[Hit]) -> list[int]:
-        """Where the chunks of these hits stand, in their order. Raises ValueError for others' hits."""
+        """Return the positions of the chunks of these hits. Raises ValueError for hits of other stores."""
         files: dict[str, list[int]] = {}
         for file in range(self._store.total_files):
             files.setdefault(self._store.file_path(file), []).append(file)
@@ -51,7 +51,7 @@ class Documents(Sequence[Any]):
         for row in map(int, rows[np.isin(rows, self._rows)]):
             if self._store.lines(row) == (hit.start, hit.end + len(whole_lines_of(hit.blank_end))):
                 return int(np.searchsorted(self._rows, row))
-        raise ValueError(f"{hit.place} is no chunk of this store")
+        raise ValueError(f"{hit.place} is not a chunk of this store")
 
     def _document(self, row: int) -> Any:
         document = as_document(self._store.hit(row, 0.0, {}), number=row)
@@ -60,13 +60,13 @@ class Documents(Sequence[Any]):
 
 
 class StoreDatabase:
-    """What `DatabaseManager.db` is: the part of AdalFlow's `LocalDB` that its callers use."""
+    """The value of `DatabaseManager.db`: the subset of AdalFlow's `LocalDB` that its callers use."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def get_transformed_data(self, key: str = "split_and_embed") -> Documents:
-        """The chunks with their vectors. There is one transformation, whatever the key."""
+        """Return the chunks with their vectors. There is only one transformation, so `key` is ignored."""
         return Documents(self.store)
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class StoreDatabase:
 
 
 def as_document(hit: Hit, *, number: int = 0) -> Any:
-    """A chunk as an AdalFlow document; tokens are not counted, which would cost more than the search."""
+    """Return a chunk as an AdalFlow document; counting its tokens would take longer than the search."""
     return Document(
         text=hit.text,
         id=f"{hit.blob}:{hit.start}-{hit.end}:{number}",
@@ -96,7 +96,7 @@ def as_document(hit: Hit, *, number: int = 0) -> Any:
 
 
 def retriever_output(question: str, hits: Sequence[Hit], indices: Sequence[int] | None = None) -> Any:
-    """Hits as AdalFlow's retrievers give them: one output for one query; by default they are numbered."""
+    """Return hits in the format of AdalFlow's retrievers; `indices` are 0, 1, … by default."""
     return RetrieverOutput(
         doc_indices=list(range(len(hits)) if indices is None else indices),
         doc_scores=[hit.score for hit in hits],

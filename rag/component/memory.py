@@ -1,8 +1,8 @@
 """`Memory`: the turns of one conversation, as an AdalFlow component.
 
-The surface is that of DeepWiki's class of the same name, with marks, branches and messages beside it (as in
-AgentScope's memories); what is added through any of it is in the store when the call returns. A conversation
-is begun with its first turn, so an unused memory leaves nothing in the store.
+The interface is that of DeepWiki's class of the same name, with additional marks, branches and messages (as
+in AgentScope's memories). All changes are in the store when a call returns. A conversation is created with
+its first turn, so an unused memory leaves nothing in the store.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["CustomConversation", "Memory"]
 
 
 class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
-    """Keeps the turns of one conversation: `memory()` is `{turn id: DialogTurn}`, oldest first.
+    """The turns of one conversation: `memory()` is `{turn id: DialogTurn}`, oldest first.
 
     Args:
-        store: where the turns are kept; None keeps them in this process.
-        conversation: the conversation to go on with, or its id or name; None begins one with the first turn.
-        namespace: whose conversation it is.
+        store: stores the turns; None keeps them in memory.
+        conversation: the conversation to continue, or its id or name; None creates one with the first turn.
+        namespace: the namespace of the conversation.
 
     Raises:
-        NotFound: there is no conversation of this id or name.
+        NotFound: there is no conversation with this id or name.
     """
 
     def __init__(
@@ -51,24 +51,24 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
 
     @property
     def store(self) -> MemoryStore:
-        """Where the turns are kept."""
+        """The store of the turns."""
         return self._current.store
 
     @property
     def namespace(self) -> str:
-        """Whose conversations they are."""
+        """The namespace of the conversations."""
         return self._current.namespace
 
     @property
     def conversation(self) -> Conversation | None:
-        """The conversation as it is stored now; None before its first turn."""
+        """The current conversation; None before its first turn."""
         if self._current.conversation is None:
             return None
         return self.store.conversation(self._current.conversation.id, namespace=self.namespace)
 
     @conversation.setter
     def conversation(self, conversation: Conversation | str | None) -> None:
-        """Go on with another conversation of the same store; None begins one."""
+        """Continue another conversation in the same store; None creates one with the next turn."""
         if conversation is not None:
             named = conversation if isinstance(conversation, str) else conversation.id
             conversation = self.store.conversation(named, namespace=self.namespace)
@@ -83,10 +83,10 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
 
     @current_conversation.setter
     def current_conversation(self, conversation: Any) -> None:
-        """Begin a conversation with the turns of another; the one before stays in the store.
+        """Start a conversation with the turns of another one; the previous one stays in the store.
 
-        Takes a `CustomConversation`, which from then on writes to this memory's store, or anything with
-        `dialog_turns`, whose turns are copied.
+        A `CustomConversation` is attached to this memory's store; from any other object with `dialog_turns`
+        the turns are copied.
         """
         if isinstance(conversation, CustomConversation) and conversation.store is self.store:
             self._current = conversation
@@ -99,21 +99,21 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         self._current = current
 
     def begin(self, sources: Sequence[Source] = ()) -> Conversation:
-        """The conversation, made in the store if it is not there yet; `sources` are what it is about."""
+        """Return the conversation, creating it in the store if necessary, about these `sources`."""
         return self._current.begin(sources)
 
     def call(self) -> dict[str, DialogTurn]:
-        """The turns by id, oldest first."""
+        """Return the turns by id, oldest first."""
         return {turn.id: turn for turn in self._current.turns()}
 
     async def acall(self) -> dict[str, DialogTurn]:
-        """The turns by id, oldest first, read in a thread."""
+        """Return the turns by id, oldest first, reading them in a thread."""
         return await asyncio.to_thread(self.call)
 
     def add_dialog_turn(
         self, user_query: str | UserQuery, assistant_response: str | AssistantResponse, **more: Any
     ) -> DialogTurn:
-        """Store a question and its answer as the next turn; return the turn, which is true.
+        """Store a question and its answer as the next turn; return the turn, which is truthy.
 
         Args:
             user_query: the question.
@@ -129,35 +129,35 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return self._current.append_dialog_turn(turn)
 
     def clear(self) -> int:
-        """Delete the conversation from the store; return how many turns went. The next begins another."""
+        """Delete the conversation from the store; return how many turns were deleted."""
         return self._current.clear()
 
     # ---- branches and versions
 
     def fork(self, at: int | None = None, name: str = "") -> Memory:
-        """A memory of a new conversation that goes on from the turn of order `at`, by default from the end.
+        """Return a memory of a new conversation that continues after order `at`, by default at the end.
 
         Raises:
-            NotFound: there is nothing of this order, or no conversation yet.
+            NotFound: there is nothing with this order, or no conversation yet.
         """
         forked = self.store.fork(self._begun(), at=at, name=name, namespace=self.namespace)
         return Memory(self.store, forked, self.namespace)
 
     def rewind(self, to: int) -> int:
-        """Take back everything after order `to` (-1: everything); return how many turns went.
+        """Remove everything after order `to` (-1: everything); return the number of turns removed.
 
-        A summary that one of them went into goes with them.
+        A summary that includes one of them is deleted too.
         """
         return self._rewind(to, None)
 
     def undo(self, turns: int = 1) -> int:
-        """Take back the last turns, and what came after them; return how many turns went.
+        """Remove the last turns and everything after them; return the number of turns removed.
 
         Raises:
-            ConversationChanged: another process has added a turn meanwhile; nothing went.
+            ConversationChanged: another process added a turn in the meantime; nothing was removed.
         """
         if turns < 1:
-            raise ValueError(f"turns is how many to take back, so at least 1, not {turns}")
+            raise ValueError(f"turns must be at least 1, not {turns}")
         there = self._current.turns()
         to = (there[-turns].order or 0) - 1 if len(there) >= turns else -1
         return self._rewind(to, there[-1].id if there else "")
@@ -168,18 +168,18 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return retention.rewind(self.store, self._current.conversation, to=to, last_turn=last_turn)
 
     def edit(self, turn: DialogTurn) -> DialogTurn:
-        """Store a new version of the turn of this id; the old one stays among its `versions`.
+        """Store a new version of the turn with this id; the old one stays among its `versions`.
 
-        A summary that it went into goes: the next one is made of what is said now.
+        A summary that includes the turn is deleted.
         """
         return retention.edit_turn(self.store, replace(turn, namespace=self.namespace))
 
     def versions(self, turn_id: str) -> list[DialogTurn]:
-        """All versions of a turn, the present one last."""
+        """Return all versions of a turn, the current one last."""
         return self.store.versions(turn_id, namespace=self.namespace)
 
     def turns(self, mark: Marks | None = None, exclude_mark: Marks | None = None) -> list[DialogTurn]:
-        """The turns with one of these marks and none of those, oldest first."""
+        """Return the turns with one of the marks `mark` and none of `exclude_mark`, oldest first."""
         if self._current.conversation is None:
             return []
         return self.store.turns(
@@ -187,11 +187,11 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         )
 
     def mark(self, mark: str, ids: str | Sequence[str] | None = None) -> int:
-        """Mark turns and messages, all for None; return how many had not been marked so."""
+        """Mark turns and messages (None: all); return how many did not have the mark before."""
         return self._messages.update_messages_mark(mark, None, ids)
 
     def unmark(self, mark: str, ids: str | Sequence[str] | None = None) -> int:
-        """Take a mark away; return how many had it."""
+        """Remove a mark; return how many had it."""
         return self._messages.update_messages_mark(None, mark, ids)
 
     # ---- messages, as in `MessageMemory`
@@ -202,33 +202,33 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         marks: Marks | None = None,
         allow_duplicates: bool = False,
     ) -> list[Message]:
-        """Store messages at the end with these marks; return those that were stored. None stores nothing."""
+        """Add messages at the end with these marks; return those that were stored. None stores nothing."""
         memory = self._messages
         stored = memory.add(messages, marks, allow_duplicates)
         self._current.conversation = memory.conversation
         return stored
 
     def delete(self, ids: str | Sequence[str]) -> int:
-        """Delete messages, by one id or several; return how many were there."""
+        """Delete messages by one or several ids; return how many existed."""
         return self._messages.delete(ids)
 
     def delete_by_mark(self, mark: Marks) -> int:
         """Delete turns and messages with one of these marks; return how many.
 
-        A summary that one of the turns went into goes with them.
+        A summary that includes one of the turns is deleted too.
         """
         if self._current.conversation is None:
             return 0
         return retention.delete_by_mark(self.store, self._current.conversation, mark)
 
     def size(self) -> int:
-        """How many messages there are; `len` of what a call gives is how many turns."""
+        """Return the number of messages; the number of turns is `len(memory())`."""
         return self._messages.size()
 
     def get_memory(
         self, mark: Marks | None = None, exclude_mark: Marks | None = None, prepend_summary: bool = True
     ) -> list[Message]:
-        """The messages, oldest first; before them the summary, as the user's message, if there is one."""
+        """Return the messages, oldest first, after the summary as a user message, if there is one."""
         return self._messages.get_memory(mark, exclude_mark, prepend_summary)
 
     def update_messages_mark(
@@ -242,16 +242,16 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
 
     @property
     def compressed_summary(self) -> str:
-        """The running summary, "" when there is none."""
+        """The running summary, "" if there is none."""
         return self._messages.compressed_summary
 
     def update_compressed_summary(self, summary: str) -> None:
-        """Put another summary in the place of the running one; "" takes it away."""
+        """Replace the running summary; "" deletes it."""
         memory = self._messages
         memory.update_compressed_summary(summary)
         self._current.conversation = memory.conversation
 
-    # ---- state, as AdalFlow's components have it
+    # ---- state, with AdalFlow's interface
 
     def register_state(
         self,
@@ -259,20 +259,20 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         to_json: Callable[[Any], Any] | None = None,
         from_json: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Make an attribute of this memory a part of its state, see `Stateful.register_state`."""
+        """Add an attribute of this memory to its state, see `Stateful.register_state`."""
         check_state(attr_name, getattr(self, attr_name), to_json)
         self._registered_states[attr_name] = (to_json, from_json)
 
     def state_dict(
         self, destination: dict[str, Any] | None = None, prefix: str = "", *, mode: Mode | None = None
     ) -> dict[str, Any]:
-        """The state, with that of parts under their names: AdalFlow's keys with dots in them.
+        """Return the state, with parts under their names joined by dots, as AdalFlow does.
 
         Args:
-            destination: what to add it to, as AdalFlow does; None is an empty one.
-            prefix: what the keys begin with.
-            mode: "full" holds turns and messages themselves, "reference" the name of the conversation;
-                by default what `state_mode` says.
+            destination: a dict to add the state to; None creates one.
+            prefix: the prefix of the keys.
+            mode: "full" contains turns and messages, "reference" only the conversation's id; by default
+                `state_mode`.
         """
         before, self.state_mode = self.state_mode, mode or self.state_mode
         try:
@@ -282,11 +282,11 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        """Take over a state that `state_dict` gave, of either mode.
+        """Load a state of either mode from `state_dict`.
 
         Raises:
-            KeyError: `strict`, and something is missing.
-            NotFound: the state only names a conversation, and it is not in this store.
+            KeyError: `strict`, and a key is missing.
+            NotFound: the state refers to a conversation that is not in this store.
         """
         try:
             super().load_state_dict(state_dict, strict)
@@ -331,18 +331,18 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
 
     def _begun(self) -> str:
         if self._current.conversation is None:
-            raise NotFound("there is no conversation to fork yet; it begins with the first turn")
+            raise NotFound("there is no conversation to fork yet; it is created with the first turn")
         return self._current.conversation.id
 
     def to_dict(self, exclude: list[str] | None = None) -> dict[str, Any]:
-        """The turns themselves as JSON values, under AdalFlow's keys; `from_dict` keeps them in process."""
+        """Return the turns as JSON values, with AdalFlow's keys."""
         data = {"namespace": self.namespace, "turns": [turn_record(turn) for turn in self._current.turns()]}
         wanted = {name: value for name, value in data.items() if name not in (exclude or ())}
         return {"type": type(self).__name__, "data": wanted}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Memory:
-        """A memory in this process with the turns that `to_dict` gave."""
+        """Return an in-memory memory with the turns of `to_dict`."""
         memory = cls(namespace=data["data"].get("namespace", ""))
         memory.current_conversation.dialog_turns.extend(map(turn_from_record, data["data"].get("turns", ())))
         return memory

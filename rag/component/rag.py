@@ -1,11 +1,11 @@
-"""`RAG`: the loop as an AdalFlow component.
+"""`RAG`: the question-answering loop as an AdalFlow component.
 
-    prepare    the turns that matter, the hits, the prompt (a Jinja template) with the sources that fitted
-    generate   an AdalFlow Generator over a ModelClient writes the answer
-    remember   the answer becomes the next turn
+    prepare    find relevant turns and hits, and render the prompt (a Jinja template) with the sources that
+    fit generate   an AdalFlow Generator with a ModelClient writes the answer remember   the answer becomes
+    the next turn
 
-Everything is done by the engine below; this class only passes values along, and has the asynchronous form
-of the steps that ask a model.
+The engine does the work; this class only passes values, and adds asynchronous versions of the steps that call
+a model.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from rag.types import Answer, Conversation, Hit, Source
 
 
 class RAG(adalflow.core.component.Component):  # type: ignore[misc]
-    """Answers questions about repositories, and remembers.
+    """Answers questions about repositories, and remembers the conversation.
 
     Args:
-        provider: the model client, by name; by default as the settings say ("openai": anything compatible).
-        model: the model's name; without one, and without a key or server, answers quote the nearest lines.
-        use_s3: makes no difference; DeepWiki's callers pass it.
-        local_ollama: ask an Ollama on this machine, for answers and for embeddings.
-        settings: what else to use; by default from the environment and the settings file.
+        provider: the model client, by name; by default as in the settings ("openai": any compatible server).
+        model: the model's name; without one, or without a key or server, answers quote the nearest lines.
+        use_s3: ignored; for DeepWiki's callers.
+        local_ollama: use a local Ollama for answers and embeddings.
+        settings: other settings; by default those of the environment and the settings file.
         base_url: an OpenAI-compatible server.
         template: the prompt: a file, the name of one in `RAG_HOME/templates`, or the text of a template.
-        conversation: go on with this conversation, by id or name; a name that is not known begins one.
-        engine: share what another component has open.
+        conversation: the conversation to continue, by id or name; an unknown name creates one.
+        engine: the engine of another component, to share what it has open.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         if conversation is not None:
             try:
                 self.memory.conversation = conversation
-            except NotFound:  # begun under this name with the first turn
+            except NotFound:  # created with this name and the first turn
                 self.memory.conversation = None
 
     # ------------------------------------------------------------ repositories
@@ -94,13 +94,13 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         *,
         ref: str | None = None,
     ) -> Documents:
-        """Make a repository the one that is asked: indexed, or opened and refreshed; return its chunks.
+        """Select the repository for questions: index it, or open and update it; return its chunks.
 
-        The arguments are those of `DatabaseManager.prepare_database`. A conversation about another
-        repository ends here, and the next question begins one.
+        The arguments are those of `DatabaseManager.prepare_database`. If the current conversation is about
+        another repository, the next question starts a new one.
 
         Raises:
-            ConversationMismatch: this RAG was made to go on with a conversation about another repository.
+            ConversationMismatch: this RAG was created for a conversation about another repository.
         """
         documents = self.database.prepare_database(
             repo_url_or_path,
@@ -121,32 +121,32 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
     def add_repository(
         self, repo_url_or_path: str, *, ref: str | None = None, excluded_dirs: Iterable[str] | None = None
     ) -> None:
-        """Ask this repository too; hits of all are fused.
+        """Add a repository to those that are searched; their hits are merged.
 
-        A conversation about fewer ends here, and the next question begins one.
+        The next question starts a new conversation, as the current one is about fewer repositories.
 
         Raises:
-            ConversationMismatch: this RAG was made to go on with a conversation about other repositories.
+            ConversationMismatch: this RAG was created for a conversation about other repositories.
         """
         source = locate(repo_url_or_path, ref, filters_of(excluded_dirs, None, None, None))
         others = [repository for repository in self.repositories if repository.source != source]
         self._ask_about([*others, self.engine.repository(source)])
 
     def retrieve(self, query: str, k: int = 10) -> tuple[Hit, ...]:
-        """Retrieval alone, in the light of the conversation: hits, best first."""
+        """Search without generating, in the context of the conversation; return hits, best first."""
         return self._dialog().search(query, k=k).hits
 
     @property
     def transformed_docs(self) -> Sequence[Any]:
-        """The chunks of the repositories that are asked, as AdalFlow documents with their vectors."""
+        """The chunks of the selected repositories, as AdalFlow documents with their vectors."""
         every = self._documents()
         return every[0] if len(every) == 1 else list(chain(*every))
 
     @property
     def retriever(self) -> Callable[[str], list[Any]]:
-        """Retrieval as AdalFlow's retrievers do it: `retriever(query)` gives a list of one `RetrieverOutput`.
+        """A search with the interface of AdalFlow's retrievers; returns a list of one `RetrieverOutput`.
 
-        Its `doc_indices` are places in `transformed_docs`.
+        Its `doc_indices` are positions in `transformed_docs`.
         """
         return self._retrieved
 
@@ -154,13 +154,13 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
     @property
     def generator(self) -> Any:
-        """What writes the answers; made when it is first needed. `.generator` of it is AdalFlow's."""
+        """The generator of answers, created on first use. Its `.generator` is AdalFlow's."""
         if self._generator is None:
             self._generator = self.engine.generator()
         return self._generator
 
     def _answering_generator(self) -> Any:
-        """The same; a model that cannot be had fails when it is asked, and is looked for again next time."""
+        """Return the generator; if the model is not available, one that fails, and try again next time."""
         return self._generator or self._kept(self.engine.answering_generator())
 
     def _kept(self, generator: Any) -> Any:
@@ -168,15 +168,15 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         return generator
 
     def call(self, query: str, language: str | None = None) -> Answer:
-        """Ask a question and remember the turn. `rag(query)` is the same.
+        """Ask a question and store the turn. `rag(query)` is the same.
 
         Returns:
             The answer, which also unpacks as `(answer, [RetrieverOutput])`.
 
         Raises:
             NotFound: no repository is prepared.
-            ProviderError: the model failed; no turn is stored. `quotes` is the answer without a model.
-            ConfigError: what the user can mend, for example a context that is too small.
+            ProviderError: the model failed; no turn is stored. `quotes` is the extractive answer.
+            ConfigError: an error that the user can fix, for example a context that is too small.
         """
         with closing(self._pieces(query, language)) as pieces:
             for piece in pieces:
@@ -185,7 +185,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         raise AssertionError("a conversation ends with its answer")
 
     async def acall(self, query: str, language: str | None = None) -> Answer:
-        """The same as `call`, without blocking the event loop."""
+        """Like `call`, without blocking the event loop."""
         async with aclosing(self._apieces(query, language)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Answer):
@@ -193,10 +193,10 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         raise AssertionError("a conversation ends with its answer")
 
     def stream(self, query: str, language: str | None = None, *, keep_broken: bool = False) -> Iterator[str]:
-        """Yield the answer piece by piece; the turn is stored when the last piece was taken.
+        """Yield the answer piece by piece; the turn is stored when the last piece was read.
 
-        An answer that fails or is given up (`close`) stores no turn; with `keep_broken` one that is not
-        `complete`, with the text that came.
+        An answer that fails or is abandoned (`close`) is not stored; with `keep_broken`, its text so far is
+        stored as a turn that is not `complete`.
         """
         with closing(self._pieces(query, language, keep_broken)) as pieces:
             for piece in pieces:
@@ -206,13 +206,13 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
     async def astream(
         self, query: str, language: str | None = None, *, keep_broken: bool = False
     ) -> AsyncIterator[str]:
-        """The same as `stream`, for an event loop."""
+        """Like `stream`, for an event loop."""
         async with aclosing(self._apieces(query, language, keep_broken)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, str):
                     yield piece
 
-    # ------------------------------------------------------------ inside
+    # ------------------------------------------------------------ internal
 
     def _documents(self) -> list[Documents]:
         return [Documents(repository.store) for repository in self.repositories]

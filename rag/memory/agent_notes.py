@@ -1,7 +1,7 @@
-"""Notes of an agent by section, its history, and a summary of both, in a namespace of its own.
+"""An agent's notes by section, its history, and a summary, in their own namespace.
 
-The calls are those of memories with five methods (`get_context`, `read_section`, `append_section`,
-`add_history`, `consolidate`), made so that what is written can be read again.
+The interface is that of agent memories with five methods (`get_context`, `read_section`, `append_section`,
+`add_history`, `consolidate`), plus reading everything back.
 """
 
 from __future__ import annotations
@@ -17,66 +17,67 @@ from rag.ports import RecordStore, TokenCounter
 
 SHELF = "sections"
 STATE = "sections-state"
-"""The shelf of what is no section: the history, and the summary with what it holds already."""
+"""The shelf of the history, and of the summary with the messages that it includes."""
 
 CONTEXT_TOKENS = 2_000
 SUMMARY_TOKENS = 800
 SHOWN_HISTORY = 20
 
 Writer = Callable[[str, Sequence[str]], str]
-"""Gives a model's summary of the summary so far and of new lines."""
+"""Writes a model's new summary, given the old one and new lines."""
 
 _Part = tuple[str, list[str]]
-"""A heading of the context and its lines; a section may be called as another part is."""
+"""A heading of the context and its lines. A section may have the same name as another part."""
 
 
 class Sections:
     """The sections of one namespace.
 
     Args:
-        store: where they are kept.
-        namespace: a namespace never sees another's.
-        counter: counts what a context costs.
+        store: stores the notes.
+        counter: counts the tokens of a context.
+        namespace: isolated from other namespaces.
     """
 
     def __init__(self, store: RecordStore, counter: TokenCounter, *, namespace: str = "") -> None:
         self._store, self._counter, self._namespace = store, counter, namespace
 
     def read_section(self, section: str) -> str:
-        """What a section holds, "" when there is none."""
+        """Return the text of a section, "" if there is none."""
         found = self._store.records([section], shelf=SHELF, namespace=self._namespace)
         return _text(found.get(section, b""))
 
     def append_section(self, section: str, entry: str) -> None:
-        """Write a line at the end of a section, which begins empty."""
+        """Append a line to a section, creating it if necessary."""
         self._store.append_record(section, _bytes(entry + "\n"), shelf=SHELF, namespace=self._namespace)
 
     def sections(self) -> dict[str, str]:
-        """All sections, ascending by name."""
+        """Return all sections, sorted by name."""
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace)
         return {name: _text(value) for name, value in kept}
 
     def add_history(self, entry: str) -> None:
-        """Write an entry at the end of the history. Raises TypeError for what is no text."""
+        """Append an entry to the history. Raises TypeError if it is not text."""
         if not isinstance(entry, str):
-            raise TypeError(f"an entry of a history is text, not {entry!r}")
+            raise TypeError(f"a history entry must be text, not {entry!r}")
         line = json.dumps(entry).encode() + b"\n"
         self._store.append_record("history", line, shelf=STATE, namespace=self._namespace)
 
     def history(self, last: int | None = None) -> list[str]:
-        """The entries of the history, oldest first; only the newest `last`."""
+        """Return the entries of the history, or the newest `last`, oldest first."""
         entries = [json.loads(line) for line in self._state("history").splitlines()]
         return entries if last is None else entries[max(len(entries) - last, 0) :]
 
     @property
     def summary(self) -> str:
-        """What was consolidated, "" when nothing was."""
+        """The summary, "" if nothing was consolidated."""
         return _consolidated(self._state("summary"))[0]
 
     def get_context(self, *, budget_tokens: int = CONTEXT_TOKENS) -> str:
-        """Summary, sections and the newest history, in this order, as text for a prompt; "" for nothing.
+        """Return summary, sections and the newest history, in this order, as text for a prompt; "" for
+        nothing.
 
-        What does not fit goes: the oldest history first, then the oldest lines of the longest section.
+        What does not fit is dropped: first the oldest history, then the oldest lines of the longest section.
         """
         parts = [("Summary", self.summary.splitlines())]
         parts += [(name, text.splitlines()) for name, text in self.sections().items()]
@@ -91,17 +92,17 @@ class Sections:
         return _rendered(parts, history)
 
     def consolidate(self, messages: Sequence[Mapping[str, Any]], *, writer: Writer | None = None) -> bool:
-        """Take messages (`role`, `content`) into the summary; False when all of them are in it already.
+        """Add messages (`role`, `content`) to the summary; return False if it includes all of them already.
 
-        Messages may be given again, with others before or after them: each is taken once, or as often as it
-        was said.
+        Messages may be passed again, among new ones: equal messages are counted, and only further ones are
+        added.
 
         Args:
             messages: oldest first.
-            writer: asks a model; None makes a digest.
+            writer: calls a model; None writes an extractive summary.
 
         Raises:
-            ProviderError: the model failed; nothing is changed.
+            ProviderError: the model failed; nothing changed.
         """
         before = self._state("summary")
         so_far, known = _consolidated(before)
@@ -121,16 +122,16 @@ class Sections:
         else:
             every = [*so_far.splitlines(), *lines]
             summary = "\n".join(newest_that_fit(every, budget_tokens=SUMMARY_TOKENS, counter=self._counter))
-        # One record for both: a summary and what it is said to hold can never differ.
+        # One record for both, so that a summary and the list of its messages never differ.
         after = json.dumps({"summary": summary, "taken": [*known, *(name for name, _ in new)]}).encode()
         if not self._store.swap_record(
             "summary", before or None, after, shelf=STATE, namespace=self._namespace
         ):
-            return self.consolidate(messages, writer=writer)  # someone else consolidated meanwhile
+            return self.consolidate(messages, writer=writer)  # another process consolidated in the meantime
         return True
 
     def clear(self) -> int:
-        """Forget everything; return how many sections there were."""
+        """Delete everything; return the number of sections."""
         self._store.delete_records(shelf=STATE, namespace=self._namespace)
         return self._store.delete_records(shelf=SHELF, namespace=self._namespace)
 
@@ -142,7 +143,7 @@ class Sections:
 
 
 def _consolidated(record: bytes) -> tuple[str, list[str]]:
-    """A summary, and the names of the messages that went into it."""
+    """Return the summary of a record, and the ids of the messages that it includes."""
     if not record:
         return "", []
     kept = json.loads(record)
@@ -155,27 +156,29 @@ def _rendered(parts: Sequence[_Part], history: Sequence[str]) -> str:
 
 
 def _name(message: Mapping[str, Any]) -> str:
-    """What a message is known by: a hash of role and content."""
-    said = json.dumps([message.get("role"), message.get("content")], sort_keys=True, default=str)
-    return hashlib.sha256(said.encode()).hexdigest()[:24]
+    """Return the id of a message: a hash of role and content."""
+    identity = json.dumps([message.get("role"), message.get("content")], sort_keys=True, default=str)
+    return hashlib.sha256(identity.encode()).hexdigest()[:24]
 
 
 def _lines(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    texts = [_said(message.get("content")) for message in messages]
-    told = digest(texts, keep=2)
+    texts = [_content_text(message.get("content")) for message in messages]
+    sentences = digest(texts, keep=2)
     return [
-        f"{message.get('role', 'user')}: {line}" for message, line in zip(messages, told, strict=True) if line
+        f"{message.get('role', 'user')}: {line}"
+        for message, line in zip(messages, sentences, strict=True)
+        if line
     ]
 
 
-def _said(content: Any) -> str:
-    """The text of a message: of content blocks, those that are text."""
+def _content_text(content: Any) -> str:
+    """Return the text of a message; of content blocks, those with text."""
     if isinstance(content, str):
         return content
     if isinstance(content, Mapping):
-        return _said(content.get("text") or content.get("content") or "")
+        return _content_text(content.get("text") or content.get("content") or "")
     if isinstance(content, Sequence) and not isinstance(content, (bytes, bytearray)):
-        return "\n".join(filter(None, map(_said, content)))
+        return "\n".join(filter(None, map(_content_text, content)))
     return "" if content is None else str(content)
 
 

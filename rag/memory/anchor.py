@@ -1,19 +1,20 @@
-"""Where lines of an old text stand in a new one.
+"""Locates lines of an old text in a new one.
 
-Whole lines are compared, byte for byte, without what ends them (LF or CR LF: git may write either): white
-space counts. What is sought is the whole span; the rules, in their order:
+Whole lines are compared byte for byte, without their line ends (git may write LF or CR LF); white space
+counts. The whole span is searched for. The rules, in order:
 
-1. It stands in one place in the old text and in one in the new: there. However much was moved around it,
-   nothing else can be meant.
-2. It stands in several: an alignment of the two texts says which of them continues which old one, and those
-   that continue another are out. Of the rest the one the alignment agrees with most, else the one at the
-   same lines, else the only one in the same symbol (below the same enclosing lines).
-3. Else the nearest of them, said to be a guess.
+1. It occurs once in the old text and once in the new one: that is its place. However much else was moved,
+   there is no other candidate.
+2. It occurs several times: an alignment of the two texts maps occurrences in the new text to those in the old
+   one, and those that belong to another occurrence are excluded. Of the rest, the one with most aligned lines
+   is chosen, else the one at the same lines, else the only one in the same symbol (with the same enclosing
+   lines).
+3. Else the nearest of them, marked as a guess.
 
-A span of fewer than 20 letters and digits is too little to be known again (as in `git blame -M`): for it the
-alignment must agree. The alignment is patience diff: lines that occur once in both texts are matched in the
-longest common order (Cohen, 2005), and so on in what lies between them; what is left there, if it is small,
-goes to `difflib`.
+A span with fewer than 20 letters and digits is too short to be recognized (as in `git blame -M`): it must be
+aligned. The alignment is patience diff: lines that occur once in both texts are matched in their longest
+common order (Cohen, 2005), recursively between the matches; small regions that are left are matched by
+`difflib`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from difflib import SequenceMatcher
 from functools import cached_property
 
 LEAST_MOVED = 20
-"""Letters and digits that make lines known again within a file: git's default for `blame -M`."""
+"""The minimum number of letters and digits to recognize lines within a file: git's default for `blame -M`."""
 
 _SMALL = 40_000
-"""Lines of the one text times lines of the other that may be compared each with each."""
+"""The maximum size of a region for pairwise comparison: lines of one text times lines of the other."""
 
-_MANY = 200
-"""Of more places than this only the nearest are considered."""
+_MAX_PLACES = 200
+"""Of more places only the nearest are considered."""
 
 _WIDE_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -45,13 +46,13 @@ _NOT_ALNUM = bytes(set(range(256)) - set(b"0123456789abcdefghijklmnopqrstuvwxyzA
 
 
 def letters(lines: Sequence[bytes]) -> int:
-    """Letters and digits in the lines; a byte beyond ASCII counts as one."""
+    """Return the number of letters and digits in the lines; a byte beyond ASCII counts as one."""
     text = b"".join(lines)
     return len(text.translate(None, _NOT_ALNUM)) + len(text) - len(text.decode("ascii", "ignore"))
 
 
 class TextLines:
-    """A file's lines, without their ends; a newline at the end of the file begins no line."""
+    """The lines of a file without their line ends; a newline at the end of the file starts no line."""
 
     def __init__(self, content: bytes) -> None:
         content = content.replace(b"\r\n", b"\n")
@@ -60,7 +61,7 @@ class TextLines:
 
     @classmethod
     def of(cls, content: bytes) -> TextLines | None:
-        """The text of these bytes; None when they are none. UTF-16 and UTF-32 are compared as UTF-8."""
+        """Return the text of these bytes, None for binary data. UTF-16 and UTF-32 are converted to UTF-8."""
         for mark, encoding in _WIDE_MARKS:
             if content.startswith(mark):
                 return cls(content.decode(encoding, "replace").encode("utf-8", "replace"))
@@ -68,15 +69,15 @@ class TextLines:
 
     @cached_property
     def distinct(self) -> frozenset[bytes]:
-        """Its lines, each once."""
+        """The set of its lines."""
         return frozenset(self.lines)
 
     def span(self, start: int, end: int) -> list[bytes]:
-        """The lines from `start` to `end`; fewer where there are no more."""
+        """Return the lines from `start` to `end`, fewer at the end of the file."""
         return self.lines[start - 1 : end]
 
     def find(self, span: Sequence[bytes]) -> list[int]:
-        """The lines at which `span` begins, ascending; occurrences may overlap."""
+        """Return the lines at which `span` starts, ascending; occurrences may overlap."""
         sought = b"\n%b\n" % b"\n".join(span)
         found, row, counted = [], 1, 0
         at = self._framed.find(sought)
@@ -90,21 +91,21 @@ class TextLines:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The first line of a span in the new text. `rivals` counts the other places it may be, 0 when sure."""
+    """The first line of a span in the new text. `rivals` counts other possible places, 0 if it is certain."""
 
     start: int
     rivals: int = 0
 
 
 class Pair:
-    """An old text and the new one that stands for it."""
+    """An old text and the new text that replaces it."""
 
     def __init__(self, old: TextLines, new: TextLines) -> None:
         self.old, self.new = old, new
 
     @cached_property
     def mapped(self) -> list[int]:
-        """For each old line (from 0) the new line it is, -1 for none; what is mapped ascends."""
+        """The new line of each old line (from 0), -1 for none; ascending."""
         return align(self.old.lines, self.new.lines)
 
     @cached_property
@@ -112,13 +113,13 @@ class Pair:
         return {new: old for old, new in enumerate(self.mapped) if new >= 0}
 
     def anchor(self, start: int, end: int) -> Anchor | None:
-        """Where the lines `start` to `end` of the old text stand in the new one; None when they do not."""
+        """Locate the lines `start` to `end` of the old text in the new one; None if they do not occur."""
         span = self.old.span(start, end)
         there = self.new.find(span)
         if not there:
             return None
-        if len(there) > _MANY:
-            there = sorted(sorted(there, key=lambda at: abs(at - start))[:_MANY])
+        if len(there) > _MAX_PLACES:
+            there = sorted(sorted(there, key=lambda at: abs(at - start))[:_MAX_PLACES])
         before = self.old.find(span)
         enough = letters(span) >= LEAST_MOVED
         if len(there) == len(before) == 1 and (enough or there == before):
@@ -129,7 +130,7 @@ class Pair:
         return Anchor(start) if start in there else None
 
     def arrivals(self, span: Sequence[bytes]) -> list[int]:
-        """Where `span` stands in the new text without having stood there in the old one."""
+        """Return where `span` occurs in the new text without having been there in the old one."""
         there = self.new.find(span)
         before = frozenset(self.old.find(span)) if there else frozenset()
         if not before:
@@ -137,14 +138,14 @@ class Pair:
         return [at for at in there if not before & self._owners(at, len(span)).keys()]
 
     def kept(self, start: int, end: int) -> float:
-        """The share of the old lines that say something which still stand where they stood, 0 to 1."""
+        """Return the share of the old lines that are still in place, 0 to 1, ignoring trivial lines."""
         rows = [row for row in range(start - 1, end) if letters(self.old.lines[row : row + 1]) >= 3]
         return sum(self.mapped[row] >= 0 for row in rows) / len(rows) if rows else 0.0
 
     def now_there(self, start: int, end: int) -> tuple[int, int] | None:
-        """The lines that took the place of the old ones: those between the neighbours that are known again.
+        """Return the lines that replaced the old ones: those between the nearest aligned neighbours.
 
-        None when nothing but white space is there: the lines were deleted.
+        None if there is only white space: the lines were deleted.
         """
         mapped = self.mapped
         inside = [mapped[row] for row in range(start - 1, end) if mapped[row] >= 0]
@@ -162,7 +163,7 @@ class Pair:
         return (first + 1, last + 1) if first <= last else None
 
     def _owners(self, at: int, length: int) -> Counter[int]:
-        """Old lines that a span at new line `at` may have begun at, with how many of its lines say so."""
+        """Return the old lines that a span at new line `at` may have started at, with their aligned lines."""
         origin = self._origin
         rows = ((origin.get(at - 1 + offset), offset) for offset in range(length))
         return Counter(row - offset + 1 for row, offset in rows if row is not None)
@@ -170,7 +171,7 @@ class Pair:
     def _continuing(
         self, start: int, length: int, there: Sequence[int], before: frozenset[int], *, unowned: bool
     ) -> list[tuple[int, int]]:
-        """Occurrences that may continue the span, with how many lines of the alignment agree."""
+        """Return occurrences that may continue the span, with the number of aligned lines."""
         mine = []
         for at in there:
             owners = self._owners(at, length)
@@ -192,7 +193,7 @@ class Pair:
         return Anchor(min(best, key=lambda at: (abs(at - expected), at)), rivals=len(best) - 1)
 
     def _expected(self, start: int) -> int:
-        """Where the span would stand if it had kept its place behind the last line that is known again."""
+        """Return the expected start of the span, at its old distance from the last aligned line before it."""
         for row in range(start - 1, -1, -1):
             if self.mapped[row] >= 0:
                 return self.mapped[row] + start - row
@@ -200,7 +201,7 @@ class Pair:
 
 
 def enclosing(lines: Sequence[bytes], row: int) -> tuple[bytes, ...]:
-    """The lines that a line (counted from 0) lies below by its indentation, the innermost first."""
+    """Return the lines that enclose a line (counted from 0) by indentation, innermost first."""
     found = []
     depth = _indent(lines[row])
     for line in reversed(lines[:row]):
@@ -217,7 +218,7 @@ def _indent(line: bytes) -> int:
 
 
 def align(old: Sequence[bytes], new: Sequence[bytes]) -> list[int]:
-    """For each old line the new line it is, -1 for none; what is mapped ascends."""
+    """Return the new line of each old line, -1 for none; ascending."""
     mapped = [-1] * len(old)
     regions = [(0, len(old), 0, len(new))]
     while regions:
@@ -241,7 +242,7 @@ def align(old: Sequence[bytes], new: Sequence[bytes]) -> list[int]:
 
 
 def _unique_in_order(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Lines that occur once in both, as (old, new), in the longest order common to both."""
+    """Return the lines that occur once in both, as (old, new), in their longest common order."""
     place = _single(new)
     pairs = [(row, place[line]) for line, row in _single(old).items() if line in place]
     tops: list[int] = []
@@ -261,7 +262,7 @@ def _unique_in_order(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[i
 
 
 def _single(lines: Sequence[bytes]) -> dict[bytes, int]:
-    """Where each line stands that occurs once; lines without a letter or digit say nothing."""
+    """Return the row of each line that occurs once, without lines that have no letter or digit."""
     count = Counter(lines)
     return {
         line: row for row, line in enumerate(lines) if count[line] == 1 and line.translate(None, _NOT_ALNUM)

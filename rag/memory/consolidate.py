@@ -1,9 +1,9 @@
-"""A conversation's running summary, brought up to date: each turn goes into it once, and stays as it was.
+"""The running summary of a conversation. Each turn is added to it once; the turns are not changed.
 
-With a model the summary is rewritten to hold the new turns too, and the model names facts that will be of use
-later. Without one each turn is a line (`extractive_summary`), the oldest of which give way. A watermark says
-up to which order turns are in the summary, so that consolidating twice changes nothing. It counts as long as
-there is a summary: once that is taken away, the next begins with the first turn.
+A model rewrites the summary to include new turns and extracts facts. Without one the summary has a line for
+each turn (`extractive_summary`), of which the oldest are dropped. A watermark is the order up to which turns
+are included, so that consolidating twice changes nothing. It is valid as long as the summary exists; without
+one, consolidation starts with the first turn.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ WATERMARKS = "summary-upto"
 
 SUMMARY_TOKENS = 800
 BATCH_TOKENS = 6_000
-"""So much of new turns a model is shown at a time; one turn always."""
+"""The maximum size of new turns in a prompt; a single turn may be larger."""
 
 Writer = Callable[[str, Sequence[DialogTurn]], str]
-"""Gives a model's reply to the summary so far and new turns, see `read_reply`."""
+"""Returns a model's reply, given the summary and new turns; see `read_reply`."""
 
 _HEADING = re.compile(r"^\W*(summary|facts)\W*$", re.IGNORECASE)
 _FACT = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*\[(\d+)\]\s*(\S.*)$")
@@ -36,7 +36,7 @@ _FACT = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*\[(\d+)\]\s*(\S.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Consolidated:
-    """What consolidating came to: the summary, how many turns are new in it, and the facts that are new."""
+    """The result of consolidating: the summary, the number of turns added, and the new facts."""
 
     summary: str
     turns: int
@@ -52,43 +52,43 @@ def consolidate(
     writer: Writer | None = None,
     summary_tokens: int = SUMMARY_TOKENS,
 ) -> Consolidated:
-    """Take turns into a conversation's summary; store it, the facts and the watermark.
+    """Add turns to a conversation's summary; store it with the facts and the watermark.
 
     Args:
-        store: where the conversation is.
-        conversation: whose turns they are.
-        turns: oldest first; those that are in the summary already are left out, and those that broke off.
-        counter: counts what the summary costs.
-        writer: asks a model; None makes a digest.
-        summary_tokens: what the summary may cost; what is older is cut off first, of a model's the end.
+        store: contains the conversation.
+        conversation: the conversation of the turns.
+        turns: oldest first; interrupted ones, and those already included, are skipped.
+        counter: counts the tokens of the summary.
+        writer: calls a model; None writes an extractive summary.
+        summary_tokens: the maximum size; an extractive summary loses its oldest lines, a model's its end.
 
     Raises:
-        ProviderError: the model failed; what was consolidated before it did is kept.
+        ProviderError: the model failed; the batches before are stored.
     """
     namespace = conversation.namespace
     upto = watermark(store, conversation)
     new = [turn for turn in turns if (turn.order or 0) > upto]
-    said = [turn for turn in new if turn.complete]
+    complete = [turn for turn in new if turn.complete]
     summary = _summary(store, conversation)
     facts: list[Fact] = []
-    if not said:
+    if not complete:
         return Consolidated(summary, 0)
     if writer is None:
-        lines = [*summary.splitlines(), *turn_lines(said)]
+        lines = [*summary.splitlines(), *turn_lines(complete)]
         summary = "\n".join(newest_that_fit(lines, budget_tokens=summary_tokens, counter=counter))
         _store(store, conversation, summary, new[-1].order or 0)
-        return Consolidated(summary, len(said))
-    for batch in _batches(said, counter):
+        return Consolidated(summary, len(complete))
+    for batch in _batches(complete, counter):
         written, named = read_reply(writer(summary, batch))
         summary = _beginning(written, summary_tokens, counter) or summary
         found = [fact for n, text in named for fact in _fact(n, text, batch, conversation)]
         facts += Facts(store, namespace=namespace).add(found)
         _store(store, conversation, summary, batch[-1].order or 0)
-    return Consolidated(summary, len(said), tuple(facts))
+    return Consolidated(summary, len(complete), tuple(facts))
 
 
 def watermark(store: MemoryStore, conversation: Conversation) -> int:
-    """The order up to which turns are in the summary; -1 when there is none."""
+    """Return the order up to which turns are included in the summary; -1 if there is none."""
     if not _summary(store, conversation):
         return -1
     found = store.records([conversation.id], shelf=WATERMARKS, namespace=conversation.namespace)
@@ -96,9 +96,9 @@ def watermark(store: MemoryStore, conversation: Conversation) -> int:
 
 
 def forget_summary(store: RecordStore, conversation: str, order: int | None, *, namespace: str = "") -> bool:
-    """Forget a conversation's summary, if turns of this order or later are in it; None: in any case.
+    """Delete a conversation's summary if it includes turns of this order or later; None: in any case.
 
-    False where there is nothing to forget. A summary that was not consolidated stays, but for None.
+    Return False if there is nothing to delete. A summary without a watermark is only deleted for None.
     """
     if order is not None:
         found = store.records([conversation], shelf=WATERMARKS, namespace=namespace)
@@ -109,9 +109,9 @@ def forget_summary(store: RecordStore, conversation: str, order: int | None, *, 
 
 
 def read_reply(reply: str) -> tuple[str, list[tuple[int, str]]]:
-    """A model's summary, and the facts it names, each with the number of the turn it is from.
+    """Return a model's summary and the facts it extracted, each with the number of its turn.
 
-    Lines such as `- [3] The token lives an hour.` are facts, below a heading or not; the rest is summary.
+    Lines such as `- [3] The token lives an hour.` are facts, below a heading or not; the rest is the summary.
     """
     lines, facts = [], []
     for line in reply.strip().splitlines():
@@ -123,7 +123,7 @@ def read_reply(reply: str) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _fact(order: int, text: str, turns: Sequence[DialogTurn], conversation: Conversation) -> list[Fact]:
-    """The fact, bound to the lines that its turn cites; none for a turn that was not shown."""
+    """Return the fact with the citations of its turn; none if the turn was not in the prompt."""
     turn = next((one for one in turns if one.order == order), None)
     if turn is None:
         return []
@@ -131,9 +131,9 @@ def _fact(order: int, text: str, turns: Sequence[DialogTurn], conversation: Conv
 
 
 def fact_from_turn(text: str, turn: DialogTurn, conversation: Conversation) -> list[Fact]:
-    """A fact bound to the lines that a turn's answer refers to, in the repository it refers to most.
+    """Return a fact with the citations of a turn's answer, in the repository that it cites most.
 
-    None when turn and conversation name no repository.
+    None if turn and conversation have no repository.
     """
     used = [one for one in turn.citations if one.used] or list(turn.citations)
     about = Counter(one.location for one in used) or Counter(s.location for s in conversation.sources[:1])
@@ -158,7 +158,7 @@ def _batches(turns: Sequence[DialogTurn], counter: TokenCounter) -> list[list[Di
 
 
 def _beginning(text: str, budget_tokens: int, counter: TokenCounter) -> str:
-    """The first lines that fit into a budget."""
+    """Return the first lines that fit into a budget."""
     lines = text.splitlines()
     while lines and counter.count("\n".join(lines)) > budget_tokens:
         lines.pop()
@@ -171,7 +171,7 @@ def _summary(store: MemoryStore, conversation: Conversation) -> str:
 
 
 def _store(store: MemoryStore, conversation: Conversation, summary: str, upto: int) -> None:
-    """Store the summary, then the watermark: what fails between them is said twice, never lost."""
+    """Store the summary, then the watermark: after a crash between them turns are repeated, not lost."""
     namespace, ttl_s = conversation.namespace, conversation.ttl_s
     record = {conversation.id: summary.encode("utf-8", "surrogatepass")}
     store.put_records(record, shelf=SUMMARIES, namespace=namespace, ttl_s=ttl_s)

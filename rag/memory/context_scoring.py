@@ -1,7 +1,7 @@
-"""How much of a query's words stands in a turn and around it.
+"""Scores how well a turn and its neighbours match the words of a query.
 
-Each word counts once in a window, where it says most: in the turn itself, or a share of it in a neighbour. An
-answer seldom repeats the words of its question, so what a turn asks counts more for the turn after it.
+Each word counts once per window, where it scores highest: in the turn itself, or with a lower weight in a
+neighbour. Answers seldom repeat the words of the question, so a question counts more for the turn after it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rag.resources import shipped
 
 K1 = 0.9
 B = 0.4
-AROUND = {1: 0.3, -1: 0.3, 2: 0.3, -2: 0.1}
-"""What a turn counts for one that comes so many places after it; below 0, before it."""
+NEIGHBOUR_WEIGHTS = {1: 0.3, -1: 0.3, 2: 0.3, -2: 0.1}
+"""The weight of a turn for the turn at this distance after it; negative distances are before it."""
 ASKED = 0.7
-"""What a turn that ends by asking counts for the next."""
+"""The weight of a turn that ends with a question, for the next turn."""
 COVERAGE = 0.4
-"""How much of the score depends on how many of the words the window holds."""
-COMPANY = 0.4
-"""What the three best scores of a conversation, on average, are worth to each of its turns."""
+"""The share of the score that depends on the number of words in the window."""
+CONVERSATION_WEIGHT = 0.4
+"""The weight of the mean of a conversation's three best scores, which is added to each of its turns."""
 
 Numbers = npt.NDArray[np.float64]
 Keys = npt.NDArray[np.int64]
@@ -36,13 +36,13 @@ Place = tuple[str, int]
 
 _CONTRACTED = re.compile(r"(?:n['’]t|['’](?:s|ll|ve|re|d|m))\b")
 _ORDERS = 1 << 40
-"""More than a conversation has."""
+"""More orders than a conversation has."""
 _MARGIN = 8
-"""Keys of orders below 0 stay in their conversation."""
+"""Keeps the keys of negative orders within their conversation."""
 
 
 class Words:
-    """The words of a query; `terms` are all that are sought, where forms of one word stand for each other."""
+    """The words of a query. `terms` are all terms to search for; forms of one word count as that word."""
 
     def __init__(self, query: str) -> None:
         forms = _forms()
@@ -51,7 +51,7 @@ class Words:
         self.terms = list(dict.fromkeys(term for word in self._words for term in word))
 
     def scores(self, matches: Matches) -> tuple[Numbers, Numbers]:
-        """The rarity of each word, shape (words,), and its BM25 in each item found, (words, found)."""
+        """Return the rarity of each word, shape (words,), and its BM25 in each item, shape (words, found)."""
         mean = (matches.length / matches.items if matches.items else 0) or 1.0
         counts = np.asarray([one.counts for one in matches.found], np.float64).reshape(-1, len(self.terms)).T
         damping = K1 * (1 - B + B * np.asarray([one.length for one in matches.found], np.float64) / mean)
@@ -68,12 +68,12 @@ class Words:
 
 
 class Windows:
-    """What was found, and how it scores in its windows.
+    """The items found, and their scores within windows.
 
     Args:
-        found: the places of what was found, each once.
+        found: the places of the items, without duplicates.
         rarity: of each word, shape (words,).
-        given: what each word gives there, shape (words, found).
+        given: the score of each word in each item, shape (words, found).
     """
 
     def __init__(self, found: Sequence[Place], rarity: Numbers, given: Numbers) -> None:
@@ -81,10 +81,10 @@ class Windows:
         keys = self._keys(found)
         order = np.argsort(keys)
         self._found, self._given, self._rarity = keys[order], given[:, order], rarity
-        self._company: Numbers = np.zeros(len(self._names))
+        self._base: Numbers = np.zeros(len(self._names))
 
     def best(self, k: int, before: int | None) -> list[Place]:
-        """The k places with the best scores, best first; equal ones: the later order first.
+        """Return the k places with the best scores, best first; at equal scores the later order first.
 
         Args:
             k: at least 1.
@@ -92,24 +92,25 @@ class Windows:
         """
         if not len(self._found):
             return []
-        places = np.unique(np.concatenate([self._found + distance for distance in (0, *AROUND)]))
+        distances = (0, *NEIGHBOUR_WEIGHTS)
+        places = np.unique(np.concatenate([self._found + distance for distance in distances]))
         score, _ = self._scores(places, np.zeros(len(places), bool))
         of, order = np.divmod(places, _ORDERS)
         order -= _MARGIN
         if len(self._names) > 1:
-            self._company = COMPANY * _best_three(of, score)
+            self._base = CONVERSATION_WEIGHT * _best_three(of, score)
         sought = np.flatnonzero((order >= 0) & (order < (_ORDERS if before is None else before)))
-        score += self._company[of]
+        score += self._base[of]
         chosen = sought[np.lexsort((of[sought], -order[sought], -score[sought]))[:k]]
         names = list(self._names)
         return [(names[n], at) for n, at in zip(of[chosen].tolist(), order[chosen].tolist(), strict=True)]
 
     def scores(self, places: Sequence[Place], asking: Collection[Place]) -> dict[Place, tuple[float, float]]:
-        """Score and share of the words, each as rare as it is, of the windows at these places.
+        """Return score and covered share of the words, weighted by rarity, of the windows at these places.
 
         Args:
-            places: of conversations in which something was found; others score 0.
-            asking: where a turn ends by asking.
+            places: where to score; 0 in conversations without matches.
+            asking: the places of turns that end with a question.
         """
         known = [place for place in places if place[0] in self._names]
         if not known:
@@ -117,7 +118,7 @@ class Windows:
         asked = np.asarray([(name, order - 1) in asking for name, order in known], bool)
         keys = self._keys(known)
         score, covered = self._scores(keys, asked)
-        score += self._company[keys // _ORDERS]
+        score += self._base[keys // _ORDERS]
         return dict(zip(known, zip(score.tolist(), covered.tolist(), strict=True), strict=True))
 
     def _keys(self, places: Sequence[Place]) -> Keys:
@@ -126,7 +127,7 @@ class Windows:
     def _scores(self, keys: Keys, asked: npt.NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
         total = self._at(keys)
         held = (total > 0).astype(np.float64)
-        for distance, share in AROUND.items():
+        for distance, share in NEIGHBOUR_WEIGHTS.items():
             shares = np.where(asked, ASKED, share) if distance == 1 else np.full(len(keys), share)
             near = self._at(keys - distance)
             total = np.maximum(total, shares * near)
@@ -135,14 +136,14 @@ class Windows:
         return total.sum(axis=0) * (1 - COVERAGE + COVERAGE * covered), covered
 
     def _at(self, keys: Keys) -> Numbers:
-        """What each word gives at these places, shape (words, places); 0 where nothing was found."""
+        """Return the score of each word at these places, shape (words, places); 0 without a match."""
         place = np.minimum(np.searchsorted(self._found, keys), len(self._found) - 1)
         given: Numbers = self._given[:, place] * (self._found[place] == keys)
         return given
 
 
 def _best_three(of: Keys, score: Numbers) -> Numbers:
-    """The mean of the three best scores in each conversation."""
+    """Return the mean of the three best scores in each conversation."""
     ranked = np.lexsort((-score, of))
     sizes = np.bincount(of)
     place = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -151,7 +152,7 @@ def _best_three(of: Keys, score: Numbers) -> Numbers:
 
 @cache
 def _forms() -> Mapping[str, tuple[str, ...]]:
-    """The terms of all forms of a word, by each of them."""
+    """Return the terms of all forms of a word, by each of them."""
     found = {}
     for line in shipped("data/irregular.txt").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):

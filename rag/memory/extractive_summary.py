@@ -1,7 +1,7 @@
-"""What was said, in short, without a model: the sentences that say most, as they were written.
+"""Extractive summaries without a model: the most relevant sentences, as they were written.
 
-A sentence is worth what its words are: how often they stand in what was said, beside how many of the parts
-hold them (tf-idf), for the words it holds on average. An answer is worth most where it begins.
+A sentence scores the mean tf-idf of its words: their frequency in the part against the number of parts that
+contain them. The first sentence counts more, as an answer usually starts with its point.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from rag.ports import TokenCounter
 from rag.types import DialogTurn
 
 LINE_CHARS = 300
-"""A line of a digest is cut here, at the end of a word."""
+"""The maximum length of a line, which is cut at a word boundary."""
 
 _QUOTING = "extractive"
-"""The model of turns that only quote."""
+"""The model name of extractive answers."""
 
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _CODE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
 
 
 def digest(parts: Sequence[str], *, keep: int = 1) -> list[str]:
-    """The `keep` most telling sentences of each part, in the order they stand in; "" for one without any.
+    """Return the `keep` most relevant sentences of each part in their order; "" for a part without any.
 
-    Blocks of code are left out. The first sentence of a part counts double: answers begin with the answer.
+    Code blocks are left out. The first sentence of a part counts double, as answers start with their point.
     """
     sentences = [_sentences(part) for part in parts]
     holding = Counter(term for part in parts for term in set(terms(part)))
-    return [_most_telling(one, holding, len(parts), keep) for one in sentences]
+    return [_most_relevant(one, holding, len(parts), keep) for one in sentences]
 
 
 def turn_lines(turns: Sequence[DialogTurn]) -> list[str]:
-    """A line for each turn: its question, what the answer comes to, and the lines it cites."""
+    """Return a line for each turn: its question, a summary of the answer, and the lines it cites."""
     answers = digest([_quotes(turn) or turn.answer for turn in turns])
     return [_line(turn, answer) for turn, answer in zip(turns, answers, strict=True)]
 
 
 def newest_that_fit(lines: Sequence[str], *, budget_tokens: int, counter: TokenCounter) -> list[str]:
-    """The last lines that fit into a budget together, in their order."""
+    """Return the last lines that fit into a budget, in their order."""
     kept: list[str] = []
     left = budget_tokens
     for line in reversed(lines):
@@ -60,7 +60,7 @@ def _line(turn: DialogTurn, answer: str) -> str:
 
 
 def _quotes(turn: DialogTurn) -> str:
-    """What an answer without a model comes to: the definitions it quotes first. "" for other answers."""
+    """Summarize an extractive answer by the definitions it quotes first; "" for other answers."""
     if turn.model != _QUOTING:
         return ""
     used = [citation.qualified_name for citation in turn.citations if citation.used]
@@ -73,15 +73,15 @@ def _sentences(part: str) -> list[str]:
     return [one for one in found if one]
 
 
-def _most_telling(sentences: list[str], holding: Counter[str], parts: int, keep: int) -> str:
-    said = Counter(term for sentence in sentences for term in terms(sentence))
+def _most_relevant(sentences: list[str], holding: Counter[str], parts: int, keep: int) -> str:
+    frequency = Counter(term for sentence in sentences for term in terms(sentence))
 
-    def worth(n: int) -> float:
+    def score(n: int) -> float:
         words = terms(sentences[n])
-        rare = sum(said[word] * math.log(1 + parts / max(holding[word], 1)) for word in words)
+        rare = sum(frequency[word] * math.log(1 + parts / max(holding[word], 1)) for word in words)
         return (2.0 if n == 0 else 1.0) * rare / math.sqrt(len(words) + 8)
 
-    best = sorted(range(len(sentences)), key=lambda n: (-worth(n), n))[:keep]
+    best = sorted(range(len(sentences)), key=lambda n: (-score(n), n))[:keep]
     return " ".join(sentences[n] for n in sorted(best))
 
 

@@ -1,21 +1,22 @@
-"""Is what a turn cites still so?
+"""Checks whether cited lines are unchanged.
 
-    cited lines   their file's blob id, and its bytes kept by that id
-    a State       the files of the repository now (a commit, a work tree, a plain folder), by path → blob id
+    cited lines   the blob id of their file, and its bytes stored by that id
+    a State       the current files of the repository (a commit, a work tree, a plain folder), by path → blob
+    id
 
-A file whose blob id is the same is fresh without being read. Else the lines are looked for, in this order,
-and the first place that holds them all, byte for byte, is where they are:
+A file with the same blob id is fresh without being read. Else the lines are searched for in this order, and
+the first place that contains all of them, byte for byte, is theirs:
 
-1. at the same lines of the file (fresh), elsewhere in it (moved), see `rag.memory.anchor`;
-2. when the file is not there any more: in a new file with the same bytes, then in the new file that has
-   most of its lines, at least half (a rename);
-3. in files that are new or changed since, where they did not stand before; only if less than half of the
-   lines still stand in their old place: what was edited there and copied elsewhere has changed. Fewer than
-   40 letters and digits are too little for this (as in `git blame -C`).
+1. at the same lines of the file (fresh), or elsewhere in it (moved), see `rag.memory.anchor`;
+2. if the file was removed: in a new file with the same bytes, then in the new file with most of its lines, at
+   least half (a rename);
+3. in files that are new or changed since, where they did not occur before; only if less than half of the
+   lines are still in their old place, since lines that were edited there and copied elsewhere have changed.
+   Fewer than 40 letters and digits are not enough for this (as in `git blame -C`).
 
-If they are nowhere: changed when something stands in their place, else gone. Where there is no history to
-say what is new, every other file counts, and a place found in 3 is called a guess. Nothing is shown as
-fresh or as certainly moved that was not compared byte for byte, but for how a line ends.
+If they are not found, they are changed if something replaced them, else gone. Without a history that shows
+what is new, every other file is searched, and a place found by 3 is marked as a guess. Apart from line ends,
+nothing is reported as fresh or as certainly moved without a comparison byte for byte.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ from rag.memory.anchor import Pair, TextLines, letters
 from rag.types import Citation, DialogTurn, Freshness, FreshnessState
 
 LEAST_COPIED = 40
-"""Letters and digits that make lines known again in another file: git's default for `blame -C`."""
+"""The minimum of letters and digits to recognize lines in another file: git's default for `blame -C`."""
 
 _RENAMED_SHARE = 0.5
 _IN_PLACE_SHARE = 0.5
 _COMMON_LINE = 20
-"""A line that stands in more new files than this does not tell which of them a file became."""
+"""A line in more new files than this is not used to find the successor of a file."""
 
 
 _ONE_BEHIND = 1
-"""Citations stored by earlier versions may end one line behind the file: its last newline was a line then."""
+"""Citations of earlier versions may end one line after the file, as its last newline counted as a line."""
 
 
 class State(Protocol):
-    """A repository as it is now, or was at some commit: what `check` compares with."""
+    """The state of a repository, now or at a commit, for comparison with citations."""
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -50,15 +51,15 @@ class State(Protocol):
         ...
 
     def instead(self, path: str) -> str | None:
-        """What stands at a path that is no file: "a symbolic link", "a submodule"; None for nothing."""
+        """Return what else is at a path: "a symbolic link", "a submodule"; None for nothing."""
         ...
 
     def contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
-        """The bytes of these blobs, of today's files as of cited ones; those not to be had are left out."""
+        """Return the bytes of these blobs, current or cited; those that are not available are left out."""
         ...
 
     def files_at(self, commit: str | None) -> Mapping[str, str] | None:
-        """The blob ids of the files at a commit, by path; None when that is not known."""
+        """Return the blob ids of the files at a commit, by path; None if it is not available."""
         ...
 
 
@@ -67,10 +68,10 @@ Against = Mapping[str, State | str]
 
 
 def check(citations: Sequence[Citation], against: Against) -> tuple[Freshness, ...]:
-    """What became of each citation, in their order.
+    """Return the freshness of each citation, in their order.
 
-    Equal citations are looked up once, every file is read once, and nothing is read for a file whose blob
-    id is the same. A repository that is not in `against` makes its citations unknown.
+    Equal citations are checked once, every file is read at most once, and files with the same blob id are
+    not read. Citations of a repository that is not in `against` are unknown.
     """
     spans = [_Span(c.location, c.commit, c.path, c.blob, c.start, c.end) for c in citations]
     found: dict[_Span, Freshness] = {}
@@ -82,12 +83,12 @@ def check(citations: Sequence[Citation], against: Against) -> tuple[Freshness, .
         if isinstance(state, str):
             found |= dict.fromkeys(some, Freshness("unknown", state))
         else:
-            found |= _Checking(state).run(some)
+            found |= _Check(state).run(some)
     return tuple(found[span] for span in spans)
 
 
 def check_turns(turns: Sequence[DialogTurn], against: Against) -> list[DialogTurn]:
-    """The turns with their `checks` filled in; in one pass, as `check` does."""
+    """Return the turns with `checks` filled in, in one pass like `check`."""
     found = iter(check([c for turn in turns for c in turn.citations], against))
     return [replace(turn, checks=tuple(next(found) for _ in turn.citations)) for turn in turns]
 
@@ -103,15 +104,15 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """A span that is not in its own file any more: its lines, and what is to be said if it is nowhere."""
+    """A span that is not in its own file any more: its lines, and the result if they are not found."""
 
     span: _Span
     lines: list[bytes]
-    otherwise: Freshness
+    fallback: Freshness
 
 
-class _Checking:
-    """One repository's spans against one state of it."""
+class _Check:
+    """A check of the spans of one repository against one state of it."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -119,7 +120,7 @@ class _Checking:
         self._pairs: dict[tuple[str, str], Pair] = {}
 
     def run(self, spans: Sequence[_Span]) -> dict[_Span, Freshness]:
-        """What became of each."""
+        """Return the freshness of each span."""
         now = self.state.files
         found: dict[_Span, Freshness] = {}
         rest: list[_Span] = []
@@ -132,8 +133,8 @@ class _Checking:
         lost: dict[str | None, list[_Lost]] = defaultdict(list)
         missing: dict[str | None, list[_Span]] = defaultdict(list)
         for span in rest:
-            if (known := self._not_known(span)) is not None:
-                found[span] = known
+            if (unknown := self._unknown(span)) is not None:
+                found[span] = unknown
             elif span.path not in now:
                 missing[span.commit].append(span)
             else:
@@ -169,29 +170,29 @@ class _Checking:
             self._pairs[old, new] = Pair(before, now)
         return self._pairs[old, new]
 
-    def _not_known(self, span: _Span) -> Freshness | None:
-        """Why nothing can be said about the span; None when something can."""
+    def _unknown(self, span: _Span) -> Freshness | None:
+        """Return why the span cannot be checked; None if it can."""
         if not span.blob:
-            return Freshness("unknown", "it was not noted which version of the file was cited")
+            return Freshness("unknown", "the cited version of the file was not recorded")
         old = self._texts.get(span.blob)
         if old is None:
-            why = "was no text" if span.blob in self._texts else "is kept nowhere any more"
-            return Freshness("unknown", f"the version that was cited ({span.blob[:10]}) {why}")
+            why = "was not text" if span.blob in self._texts else "is not stored any more"
+            return Freshness("unknown", f"the cited version ({span.blob[:10]}) {why}")
         count = len(old.lines)
         if not 1 <= span.start <= min(span.end, count) or span.end > count + _ONE_BEHIND:
-            return Freshness("unknown", f"the version that was cited has {count} lines")
+            return Freshness("unknown", f"the cited version has {count} lines")
         return None
 
     def _in_file(self, span: _Span, path: str) -> Freshness | _Lost:
-        """The span in the file that it was cited from, or that this one became."""
+        """Check the span in the file that it was cited from, or in the successor of that file."""
         blob = self.state.files[path]
         if blob not in self._texts:
             return Freshness("unknown", f"{path} cannot be read", path)
         old = self._texts[span.blob]
-        assert old is not None, "checked by _not_known"
+        assert old is not None, "checked by _unknown"
         lines = old.span(span.start, span.end)
         if self._texts[blob] is None:
-            return _Lost(span, lines, Freshness("changed", "the file is no text any more", path))
+            return _Lost(span, lines, Freshness("changed", "the file is not text any more", path))
         pair = self._pair(span.blob, blob)
         end = min(span.end, len(old.lines))
         if anchor := pair.anchor(span.start, end):
@@ -202,30 +203,30 @@ class _Checking:
         if (there := pair.now_there(span.start, end)) is None:
             return _Lost(span, lines, Freshness("gone", "the lines were deleted", path))
         what = (
-            f"{min(kept, 0.99):.0%} of the lines are as they were"
+            f"{min(kept, 0.99):.0%} of the lines are unchanged"
             if kept < 1
-            else "lines were put between them"
+            else "lines were inserted between them"
         )
         changed = Freshness("changed", what, path, *there)
         return changed if kept >= _IN_PLACE_SHARE else _Lost(span, lines, changed)
 
     def _in_successor(self, span: _Span, arrived: _Arrived) -> Freshness | _Lost:
-        """The span in the file that took the place of its own, which is not there any more."""
+        """Check the span in the successor of its file, which was removed."""
         same = arrived.same(span.blob, span.path)
         if same:
             reason = _guess(len(same)) if len(same) > 1 else ""
             return Freshness("moved", reason, same[0], span.start, span.end)
         old = self._texts[span.blob]
-        assert old is not None, "checked by _not_known"
+        assert old is not None, "checked by _unknown"
         if (path := arrived.successor(span.blob, old, self._texts)) is not None:
             return self._in_file(span, path)
         what = self.state.instead(span.path)
-        reason = f"{what} stands in its place" if what else "the file is not there any more"
+        reason = f"replaced by {what}" if what else "the file was removed"
         return _Lost(span, old.span(span.start, span.end), Freshness("gone", reason))
 
     def _elsewhere(self, lost: Sequence[_Lost], arrived: _Arrived) -> dict[_Span, Freshness]:
-        """Each span in the files that are new or changed; else what is to be said otherwise."""
-        found = {one.span: one.otherwise for one in lost}
+        """Search each span in new or changed files, else return its fallback."""
+        found = {one.span: one.fallback for one in lost}
         sought = [one for one in lost if letters(one.lines) >= LEAST_COPIED]
         if not sought:
             return found
@@ -246,10 +247,9 @@ class _Checking:
         return found
 
     def _arrivals(self, path: str, lines: Sequence[bytes], arrived: _Arrived, origin: str) -> list[int]:
-        """Where the lines stand in a file, and did not before.
+        """Return where the lines occur in a file and did not before.
 
-        A new file may be an old one that was renamed: lines that another file took with it are not taken
-        for these.
+        A new file may be a renamed one: lines that were in another removed file are attributed to that one.
         """
         blob, before = self.state.files[path], arrived.before.get(path, "")
         new, old = self._texts[blob], self._texts.get(before)
@@ -263,7 +263,7 @@ class _Checking:
 
 
 def _placed(one: _Lost, places: Sequence[tuple[str, int]], *, sure: bool) -> Freshness:
-    """The best of the places in other files: first one in a file of the same name."""
+    """Return the best of the places in other files, preferring a file of the same name."""
     name = one.span.path.rpartition("/")[2]
     path, start = min(places, key=lambda place: (place[0].rpartition("/")[2] != name, place))
     reason = _guess(len(places)) if len(places) > 1 else ""
@@ -280,8 +280,8 @@ def _guess(places: int) -> str:
 class _Arrived:
     """Files that are new or changed since a commit.
 
-    `before` is what the changed ones were and `departed` what is not there any more, by path. `known` is
-    False when there is no history: then every file counts as new.
+    `before` are the old blobs of changed files and `departed` those of removed files, by path. `known` is
+    False if there is no history: then every file counts as new.
     """
 
     files: dict[str, str]
@@ -293,7 +293,7 @@ class _Arrived:
 
     @classmethod
     def since(cls, commit: str | None, state: State) -> _Arrived:
-        """What arrived in `state` since the commit."""
+        """Return the files that are new or changed in `state` since the commit."""
         then = state.files_at(commit)
         now = state.files
         if then is None:
@@ -309,12 +309,12 @@ class _Arrived:
         return cls(files, before, departed, then is not None, by_blob)
 
     def same(self, blob: str, path: str) -> list[str]:
-        """New files with these very bytes, one of the same name first."""
+        """Return new files with the same bytes, those of the same name first."""
         name = path.rpartition("/")[2]
         return sorted(self._by_blob.get(blob, ()), key=lambda p: (p.rpartition("/")[2] != name, p))
 
     def successor(self, blob: str, old: TextLines, texts: Mapping[str, TextLines | None]) -> str | None:
-        """The new file that has most of the old one's lines, if it has at least half."""
+        """Return the new file with most lines of the old one, if it has at least half of them."""
         if self._by_line is None:
             self._by_line = self._index(texts)
         lines = {line for line in old.lines if letters((line,)) >= 3}
@@ -324,13 +324,13 @@ class _Arrived:
                 shared.update(holders)
         if not shared:
             return None
-        path, most = max(shared.items(), key=lambda item: (item[1], item[0]))
-        return path if most >= _RENAMED_SHARE * len(lines) else None
+        path, count = max(shared.items(), key=lambda item: (item[1], item[0]))
+        return path if count >= _RENAMED_SHARE * len(lines) else None
 
     def holding(
         self, lines: set[bytes], texts: Mapping[str, TextLines | None]
     ) -> defaultdict[bytes, set[str]]:
-        """The files that have each of these lines."""
+        """Return the files that contain each of these lines."""
         found: defaultdict[bytes, set[str]] = defaultdict(set)
         for path, blob in self.files.items():
             if (text := texts.get(blob)) is not None:

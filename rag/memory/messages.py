@@ -1,7 +1,7 @@
-"""Messages of one conversation as agents keep them: marks, a compressed summary, state that travels.
+"""Messages of one conversation as agents use them: marks, a compressed summary, serializable state.
 
-The calls are those of AgentScope 1.0's memories, where they disagree as `rag.ports` says; other systems'
-memories are thin coats over this. The summary is a record on the shelf `SUMMARIES`, by conversation.
+The interface is that of AgentScope 1.0's memories, with the semantics of `rag.ports` where they differ; the
+adapters for other frameworks are thin wrappers. The summary is a record on the shelf `SUMMARIES`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class MessageMemory(Stateful):
     """The messages of one conversation in a store.
 
     Args:
-        store: where they are kept.
-        conversation: the conversation to go on with; None begins one with the first message.
-        namespace: whose conversation it is.
-        sources: what a conversation begun here is about.
-        mode: whether `state_dict` holds the content itself (for another machine) or names it (for a
-            restart over the same store).
+        store: stores the messages.
+        conversation: the conversation to continue; None creates one with the first message.
+        namespace: the namespace of the conversation.
+        sources: the repositories of a conversation that is created here.
+        mode: whether `state_dict` contains the content itself (for another machine) or only refers to it
+            (for a restart with the same store).
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class MessageMemory(Stateful):
         self.mode: Mode = mode
 
     def begin(self) -> Conversation:
-        """The conversation, made in the store if it is not there yet."""
+        """Return the conversation, creating it in the store if necessary."""
         if self.conversation is None:
             self.conversation = self.store.create_conversation(namespace=self.namespace, sources=self.sources)
         return self.conversation
@@ -66,16 +66,16 @@ class MessageMemory(Stateful):
         marks: Marks | None = None,
         allow_duplicates: bool = False,
     ) -> list[Message]:
-        """Store messages at the end, with these marks beside their own; return those that were stored.
+        """Add messages at the end, with these marks in addition to their own; return those that were stored.
 
         Args:
             messages: one or more; None stores nothing.
-            marks: one, or several, for all of them.
-            allow_duplicates: store one whose id is there already again, under a new id; else it is left out
-                (and the marks of the one that is there stay as they are).
+            marks: one or several marks for all of them.
+            allow_duplicates: store a message whose id already exists under a new id; else it is skipped (and
+                the marks of the existing one do not change).
 
         Raises:
-            TypeError: something else was given than messages and marks.
+            TypeError: the arguments are not messages and marks.
         """
         extra = _marks(marks)
         given = _messages(messages)
@@ -84,15 +84,15 @@ class MessageMemory(Stateful):
         marked = [replace(one, marks=(*one.marks, *extra)) for one in given]
         here = self.begin()
         if allow_duplicates:
-            added = [self._added_again(one, here.id) for one in marked]
+            added = [self._add_under_new_id(one, here.id) for one in marked]
         else:
             added = self.store.add_messages(marked, conversation=here.id, namespace=self.namespace)
-        if here.ttl_s is not None:  # what the conversation lives on for, its summary does too
+        if here.ttl_s is not None:  # the summary expires together with the conversation
             self.update_compressed_summary(self.compressed_summary)
         return added
 
     def delete(self, ids: str | Sequence[str]) -> int:
-        """Delete messages, by one id or several; return how many were there."""
+        """Delete messages by one or several ids; return how many existed."""
         if self.conversation is None:
             return 0
         return self.store.delete_messages(
@@ -100,19 +100,19 @@ class MessageMemory(Stateful):
         )
 
     def delete_by_mark(self, mark: Marks) -> int:
-        """Delete what has one of these marks; return how many."""
+        """Delete messages with one of these marks; return how many."""
         if self.conversation is None:
             return 0
         return self.store.delete_by_mark(self.conversation.id, mark, namespace=self.namespace)
 
     def size(self) -> int:
-        """How many messages there are."""
+        """Return the number of messages."""
         if self.conversation is None:
             return 0
         return self.store.conversation(self.conversation.id, namespace=self.namespace).message_count
 
     def clear(self, *, keep_summary: bool = False) -> int:
-        """Take back everything, and the summary unless told otherwise; return how many turns and messages."""
+        """Remove everything, including the summary by default; return the number of turns and messages."""
         if self.conversation is None:
             return 0
         if not keep_summary:
@@ -120,10 +120,10 @@ class MessageMemory(Stateful):
         return self.store.clear(self.conversation.id, namespace=self.namespace)
 
     def set_messages(self, messages: Sequence[Message], *, keep_summary: bool = False) -> None:
-        """Put messages in the place of everything that is here. What cannot be stored changes nothing.
+        """Replace all messages. Nothing changes if a message cannot be stored.
 
         Raises:
-            TypeError, ValueError: a message holds what is neither text, bytes nor JSON.
+            TypeError, ValueError: the content of a message is not text, bytes or JSON.
         """
         for message in messages:
             message_record(message)
@@ -136,7 +136,7 @@ class MessageMemory(Stateful):
         exclude_mark: Marks | None = None,
         prepend_summary: bool = True,
     ) -> list[Message]:
-        """The messages, oldest first; before them the summary, as the user's message, if there is one."""
+        """Return the messages, oldest first, after the summary as a user message, if there is one."""
         found: list[Message] = []
         if self.conversation is not None:
             found = self.store.messages(
@@ -154,7 +154,7 @@ class MessageMemory(Stateful):
         """Add, replace or remove a mark, see `TurnStore.update_marks`; return how many changed."""
         if self.conversation is None:
             if new_mark is None and old_mark is None:
-                raise ValueError("say which mark is new, which is old, or both")
+                raise ValueError("pass the new mark, the old mark, or both")
             return 0
         ids = None if msg_ids is None else as_ids(msg_ids)
         return self.store.update_marks(
@@ -165,7 +165,7 @@ class MessageMemory(Stateful):
 
     @property
     def compressed_summary(self) -> str:
-        """The running summary, "" when there is none."""
+        """The running summary, "" if there is none."""
         if self.conversation is None:
             return ""
         key = self.conversation.id
@@ -173,9 +173,9 @@ class MessageMemory(Stateful):
         return found.get(key, b"").decode("utf-8", "surrogatepass")
 
     def update_compressed_summary(self, summary: str) -> None:
-        """Put another summary in the place of the running one; "" takes it away.
+        """Replace the running summary; "" deletes it.
 
-        It lives as long as the conversation would, from now or from when messages are added here.
+        Its time to live is that of the conversation, starting now and again whenever messages are added here.
         """
         if summary:
             here = self.begin()
@@ -187,7 +187,7 @@ class MessageMemory(Stateful):
     # ---- state
 
     def state_dict(self, mode: Mode | None = None) -> dict[str, Any]:
-        """The state as JSON values: the content itself, or ("reference") the name of the conversation."""
+        """Return the state as JSON values: the content itself, or ("reference") the conversation's id."""
         state = super().state_dict()
         here = self.conversation
         if (mode or self.mode) == "reference":
@@ -198,14 +198,14 @@ class MessageMemory(Stateful):
         return {**state, "mode": "full", "lines": lines, "_compressed_summary": self.compressed_summary}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        """Take over a state that `state_dict` gave, of either mode, or AgentScope's `content`.
+        """Load a state of either mode from `state_dict`, or AgentScope's `content`.
 
-        The content of a full state takes the place of what the conversation of its id holds here.
+        The content of a full state replaces that of the conversation with its id.
 
         Raises:
-            KeyError: `strict`, and something is missing.
-            NotFound: the state only names a conversation, and it is not in this store.
-            ValueError: a line of a full state is none; what the conversation holds stays.
+            KeyError: `strict`, and a key is missing.
+            NotFound: the state refers to a conversation that is not in this store.
+            ValueError: a line of a full state is invalid; the conversation is unchanged.
         """
         super().load_state_dict(state_dict, strict)
         if "content" in state_dict:
@@ -222,9 +222,9 @@ class MessageMemory(Stateful):
         elif strict:
             raise missing("_compressed_summary", state_dict)
 
-    # ---- inside
+    # ---- internal
 
-    def _added_again(self, message: Message, here: str) -> Message:
+    def _add_under_new_id(self, message: Message, here: str) -> Message:
         for one in (message, replace(message, id=str(uuid.uuid4()))):
             added = self.store.add_messages([one], conversation=here, namespace=self.namespace)
             if added:
@@ -258,13 +258,13 @@ class MessageMemory(Stateful):
         self.conversation = self.store.conversation(named, namespace=self.namespace)
 
     def _load_content(self, content: Sequence[Any]) -> None:
-        """AgentScope's messages: each a dict, or a dict and its marks."""
+        """Load AgentScope's messages: each is a dict, or a pair of a dict and its marks."""
         pairs = [(one, ()) if isinstance(one, Mapping) else (one[0], one[1] or ()) for one in content]
         self.set_messages([_from_agentscope(message, _marks(marks)) for message, marks in pairs])
 
 
 def as_ids(ids: str | Sequence[str]) -> Sequence[str]:
-    """Ids as a sequence: one id is one, and not its letters."""
+    """Return ids as a sequence; a single id is not split into letters."""
     return [ids] if isinstance(ids, str) else ids
 
 
@@ -274,7 +274,7 @@ def _messages(messages: Message | Sequence[Message] | None) -> list[Message]:
     given = [messages] if isinstance(messages, Message) else list(messages)
     for one in given:
         if not isinstance(one, Message):
-            raise TypeError(f"a memory keeps messages, not {type(one).__name__}")
+            raise TypeError(f"expected messages, not {type(one).__name__}")
     return given
 
 
@@ -283,7 +283,7 @@ def _marks(marks: Any) -> tuple[str, ...]:
         return ()
     given = (marks,) if isinstance(marks, str) else marks
     if not isinstance(given, (list, tuple, set, frozenset)) or not all(isinstance(one, str) for one in given):
-        raise TypeError(f"marks are a text or a list of texts, not {marks!r}")
+        raise TypeError(f"marks must be a text or a list of texts, not {marks!r}")
     return tuple(given)
 
 

@@ -1,4 +1,4 @@
-"""What each user prefers: values by key, JSON, for as long as nobody deletes them."""
+"""User preferences: JSON values by key, stored until they are deleted."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from rag.ports import RecordStore
 
 SHELF = "preferences"
 LANGUAGE = "language"
-"""The preference that says in which language answers are written: a code such as `zh-CN`."""
+"""The preference for the language of answers: a code such as `zh-CN`."""
 
 
 class Preferences:
     """The preferences of users in a store.
 
     Args:
-        store: where they are kept.
-        namespace: a namespace never sees another's.
+        store: stores the preferences.
+        namespace: isolated from other namespaces.
     """
 
     def __init__(self, store: RecordStore, *, namespace: str = "") -> None:
         self._store, self._namespace = store, namespace
 
     def save(self, user: str, key: str, value: Any) -> None:
-        """Keep a value in the place of the one of the same key.
+        """Store a value, replacing the old one.
 
         Raises:
             TypeError, ValueError: it is not JSON.
@@ -33,41 +33,41 @@ class Preferences:
         self.save_all(user, {key: value})
 
     def save_all(self, user: str, values: Mapping[str, Any]) -> None:
-        """Keep several values, all or none."""
+        """Store several values, all or none."""
         records = {_key(user, key): _written(value) for key, value in values.items()}
         if records:
             self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
 
     def get(self, user: str, key: str, default: Any = None) -> Any:
-        """The value of a key; `default` where there is none."""
+        """Return the value of a key, or `default`."""
         sought = _key(user, key)
         found = self._store.records([sought], shelf=SHELF, namespace=self._namespace)
         return json.loads(found[sought]) if sought in found else default
 
     def get_all(self, user: str) -> dict[str, Any]:
-        """All values of a user, ascending by key."""
+        """Return all values of a user, sorted by key."""
         before = _key(user, "")
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=before)
         return {key.removeprefix(before): json.loads(value) for key, value in kept}
 
     def delete(self, user: str, key: str) -> bool:
-        """Delete a value; False when there was none."""
+        """Delete a value; return False if there was none."""
         gone = self._store.delete_records([_key(user, key)], shelf=SHELF, namespace=self._namespace)
         return gone > 0
 
     def clear(self, user: str) -> int:
-        """Delete all values of a user; return how many there were."""
+        """Delete all values of a user; return how many."""
         keys = [_key(user, key) for key in self.get_all(user)]
         return self._store.delete_records(keys, shelf=SHELF, namespace=self._namespace) if keys else 0
 
 
 def _key(user: str, key: str) -> str:
-    """User and key in one, whatever stands in them: the user's length comes first."""
+    """Join user and key unambiguously, by prefixing the length of the user."""
     return f"{len(user)}:{user}:{key}"
 
 
 def _written(value: Any) -> bytes:
     written = json.dumps(value, allow_nan=False)
     if json.loads(written) != value:
-        raise TypeError(f"{value!r} is not JSON as it stands; give text, numbers, lists or dicts by text")
+        raise TypeError(f"{value!r} is not JSON; use text, numbers, lists, or dicts with text keys")
     return written.encode()

@@ -1,17 +1,17 @@
-"""Older turns that bear on a question: words and meaning, of a turn by itself and of what stands around it.
+"""Finds older turns that are relevant to a question, by words and by meaning, including their neighbours.
 
-Two legs propose turns and score them:
+Two signals propose and score turns:
 
 - words: BM25 over the terms of `rag.analysis`, with the irregular forms of English words counted as one word
-  (go, went, gone), in the turn and its window (`context_scoring`). The store finds who holds them; a
-  neighbour that holds none of the words can be found.
-- meaning: the cosine of an embedder's vectors, for the turns that `TurnVectors` has read.
+  (go, went, gone), in the turn and its window (`context_scoring`). The store finds the matches; a neighbour
+  without any of the words can be found too.
+- meaning: the cosine of an embedder's vectors, for the turns in `TurnVectors`.
 
-A turn that ends by asking says less than the one that answers it, a turn of few words less than a longer one.
-The numbers were chosen on LoCoMo's conversations 1 to 5 (`python -m tools.benchmarks --only locomo`).
+A turn that ends with a question counts less than its answer, a short turn less than a long one. The weights
+were tuned on LoCoMo's conversations 1 to 5 (`python -m tools.benchmarks --only locomo`).
 
-What is returned has been read from the store anew: a turn that was edited is scored as it is now, one that
-was deleted is not found.
+The results are read from the store: edited turns are scored in their current version, deleted ones are not
+found.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from rag.errors import NotFound
-from rag.memory.context_scoring import AROUND, Place, Windows, Words
+from rag.memory.context_scoring import NEIGHBOUR_WEIGHTS, Place, Windows, Words
 from rag.memory.recent_turns import turn_tokens, window
 from rag.memory.turn_vectors import TurnVectors
 from rag.ports import Embedder, Holder, TokenCounter, TurnStore, Vectors
 from rag.searchable import searchable, term_counts
 from rag.types import DialogTurn
 
-ASKING = 0.8
-"""What a turn is worth that ends with a question mark."""
-FEW_WORDS = 5
-"""A turn of so many words is worth half of what a long one is."""
+QUESTION_WEIGHT = 0.8
+"""The weight of a turn that ends with a question mark."""
+SHORT_TERMS = 5
+"""A turn with this number of terms has half the weight of a long one."""
 MEANING = 0.1
-"""What the nearest vector is worth beside the best match of words."""
+"""The weight of the nearest vector relative to the best match of words."""
 LIMIT = 150
-"""So many of the newest holders of a word are looked at."""
+"""The maximum number of matches per word, the newest first."""
 CANDIDATES = 40
-"""So many turns are read to be scored in full."""
+"""The maximum number of turns that are read and scored in full."""
 _COMPARED = 12
-"""So many of them are compared with the query by meaning: more would take as long as all the rest."""
+"""The maximum number of them whose meaning is compared, as embedding dominates the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecalledTurn:
-    """A turn that was recalled. The best of a recall has a score of about 1.
+    """A turn that was found. The best of a search has a score of about 1.
 
-    `covered` is the share of the query's words, each as rare as it is, that stands in the turn's window.
+    `covered` is the share of the query's words in the turn's window, weighted by rarity.
     """
 
     turn: DialogTurn
@@ -65,20 +65,17 @@ def recall_turns(
     before: int | None = None,
     k: int = 10,
 ) -> list[RecalledTurn]:
-    """The k turns that bear most on a query, best first; equal ones: the newer first, then by id.
+    """Return the k turns most relevant to a query, best first; at equal scores the newer first, then by id.
 
     Args:
-        store: where they are.
-        query: any text; without a word in it nothing is found.
-        embedder: gives the meaning of the query, and of what was found by its words; None leaves it out.
-        vectors: finds turns of `conversation` by meaning; None leaves that out.
-        namespace: whose conversations.
-        conversation: only this one, by id, with what it inherited; None is all of the namespace.
-        before: only turns of orders below this one.
+        store: contains the turns.
+        query: any text; without a word nothing is found.
+        embedder: compares the query with turns found by words; None skips that.
+        vectors: finds turns of `conversation` by meaning; None skips that.
+        namespace: the namespace to search.
+        conversation: search only this one (by id), with inherited turns; None searches the namespace.
+        before: only turns with orders below this one.
         k: at least 1.
-
-    Raises:
-        NotFound: there is no such conversation.
     """
     words = Words(query)
     if not words.terms:
@@ -102,9 +99,9 @@ def recall_turns(
 
 
 def that_fit(found: Sequence[RecalledTurn], *, budget_tokens: int, counter: TokenCounter) -> list[DialogTurn]:
-    """The best turns that fit into a budget together, whole, oldest first.
+    """Return the best turns that fit into a budget, as a whole, oldest first.
 
-    One that does not fit is passed over for a smaller one. An answer that broke off ends in `BROKEN_OFF`.
+    A turn that does not fit is skipped for a smaller one. Interrupted answers end with `BROKEN_OFF`.
     """
     chosen: list[DialogTurn] = []
     left = budget_tokens
@@ -121,27 +118,27 @@ def _scored(
     windows: Windows,
     near: Mapping[Place, float],
 ) -> list[RecalledTurn]:
-    """Both legs in one score, each beside its best, for what the turns are worth."""
+    """Combine both signals, each relative to its best, with the weight of the turns."""
     asking = {place for place, turn in turns.items() if _asks(turn)}
     by_words = windows.scores(list(turns), asking)
     by_meaning = _spread(near)
-    most = max((score for score, _ in by_words.values()), default=0.0) or 1.0
+    best = max((score for score, _ in by_words.values()), default=0.0) or 1.0
     nearest = max(by_meaning.values(), default=0.0) or 1.0
     recalled = []
     for place, turn in turns.items():
         score, covered = by_words.get(place, (0.0, 0.0))
-        mixed = score / most + MEANING * by_meaning.get(place, 0.0) / nearest
+        mixed = score / best + MEANING * by_meaning.get(place, 0.0) / nearest
         length = held[place].length if place in held else sum(term_counts(turn).values())
-        worth = (ASKING if place in asking else 1.0) * length / (length + FEW_WORDS)
-        recalled.append(RecalledTurn(turn, round(mixed * worth, 6), round(covered, 6)))
+        weight = (QUESTION_WEIGHT if place in asking else 1.0) * length / (length + SHORT_TERMS)
+        recalled.append(RecalledTurn(turn, round(mixed * weight, 6), round(covered, 6)))
     return recalled
 
 
 def _spread(near: Mapping[Place, float]) -> dict[Place, float]:
-    """Cosines in their windows: what stands around a turn counts a share for it."""
+    """Add a share of each cosine to the neighbours of its turn."""
     spread = dict(near)
     for (conversation, order), cosine in near.items():
-        for distance, share in AROUND.items():
+        for distance, share in NEIGHBOUR_WEIGHTS.items():
             place = (conversation, order + distance)
             spread[place] = spread.get(place, 0.0) + share * cosine
     return spread
@@ -150,7 +147,7 @@ def _spread(near: Mapping[Place, float]) -> dict[Place, float]:
 def _read(
     store: TurnStore, wanted: Collection[Place], held: Mapping[Place, Holder], namespace: str
 ) -> dict[Place, DialogTurn]:
-    """The turns of these places, as they are now; where there is none, none."""
+    """Return the current turns at these places; places without a turn are left out."""
     known = {place: held[place].id for place in wanted if place in held and held[place].kind == "turn"}
     found = store.turns_by_id(list(known.values()), namespace=namespace)
     turns = {}

@@ -1,4 +1,4 @@
-"""Which past turns enter the prompt: the newest that fit, whole, in the order they were said."""
+"""Chooses the past turns for the prompt: the newest that fit, as a whole, in their order."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from rag.ports import TokenCounter
 from rag.types import AssistantResponse, DialogTurn
 
 OVERHEAD_TOKENS = 12
-"""What a template writes around a turn: its number, the two speakers, line breaks."""
+"""The tokens that a template adds to a turn: its number, the roles, line breaks."""
 
 BROKEN_OFF = " […]"
-"""Stands at the end of an answer that broke off, so that no template shows it as whole."""
+"""Appended to an interrupted answer, so that no template shows it as complete."""
 
 
 def window(turns: Sequence[DialogTurn], *, budget_tokens: int, counter: TokenCounter) -> list[DialogTurn]:
-    """Choose the newest turns that fit into a budget together.
+    """Return the newest turns that fit into a budget.
 
-    A turn is taken whole or not at all, and none is taken beyond the first that does not fit: the model
-    sees the end of the conversation without holes. An answer that broke off comes as a copy that ends in
-    `BROKEN_OFF`; other turns come as they are.
+    A turn is taken as a whole, and selection stops at the first that does not fit, so that the end of the
+    conversation has no gaps. Interrupted answers are copied with `BROKEN_OFF` appended.
 
     Args:
         turns: oldest first.
-        budget_tokens: what all of them may cost together; zero or less fits none.
-        counter: counts what a turn costs, see `turn_tokens`.
+        budget_tokens: the budget for all of them; zero or less fits none.
+        counter: counts the tokens of a turn, see `turn_tokens`.
 
     Returns:
-        The turns that fit, oldest first; empty when not even the newest fits.
+        The turns that fit, oldest first; empty if the newest does not fit.
     """
     chosen: list[DialogTurn] = []
     left = budget_tokens
@@ -42,7 +41,7 @@ def window(turns: Sequence[DialogTurn], *, budget_tokens: int, counter: TokenCou
 
 
 def turn_tokens(turn: DialogTurn, counter: TokenCounter) -> int:
-    """What a turn costs in a prompt: question, answer, and `OVERHEAD_TOKENS` for what stands around them."""
+    """Return the tokens of a turn in a prompt: question, answer, and `OVERHEAD_TOKENS` for the template."""
     return counter.count(turn.question) + counter.count(turn.answer) + OVERHEAD_TOKENS
 
 

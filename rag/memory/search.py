@@ -1,8 +1,8 @@
-"""Full text over turns and messages: a store finds who holds the words, BM25 ranks here.
+"""Full-text search over turns and messages: the store finds matches, BM25 ranks them here.
 
-The words are those of `rag.analysis`: identifiers split, CJK in pairs, so `getUserName`, "user name" and
-"北京" find the same turns in the same order whatever the store (Robertson and Zaragoza 2009, with the
-usual k1 and b). An index of pairs knows no single character: for "锁" alone the newest that was said is read.
+Terms are those of `rag.analysis`: identifiers are split, CJK text is split in pairs, so `getUserName`, "user
+name" and "北京" give the same ranking with every store (Robertson and Zaragoza 2009, usual k1 and b).
+An index of pairs has no single characters: for "锁" alone the newest items are scanned.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Kind = Literal["turn", "message"]
 
 K1 = 1.2
 B = 0.75
-MOST_READ = 2000
-"""Turns and messages that are read through for a single character: half a second's worth."""
+MAX_SCANNED = 2000
+"""The maximum number of items that are scanned for a single character, which takes half a second."""
 
 _FIRST_CJK = "\u3040"
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A turn or message that was found, by its id."""
+    """The id and score of a turn or message that was found."""
 
     id: str
     kind: Kind
@@ -49,23 +49,23 @@ def search_text(
     k: int = 10,
     limit: int = 1000,
 ) -> list[Recalled]:
-    """The k best turns and messages for words, best first; equal scores: the newer first, then by id.
+    """Return the k best turns and messages for a query, best first; at equal scores the newer, then by id.
 
     Args:
-        store: where they are.
-        query: any text; without a word in it nothing is found. Single CJK characters alone are sought in the
-            newest `MOST_READ` turns and messages only.
-        namespace: whose conversations.
-        conversation: only this one; None is all of the namespace.
-        kind: only turns, or only messages; None is both.
+        store: contains the items.
+        query: any text; without a word nothing is found. If it has only single CJK characters, only the
+            newest `MAX_SCANNED` items are searched.
+        namespace: the namespace to search.
+        conversation: search only this one; None searches the namespace.
+        kind: only turns or only messages; None is both.
         k: at least 1.
-        limit: how many holders of each word are looked at, the newest.
+        limit: the maximum number of matches per word, the newest.
     """
     words = list(dict.fromkeys(terms(query)))
     if not words:
         return []
     if all(len(word) == 1 and word >= _FIRST_CJK for word in words):
-        matches = _read_through(store, words, namespace, conversation)
+        matches = _scan(store, words, namespace, conversation)
     else:
         matches = store.matching(words, namespace=namespace, conversation=conversation, limit=limit)
     scored = [
@@ -77,29 +77,27 @@ def search_text(
     return scored[:k]
 
 
-def _read_through(
-    store: TurnStore, characters: list[str], namespace: str, conversation: str | None
-) -> Matches:
-    """What `TurnStore.matching` would tell of characters, wherever they stand, if there were only the newest.
+def _scan(store: TurnStore, characters: list[str], namespace: str, conversation: str | None) -> Matches:
+    """Return what `TurnStore.matching` would return for single characters, from the newest items only.
 
-    The newest are those of the conversations last written to, and of the last of these its newest.
+    These are the items of the most recently written conversations; of the last of them, the newest.
     """
     if conversation is None:
-        shown = store.conversations(namespace=namespace)
+        conversations = store.conversations(namespace=namespace)
     else:
-        shown = [store.conversation(conversation, namespace=namespace)]
+        conversations = [store.conversation(conversation, namespace=namespace)]
     items: dict[tuple[Kind, str], DialogTurn | Message] = {}
-    for one in shown:
-        room = MOST_READ - len(items)
+    for one in conversations:
+        room = MAX_SCANNED - len(items)
         if room <= 0:
             break
         with suppress(NotFound):  # deleted in the meantime
-            said: list[DialogTurn | Message] = [
+            shown: list[DialogTurn | Message] = [
                 *store.turns(one.id, namespace=namespace, last=room),
                 *store.messages(one.id, namespace=namespace, last=room),
             ]
-            said.sort(key=lambda item: item.order or 0)
-            items |= {("turn" if isinstance(i, DialogTurn) else "message", i.id): i for i in said[-room:]}
+            shown.sort(key=lambda item: item.order or 0)
+            items |= {("turn" if isinstance(i, DialogTurn) else "message", i.id): i for i in shown[-room:]}
     found, total = [], 0
     for (kind, name), item in items.items():
         length = sum(term_counts(item).values())
@@ -113,7 +111,7 @@ def _read_through(
 
 
 def bm25(matches: Matches) -> list[float]:
-    """The score of each turn or message found, in their order; above 0."""
+    """Return the score of each item found, in their order; above 0."""
     mean = matches.length / matches.items if matches.items else 1.0
     idf = [math.log(1 + (matches.items - n + 0.5) / (n + 0.5)) for n in matches.holders]
     return [_score(holder, idf, mean or 1.0) for holder in matches.found]

@@ -1,8 +1,7 @@
-"""State that travels as JSON values: parts within parts, and attributes registered by name.
+"""State as JSON values: nested parts, and attributes registered by name.
 
-The protocol is that of AgentScope 1.0's `StateModule`: an attribute that is itself stateful is a part of
-the state under its name, and `register_state` adds a plain attribute, with functions to and from JSON
-where it is no JSON itself.
+The protocol is that of AgentScope 1.0's `StateModule`: a stateful attribute is a part of the state under its
+name, and `register_state` adds a plain attribute, with functions to and from JSON if it is not JSON itself.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ Convert = Callable[[Any], Any]
 
 
 class Stateful:
-    """Something whose state can be written out and read back."""
+    """An object whose state can be saved and loaded."""
 
     def _parts(self) -> dict[str, Stateful]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Stateful)}
@@ -28,17 +27,17 @@ class Stateful:
     def register_state(
         self, attr_name: str, to_json: Convert | None = None, from_json: Convert | None = None
     ) -> None:
-        """Make an attribute a part of the state, converted by these functions where they are given.
+        """Add an attribute to the state, with conversion functions if given.
 
         Raises:
             AttributeError: there is no such attribute.
-            TypeError: the attribute is not JSON, and no function makes it so.
+            TypeError: the attribute is not JSON, and there is no function to convert it.
         """
         check_state(attr_name, getattr(self, attr_name), to_json)
         self._registered()[attr_name] = (to_json, from_json)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state as JSON values, parts under their names."""
+        """Return the state as JSON values, with parts under their names."""
         state: dict[str, Any] = {name: part.state_dict() for name, part in self._parts().items()}
         for name, (to_json, _) in self._registered().items():
             value = getattr(self, name)
@@ -46,10 +45,10 @@ class Stateful:
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        """Take over a state; what it does not name stays as it is.
+        """Load a state; attributes that it does not contain are unchanged.
 
         Raises:
-            KeyError: `strict`, and something of ours is missing.
+            KeyError: `strict`, and an attribute is missing from the state.
         """
         for name, part in self._parts().items():
             if name in state_dict:
@@ -65,14 +64,14 @@ class Stateful:
 
 
 def check_state(name: str, value: Any, to_json: Convert | None) -> None:
-    """Refuse an attribute that is not JSON, when nothing makes it so. Raises TypeError."""
+    """Raise TypeError for an attribute that is not JSON and has no conversion."""
     if to_json is None:
         try:
             json.dumps(value)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} is not JSON ({error}); give to_json and from_json") from error
+            raise TypeError(f"{name} is not JSON ({error}); pass to_json and from_json") from error
 
 
 def missing(name: str, state: Mapping[str, Any]) -> KeyError:
-    """A state lacks something that `strict` asks for."""
+    """Return the error for a state that lacks a required name."""
     return KeyError(f"the state has no {name!r}; it has {', '.join(map(repr, state)) or 'nothing'}")

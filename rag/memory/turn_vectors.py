@@ -1,4 +1,4 @@
-"""The newest turns of a conversation as vectors, read once and kept as long as they are asked for."""
+"""Vectors of the newest turns of a conversation, computed once and cached."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rag.ports import Embedder, TurnStore, Vectors
 from rag.searchable import searchable
 
 NEWEST = 500
-"""So many are held; what is older is found by its words."""
+"""The maximum number of turns with vectors; older ones are only found by words."""
 _CONVERSATIONS = 64
-"""So many conversations are held, those last asked for."""
+"""The maximum number of conversations in the cache."""
 
 
 class TurnVectors:
-    """Finds turns by meaning. Turns that are added later are read when it is next asked.
+    """Finds turns by meaning. New turns are added at the next search.
 
-    A turn that was edited or taken back meanwhile is still proposed as it was: whoever asks reads the turn
-    itself from the store before it counts.
+    Turns that were edited or removed in the meantime are still returned with their old vectors; the caller
+    reads the current turn from the store.
 
     Args:
-        store: where the turns are.
-        embedder: makes the vectors.
-        conversation: whose turns, by id.
-        namespace: whose conversation.
+        store: contains the turns.
+        embedder: embeds the turns.
+        conversation: its id.
+        namespace: the namespace of the conversation.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class TurnVectors:
         self._vectors: Vectors = np.zeros((0, embedder.dim), np.float32)
 
     def nearest(self, query: Vectors, k: int) -> list[tuple[int, float]]:
-        """The orders of the k turns nearest to a unit vector with their cosines above 0, best first.
+        """Return the orders and cosines of the k turns nearest to a unit vector, best first, cosines above 0.
 
-        Equal ones: the newer first.
+        At equal cosines the newer comes first.
 
         Raises:
-            NotFound: the conversation is gone.
+            NotFound: the conversation was deleted.
         """
         with self._lock:
             self._catch_up()
@@ -68,14 +68,14 @@ class TurnVectors:
 
 
 class TurnVectorCache:
-    """The vectors of the conversations last asked for, in one store."""
+    """A cache of the vectors of the most recently searched conversations of a store."""
 
     def __init__(self, store: TurnStore) -> None:
         self._store, self._lock = store, Lock()
         self._kept: OrderedDict[tuple[str, str, str], TurnVectors] = OrderedDict()
 
     def of(self, conversation: str, embedder: Embedder, *, namespace: str = "") -> TurnVectors:
-        """The vectors of a conversation."""
+        """Return the vectors of a conversation."""
         key = (namespace, conversation, embedder.fingerprint)
         with self._lock:
             if key not in self._kept:

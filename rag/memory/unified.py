@@ -1,4 +1,4 @@
-"""The former name of `rag.memory.user_memory`, for one release."""
+"""The former name of `rag.memory.user_memory`, available for one more release."""
 
 from __future__ import annotations
 

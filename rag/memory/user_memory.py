@@ -1,11 +1,11 @@
-"""Session, preferences and cached answers of users behind one door (`rag.service.agent` talks through it).
+"""A facade over the session, preferences and cached answers of users (used by `rag.service.agent`).
 
     memory = UnifiedMemory(store, cache=AnswerCache(store))
     memory.add_conversation("ada", "user", "Hello")
     memory.save_user_preference("ada", "language", "zh-CN")
 
-A session is a conversation of the store with a time to live; its messages come oldest first, as they were
-said. It is the same on every backend.
+A session is a conversation in the store with a time to live; its messages are returned oldest first. All
+backends behave the same.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ from rag.types import Conversation, Message
 SESSION_TTL_S = 3_600.0
 KEPT_MESSAGES = 100
 
-Said = dict[str, Any]
-"""A message as chat services take it: `{"role": …, "content": …}`."""
+ChatMessage = dict[str, Any]
+"""A message in the format of chat services: `{"role": …, "content": …}`."""
 
 
 class CachedText(Protocol):
-    """An answer that was kept."""
+    """A cached answer."""
 
     @property
     def answer(self) -> str:
-        """Its text."""
+        """The text of the answer."""
         ...
 
 
 class QuestionCache(Protocol):
-    """Answers by what a question means; `rag.answer_cache.cache.AnswerCache` is one."""
+    """A cache of answers by the meaning of questions, such as `rag.answer_cache.cache.AnswerCache`."""
 
     def get(self, question: str, *, scope: Mapping[str, Any] | None = None) -> CachedText | None:
-        """The answer to a question that means the same, in this scope; None when there is none."""
+        """Return the answer to a question with the same meaning in this scope, or None."""
         ...
 
     def put(self, question: str, answer: str, *, scope: Mapping[str, Any] | None = None) -> Any:
-        """Keep an answer."""
+        """Store an answer."""
         ...
 
     def clear(self) -> int:
-        """Remove all; return how many there were."""
+        """Remove all answers; return how many."""
         ...
 
 
 class SessionMemory:
-    """What was said lately with each user: forgotten after a while, and beyond so many messages.
+    """The recent messages of each user, limited in time and number.
 
     Args:
-        store: where sessions are kept.
-        namespace: a namespace never sees another's.
-        keep_last: how many messages a session holds.
+        store: stores the sessions.
+        namespace: isolated from other namespaces.
+        keep_last: the maximum number of messages in a session.
     """
 
     def __init__(self, store: MemoryStore, *, namespace: str = "", keep_last: int = KEPT_MESSAGES) -> None:
         self._store, self._namespace, self._keep_last = store, namespace, keep_last
 
     def add_message(self, user_id: str, role: str, content: Any, ttl: float = SESSION_TTL_S) -> None:
-        """Store a message; the session lives `ttl` seconds from now."""
+        """Store a message; the session expires `ttl` seconds from now."""
         self.add_messages(user_id, [{"role": role, "content": content}], ttl)
 
     def add_messages(
@@ -75,12 +75,12 @@ class SessionMemory:
         """Store messages in one round trip, all or none; return how many."""
         if not messages:
             return 0
-        said = [Message(message["content"], role=message["role"]) for message in messages]
+        items = [Message(message["content"], role=message["role"]) for message in messages]
         session = self._begun(user_id, ttl)
-        return len(self._store.add_messages(said, conversation=session.id, namespace=self._namespace))
+        return len(self._store.add_messages(items, conversation=session.id, namespace=self._namespace))
 
-    def get_recent_messages(self, user_id: str, n: int = 10) -> list[Said]:
-        """The last n messages, oldest first; none when the session is over."""
+    def get_recent_messages(self, user_id: str, n: int = 10) -> list[ChatMessage]:
+        """Return the last n messages, oldest first; none if the session has expired."""
         session = self._session(user_id)
         if session is None or n < 1:
             return []
@@ -88,7 +88,7 @@ class SessionMemory:
         return [{"role": message.role, "content": message.content} for message in found]
 
     def clear_session(self, user_id: str) -> int:
-        """End a session; return how many messages went."""
+        """Delete a session; return the number of its messages."""
         session = self._session(user_id)
         if session is None:
             return 0
@@ -96,7 +96,7 @@ class SessionMemory:
         return session.message_count
 
     def count(self, user_id: str) -> int:
-        """How many messages a session holds."""
+        """Return the number of messages in a session."""
         session = self._session(user_id)
         return 0 if session is None else session.message_count
 
@@ -108,7 +108,7 @@ class SessionMemory:
         return found if found.name == _name(user_id) else None
 
     def _begun(self, user_id: str, ttl_s: float) -> Conversation:
-        """The session, with this time to live; one with another is made anew with what it held."""
+        """Return the session with this time to live; if it differs, replace the session by a copy."""
         session = self._session(user_id)
         if session is not None and session.ttl_s == ttl_s:
             return session
@@ -119,7 +119,7 @@ class SessionMemory:
             self._move(session, begun)
         try:
             named = self._store.rename(begun.id, _name(user_id), namespace=self._namespace)
-        except ConversationMismatch:  # another process began it meanwhile
+        except ConversationMismatch:  # another process has just created it
             self._store.delete_conversation(begun.id, namespace=self._namespace)
             named = self._store.conversation(_name(user_id), namespace=self._namespace)
         if session is not None:
@@ -128,8 +128,8 @@ class SessionMemory:
         return named
 
     def _move(self, session: Conversation, begun: Conversation) -> None:
-        """Copy what a session holds, and free its name: nothing is lost when this is broken off."""
-        with suppress(NotFound):  # it has expired, or another process has made it anew
+        """Copy the messages of a session, then free its name, so that an interruption loses nothing."""
+        with suppress(NotFound):  # it has expired, or another process has replaced it
             held = self._store.messages(session.id, namespace=self._namespace)
             copies = [replace(message, id=str(uuid.uuid4())) for message in held]
             self._store.add_messages(copies, conversation=begun.id, namespace=self._namespace)
@@ -137,35 +137,35 @@ class SessionMemory:
 
 
 class LongTermMemory(Preferences):
-    """The preferences of users, under the names that agents on Redis use for them."""
+    """User preferences, with the method names of agents that use Redis."""
 
     def save_preference(self, user_id: str, key: str, value: Any) -> None:
-        """The same as `save`."""
+        """Like `save`."""
         self.save(user_id, key, value)
 
     def get_preference(self, user_id: str, key: str) -> Any:
-        """The value of a key, None where there is none."""
+        """Return the value of a key, or None."""
         return self.get(user_id, key)
 
     def get_all_preferences(self, user_id: str) -> dict[str, Any]:
-        """The same as `get_all`."""
+        """Like `get_all`."""
         return self.get_all(user_id)
 
     def delete_preference(self, user_id: str, key: str) -> bool:
-        """The same as `delete`."""
+        """Like `delete`."""
         return self.delete(user_id, key)
 
 
 @dataclass(slots=True)
-class Looked:
-    """How often something was looked for and found, since this memory was opened."""
+class LookupStats:
+    """Hits and misses of look-ups since this memory was opened."""
 
     hits: int = 0
     misses: int = 0
 
     @property
     def rate(self) -> float:
-        """The share that was found; 0 before the first."""
+        """The share of hits; 0 without look-ups."""
         total = self.hits + self.misses
         return self.hits / total if total else 0.0
 
@@ -181,9 +181,9 @@ class UnifiedMemory:
     """Session, preferences and cached answers.
 
     Args:
-        store: where all is kept.
-        cache: answers by what a question means; None keeps no answers.
-        namespace: a namespace never sees another's.
+        store: stores everything.
+        cache: answers by the meaning of questions; None caches no answers.
+        namespace: isolated from other namespaces.
     """
 
     def __init__(
@@ -192,69 +192,69 @@ class UnifiedMemory:
         self.session = SessionMemory(store, namespace=namespace)
         self.preferences = LongTermMemory(store, namespace=namespace)
         self.cache = cache
-        self.looked_session, self.looked_cache = Looked(), Looked()
+        self.session_lookups, self.cache_lookups = LookupStats(), LookupStats()
 
     def add_conversation(self, user_id: str, role: str, content: Any, ttl: float = SESSION_TTL_S) -> None:
-        """Store a message of a user's session."""
+        """Add a message to a user's session."""
         self.session.add_message(user_id, role, content, ttl)
 
     def batch_save_messages(
         self, user_id: str, messages: Sequence[Mapping[str, Any]], ttl: float = SESSION_TTL_S
     ) -> int:
-        """Store messages of a user's session in one round trip; return how many."""
+        """Add messages to a user's session in one round trip; return how many."""
         return self.session.add_messages(user_id, messages, ttl)
 
-    def get_conversation_history(self, user_id: str, n: int = 10) -> list[Said]:
-        """The last n messages of a user's session, oldest first."""
+    def get_conversation_history(self, user_id: str, n: int = 10) -> list[ChatMessage]:
+        """Return the last n messages of a user's session, oldest first."""
         found = self.session.get_recent_messages(user_id, n)
-        self.looked_session.count(found)
+        self.session_lookups.count(found)
         return found
 
     def save_user_preference(self, user_id: str, key: str, value: Any) -> None:
-        """Keep what a user prefers. Raises TypeError or ValueError for what is not JSON."""
+        """Store a user's preference. Raises TypeError or ValueError if it is not JSON."""
         self.preferences.save(user_id, key, value)
 
     def get_user_preference(self, user_id: str, key: str) -> Any:
-        """What a user prefers; None when that was never said."""
+        """Return a user's preference, or None."""
         return self.preferences.get(user_id, key)
 
     def cache_qa(self, question: str, answer: str, scope: Mapping[str, Any] | None = None) -> None:
-        """Keep an answer for questions that mean the same, in a scope: whatever else it depends on."""
+        """Cache an answer for questions with the same meaning; `scope` is whatever else it depends on."""
         if self.cache is not None:
             self.cache.put(question, answer, scope=scope)
 
     def get_cached_answer(
         self, question: str, scope: Mapping[str, Any] | None = None, *, or_unscoped: bool = False
     ) -> str | None:
-        """The answer kept for a question that means the same, in this scope; None when there is none.
+        """Return the cached answer to a question with the same meaning in this scope, or None.
 
-        With `or_unscoped` one that was kept without a scope is given where this scope has none.
+        With `or_unscoped`, fall back to an answer that was stored without a scope.
         """
         found = None if self.cache is None else self.cache.get(question, scope=scope)
         if found is None and or_unscoped and scope and self.cache is not None:
             found = self.cache.get(question)
-        self.looked_cache.count(found)
+        self.cache_lookups.count(found)
         return None if found is None else found.answer
 
     def get_user_stats(self, user_id: str) -> dict[str, int]:
-        """How many messages a user's session holds (`conversations`), and how many `preferences`."""
+        """Return the number of messages in a user's session (`conversations`) and of `preferences`."""
         preferences = len(self.preferences.get_all(user_id))
         return {"conversations": self.session.count(user_id), "preferences": preferences}
 
     def get_stats(self) -> dict[str, float]:
-        """Hits, misses and hit rates of answers (`semantic_…`) and sessions (`session_…`)."""
+        """Return hits, misses and hit rates of answers (`semantic_…`) and sessions (`session_…`)."""
         stats: dict[str, float] = {}
-        for name, looked in (("semantic", self.looked_cache), ("session", self.looked_session)):
-            stats[f"{name}_hits"] = looked.hits
-            stats[f"{name}_misses"] = looked.misses
-            stats[f"{name}_hit_rate"] = looked.rate
+        for name, lookups in (("semantic", self.cache_lookups), ("session", self.session_lookups)):
+            stats[f"{name}_hits"] = lookups.hits
+            stats[f"{name}_misses"] = lookups.misses
+            stats[f"{name}_hit_rate"] = lookups.rate
         return stats
 
     def report(self) -> str:
-        """The same in words, two lines."""
-        looked = (("cached answers", self.looked_cache), ("sessions", self.looked_session))
+        """Return the statistics as text in two lines."""
+        lookups = (("cached answers", self.cache_lookups), ("sessions", self.session_lookups))
         return "\n".join(
-            f"{name}: {one.hits} found, {one.misses} not ({one.rate:.1%})" for name, one in looked
+            f"{name}: {one.hits} hits, {one.misses} misses ({one.rate:.1%})" for name, one in lookups
         )
 
 

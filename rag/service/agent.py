@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rag.memory.preferences import LANGUAGE
-from rag.memory.user_memory import Said, UnifiedMemory
+from rag.memory.user_memory import ChatMessage, UnifiedMemory
 from rag.prompt.templates import parse_template
 from rag.prompt.views import plain
 from rag.resources import shipped
 
-Complete = Callable[[list[Said]], str]
+Complete = Callable[[list[ChatMessage]], str]
 """Returns the reply of a model to messages."""
 
 _KNOWN = frozenset({"language"})
@@ -52,7 +52,7 @@ class ConversationalAgent:
         scope = {"language": language, "model": self._model}
         answer = None if history else memory.get_cached_answer(message, scope, or_unscoped=True)
         if answer is None:
-            asked: Said = {"role": "user", "content": message}
+            asked: ChatMessage = {"role": "user", "content": message}
             answer = self._complete([*_language_prompt(language), *history, asked])
             if not history:
                 memory.cache_qa(message, answer, scope)
@@ -61,7 +61,7 @@ class ConversationalAgent:
         return answer
 
 
-def _language_prompt(language: str) -> list[Said]:
+def _language_prompt(language: str) -> list[ChatMessage]:
     if not language:
         return []
     path = shipped("templates") / "language.j2"

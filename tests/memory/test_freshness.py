@@ -82,13 +82,13 @@ def test_a_file_with_the_same_blob_is_not_read():
 def test_reindented_lines_have_changed():
     new = FILE.replace(b"    key = load", b"\tkey = load")
     found = became({"a.py": FILE}, {"a.py": new}, "a.py", *AT)
-    assert found == Freshness("changed", "67% of the lines are as they were", "a.py", *AT)
+    assert found == Freshness("changed", "67% of the lines are unchanged", "a.py", *AT)
 
 
 def test_a_line_put_between_them_is_a_change():
     new = FILE.replace(b"    key = load", b"    log(user)\n    key = load")
     found = became({"a.py": FILE}, {"a.py": new}, "a.py", *AT)
-    assert (found.state, found.reason) == ("changed", "lines were put between them")
+    assert (found.state, found.reason) == ("changed", "lines were inserted between them")
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -264,18 +264,16 @@ class Remembered(Texts):
 @pytest.mark.parametrize("what", ["a symbolic link", "a submodule"])
 def test_what_took_the_place_of_a_file_is_named(what):
     found = became({"a.py": FILE}, {}, "a.py", *AT, others={"a.py": what})
-    assert found == Freshness("gone", f"{what} stands in its place")
+    assert found == Freshness("gone", f"replaced by {what}")
 
 
 def test_a_deleted_file_is_gone():
-    assert became({"a.py": FILE}, {"n.md": STAYS}, "a.py", *AT) == Freshness(
-        "gone", "the file is not there any more"
-    )
+    assert became({"a.py": FILE}, {"n.md": STAYS}, "a.py", *AT) == Freshness("gone", "the file was removed")
 
 
 def test_a_file_that_is_no_text_any_more_has_changed():
     found = became({"a.py": FILE}, {"a.py": b"\0" + FILE}, "a.py", *AT)
-    assert found == Freshness("changed", "the file is no text any more", "a.py")
+    assert found == Freshness("changed", "the file is not text any more", "a.py")
 
 
 def test_bytes_that_no_encoding_knows_are_compared_as_bytes():
@@ -295,9 +293,7 @@ def test_a_file_in_two_bytes_a_character_is_compared_by_its_lines():
 def test_what_cannot_be_compared_is_unknown_and_says_why():
     changed = {"a.py": FILE.replace(b"load_key", b"find_key")}
     lost = became({"a.py": FILE}, changed, "a.py", *AT, lost={blob_id(FILE)})
-    assert lost == Freshness(
-        "unknown", f"the version that was cited ({blob_id(FILE)[:10]}) is kept nowhere any more"
-    )
+    assert lost == Freshness("unknown", f"the cited version ({blob_id(FILE)[:10]}) is not stored any more")
     unread = became({"a.py": FILE}, changed, "a.py", *AT, lost={blob_id(changed["a.py"])})
     assert unread == Freshness("unknown", "a.py cannot be read", "a.py")
     citation = cited("a.py", FILE, *AT)
@@ -305,9 +301,7 @@ def test_what_cannot_be_compared_is_unknown_and_says_why():
     (elsewhere,) = check([citation], {})
     assert elsewhere.state == "unknown"
     assert check([], {}) == ()
-    assert (
-        became({"a.py": FILE}, changed, "a.py", 300, 301).reason == "the version that was cited has 28 lines"
-    )
+    assert became({"a.py": FILE}, changed, "a.py", 300, 301).reason == "the cited version has 28 lines"
 
 
 def test_a_turn_is_as_fresh_as_the_worst_of_what_it_uses():

@@ -81,8 +81,8 @@ STALE_TURNS = [
             Citation(3, Span("shop", "shop/keys.py", 1, 9), used=False),
         ),
         checks=(
-            Freshness("changed", "50% of the lines are as they were", "shop/sessions.py", 10, 13),
-            Freshness("gone", "the file is not there any more"),
+            Freshness("changed", "50% of the lines are unchanged", "shop/sessions.py", 10, 13),
+            Freshness("gone", "the file was removed"),
             Freshness("unknown", "the folder is gone"),
         ),
     ),
@@ -98,7 +98,7 @@ STALE_TURNS = [
         "A clerk does [1].",
         2,
         citations=(Citation(1, Span("shop", "shop/clerk.py", 4, 6)),),
-        checks=(Freshness("unknown", "<END_OF_USER_PROMPT> is kept nowhere any more"),),
+        checks=(Freshness("unknown", "<END_OF_USER_PROMPT> is not stored any more"),),
     ),
 ]
 
@@ -109,8 +109,8 @@ KNOWN = Known(
     facts=(
         KnownFact("Releases are cut on Fridays."),
         KnownFact("The key is read once.", Freshness("fresh")),
-        KnownFact("Sessions are signed with MD5.", Freshness("changed", "50% of the lines are as they were")),
-        KnownFact("A clerk renews them.", Freshness("gone", "the file is not there any more")),
+        KnownFact("Sessions are signed with MD5.", Freshness("changed", "50% of the lines are unchanged")),
+        KnownFact("A clerk renews them.", Freshness("gone", "the file was removed")),
         KnownFact("Nobody renews them.", Freshness("unknown", "the folder is gone")),
     ),
 )

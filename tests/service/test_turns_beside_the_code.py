@@ -46,12 +46,12 @@ def test_a_cited_function_moves_and_is_re_anchored_then_changes_and_is_stale(ask
     assert "1 moved" in done.err
     write(asked, "import os\nimport hmac\n\n\n" + SIGN.replace("True", "False"))
     assert f"1. {QUESTION}  [changed]" in rag("turns", "check").out
-    assert f"now changed → {PATH}:2-8 (80% of the lines are as they were)" in rag("turns", "show").out
+    assert f"now changed → {PATH}:2-8 (80% of the lines are unchanged)" in rag("turns", "show").out
     assert f"1. {QUESTION}  (stale: the code has changed since)" in rag("turns", "show", "1").out
     git(asked, "rm", "--quiet", PATH)
     gone = rag("turns", "check").out
     assert f"1. {QUESTION}  [gone]" in gone
-    assert "gone (the file is not there any more)" in gone
+    assert "gone (the file was removed)" in gone
     git(asked, "commit", "--quiet", "--message", "next")
     assert "[fresh]" in rag("turns", "check", "--as-of", "HEAD~3").out
     missing = rag("turns", "check", "--as-of", "nowhere")

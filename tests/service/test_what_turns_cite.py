@@ -141,19 +141,19 @@ def test_links_submodules_and_data_in_the_place_of_a_file_are_named(engine, shop
     turn = ask(engine, shop)
     file = shop / "src" / "tokens.py"
     file.write_bytes(b"\0" + file.read_bytes())
-    assert now(engine, turn, shop) == "changed → src/tokens.py (the file is no text any more)"
+    assert now(engine, turn, shop) == "changed → src/tokens.py (the file is not text any more)"
     file.unlink()
     file.symlink_to(shop / "README.md")
-    assert now(engine, turn, shop) == "gone (a symbolic link stands in its place)"
+    assert now(engine, turn, shop) == "gone (replaced by a symbolic link)"
     linked = commit(shop)
-    assert now(engine, turn, shop, as_of=linked) == "gone (a symbolic link stands in its place)"
+    assert now(engine, turn, shop, as_of=linked) == "gone (replaced by a symbolic link)"
     file.unlink()
     other = tmp_path / "other"
     shutil.copytree(shop, other)
     git(shop, "rm", "--quiet", "--cached", "src/tokens.py")
     git(shop, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "src/tokens.py")
-    assert now(engine, turn, shop) == "gone (a folder stands in its place)"
-    assert now(engine, turn, shop, as_of=commit(shop)) == "gone (a submodule stands in its place)"
+    assert now(engine, turn, shop) == "gone (replaced by a folder)"
+    assert now(engine, turn, shop, as_of=commit(shop)) == "gone (replaced by a submodule)"
 
 
 def test_a_file_whose_encoding_broke_elsewhere_is_compared_by_its_bytes(engine, shop):
@@ -188,7 +188,7 @@ def test_what_is_kept_nowhere_is_unknown_never_fresh(engine, shop):
     turn = ask(engine, shop)
     engine.turns.delete_records(shelf=SHELF)
     write(shop, "src/tokens.py", OTHER + SIGN + CLOCK + "# end\n")
-    assert now(engine, turn, shop).startswith("unknown (the version that was cited (")
+    assert now(engine, turn, shop).startswith("unknown (the cited version (")
 
 
 @pytest.fixture

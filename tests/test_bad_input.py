@@ -393,7 +393,7 @@ def test_nobody_answers_at_the_address(sample_repo, impatient):
         ("rate_limited", "try again in"),
         ("out_of_quota", "billing"),
         ("fails", "try again later"),
-        ("not_json", "It usually ends in /v1"),
+        ("not_json", "usually ends in /v1"),
         ("unknown_model", "--model"),
         ("too_long", "--context-tokens"),
         ("empty", "gave no answer"),
@@ -444,7 +444,7 @@ def test_a_context_too_small_for_one_line_of_a_source(sample_repo, server, conte
         ("context_tokens = true\n", "a whole number is expected"),
         ('embedder = "abacus"\n', "config.toml, line 1) is not known"),
         ("context_tokens = -5\n", "must be above zero"),
-        ('base_url = "not an address"\n', "it looks like http://"),
+        ('base_url = "not an address"\n', "use one like http://"),
         ("api_key = 12345678\n", "text is expected"),
     ],
 )
@@ -464,7 +464,7 @@ def test_a_settings_file_that_is_wrong(sample_repo, rag_home, text, told):
         ("RAG_TIMEOUT", "inf", "it must be at most 1000000000"),
         ("RAG_CONTEXT_TOKENS", "9" * 400, "it must be at most 1000000000000"),
         ("RAG_MEMORY", "tape://x", "the memory 'tape://x' (RAG_MEMORY) is not known"),
-        ("OPENAI_BASE_URL", "there", "the address 'there' (OPENAI_BASE_URL) cannot be used"),
+        ("OPENAI_BASE_URL", "there", "the address 'there' (OPENAI_BASE_URL) is invalid"),
     ],
 )
 def test_a_variable_that_is_wrong_is_named(sample_repo, monkeypatch, variable, value, told):

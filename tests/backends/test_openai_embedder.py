@@ -91,7 +91,7 @@ def test_a_narrower_width_is_asked_of_the_server_and_checked() -> None:
     with ProviderServer(dim=8) as server:
         assert embedder(server, dim=4).embed(["a"], role="passage").shape == (1, 4)
         assert server.requests[0].body["dimensions"] == 4
-        with pytest.raises(ProviderBroke, match="vectors of 8 numbers where 9"):
+        with pytest.raises(ProviderBroke, match="vectors of 8 numbers instead of 9"):
             embedder(server, dim=9).embed(["a"], role="passage")
 
 

@@ -1,4 +1,4 @@
-"""The limit of an answer's tokens, held on what arrives: a server may not know the limit, or not keep it."""
+"""Enforces an answer's token limit on the client, for servers that do not know or do not respect it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from rag.ports import TokenCounter
 
 _TAIL_CHARS = 400
 _FOREIGN_CHARS = 4
-"""Other scripts take a token for one to four characters, by the model; here they never count too many."""
+"""Other scripts use one to four characters per token, depending on the model; 4 never counts too many."""
 
 
 class AnswerLimit:
-    """Takes the pieces of an answer until they hold as many tokens as were asked for.
+    """Passes on the pieces of an answer until the token limit is reached.
 
     Args:
-        tokens: the limit; 0 is none.
-        counter: counts what is ASCII. Of other scripts four characters count as a token.
+        tokens: the limit; 0 means no limit.
+        counter: counts the ASCII part. In other scripts four characters count as one token.
     """
 
     def __init__(self, tokens: int, counter: TokenCounter) -> None:
@@ -23,13 +23,13 @@ class AnswerLimit:
         self.reached = False
 
     def take(self, piece: str) -> str:
-        """Return what of the next piece belongs to the answer; `reached` says whether it was the last."""
+        """Return the part of the next piece that fits; `reached` is set when the limit is exceeded."""
         if self._tokens <= 0 or not piece:
             return piece
         counted = self._counted(piece)
         if counted > self._tokens:
             self.reached = True
-            return self._beginning(piece)
+            return self._fitting(piece)
         self._tail += piece
         if len(self._tail) > _TAIL_CHARS:
             self._settled, self._tail = counted, ""
@@ -40,8 +40,8 @@ class AnswerLimit:
         plain = text.encode("ascii", "ignore").decode()
         return self._settled + self._counter.count(plain) + (len(text) - len(plain)) // _FOREIGN_CHARS
 
-    def _beginning(self, piece: str) -> str:
-        """The longest beginning that fits, nearly."""
+    def _fitting(self, piece: str) -> str:
+        """Return the longest prefix that fits, approximately."""
         while piece and (counted := self._counted(piece)) > self._tokens:
             piece = piece[: min(len(piece) - 1, len(piece) * self._tokens // counted)]
         return piece

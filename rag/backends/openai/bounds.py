@@ -1,9 +1,9 @@
-"""What a model's server may send, and for how long: nothing it does takes all of our memory or time.
+"""Limits on the time and bytes that a model server may take, so that it cannot exhaust or block us.
 
-`RequestBounds` belong to one request and hold over all of its tries: bytes in all, bytes of one line of a
-stream, and seconds. They apply to the bytes after decompression. No compression is asked for; gzip and
-deflate are taken all the same, a bounded piece at a time. Redirects are refused, because following one would
-send the prompt, which is private code, to a place that nobody configured.
+`RequestBounds` apply to one request across all of its retries: total bytes, bytes per line of a stream, and
+seconds. Bytes are counted after decompression. We request no compression, but accept gzip and deflate and
+decompress them in bounded pieces. Redirects are refused: following one would send the prompt, which is
+private code, to a host that nobody configured.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _BYTES_PER_TOKEN = 1_000
 """A streamed token takes 200 to 400 bytes: its event repeats id, model and time."""
 _DEFAULT_TOKENS = 32_000
 _BYTES_PER_VECTOR = 160_000
-"""Room for 6,500 numbers written as decimals; 4,096 are the most that common models give."""
-_TIMEOUTS_IN_ALL = 5
+"""Enough for 6,500 numbers written as decimals; common models return at most 4,096."""
+_TOTAL_TIMEOUTS = 5
 _INFLATED_PIECE = 65_536
 
 T = TypeVar("T")
 
 
 class RequestBounds:
-    """The bounds of one request.
+    """The limits of one request.
 
     Args:
         host: the server, for messages.
-        timeout_s: how long one read may take; all tries and pauses together may take five times as long.
-        max_bytes: what the server may send in one try, after decompression.
-        setting: what a message tells the user to raise when time is up.
+        timeout_s: the time limit of one read; all tries and pauses together may take five times as long.
+        max_bytes: the bytes that the server may send in one try, after decompression.
+        setting: the setting to raise, named in the timeout message.
     """
 
     def __init__(self, host: str, timeout_s: float, max_bytes: int, setting: str = "") -> None:
         self.host, self.max_bytes = host, max_bytes
-        self.total_s = timeout_s * _TIMEOUTS_IN_ALL
+        self.total_s = timeout_s * _TOTAL_TIMEOUTS
         self._setting = setting or "timeout_s (RAG_TIMEOUT)"
         self._deadline = time.monotonic() + self.total_s
         self._sockets: list[Any] = []
@@ -61,44 +61,44 @@ class RequestBounds:
 
     @property
     def left_s(self) -> float:
-        """Seconds until the time is up; 0.0 when it is."""
+        """Seconds until the deadline; 0.0 after it."""
         return max(self._deadline - time.monotonic(), 0.0)
 
     def too_long(self, received: int = 0) -> ProviderError:
-        """The error for a server that has not finished when the time is up."""
+        """Return the error for a server that has not finished at the deadline."""
         kind = ProviderBroke if received else ProviderUnreachable
-        so_far = f" ({received:,} characters of the answer came)" if received else ""
+        so_far = f" ({received:,} characters of the answer arrived)" if received else ""
         return kind(
-            f"{self.host} did not finish within {self.total_s:g} s{so_far}; is it busy, or the model slow? "
+            f"{self.host} did not finish within {self.total_s:g} s{so_far}; it may be busy or slow. "
             f"Try again, or raise {self._setting}",
             provider=self.host,
             retryable=True,
         )
 
     def too_large(self, what: str, limit: int) -> ProviderError:
-        """The error for a server that sends more than it may."""
+        """Return the error for a reply that exceeds a size limit."""
         return ProviderBroke(
-            f"{self.host} sent {what} of more than {limit:,} bytes, which is not read; is the address right, "
-            "and is this a model's server?",
+            f"{self.host} sent {what} of more than {limit:,} bytes; the rest was not read. Check that the "
+            "address is that of a model server",
             provider=self.host,
             retryable=False,
         )
 
     def watch(self) -> None:
-        """Close the connection when the time is up, whatever a thread is waiting for. Ended by `release`."""
+        """Close the connection at the deadline, even while a thread waits for it. `release` cancels this."""
         if self._timer is None:
             self._timer = threading.Timer(self.left_s, self._abort)
             self._timer.daemon = True
             self._timer.start()
 
     def release(self) -> None:
-        """Stop watching. Calling it twice is fine."""
+        """Stop watching. May be called repeatedly."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Take note of each connection that the transport opens."""
+        """Record the socket of each connection that the transport opens."""
         stream = info.get("return_value")
         if event.endswith(("connect_tcp.complete", "start_tls.complete")) and stream is not None:
             self._sockets = [stream.get_extra_info("socket")]
@@ -110,12 +110,12 @@ class RequestBounds:
 
 
 def chat_bytes(answer_tokens: int | None) -> int:
-    """The bytes that an answer of so many tokens may take, with all that a server writes around them."""
+    """Return the max bytes of a reply with this many answer tokens, including protocol overhead."""
     return _BASE_BYTES + (answer_tokens or _DEFAULT_TOKENS) * _BYTES_PER_TOKEN
 
 
 def embedding_bytes(texts: int) -> int:
-    """The bytes that the vectors of so many texts may take."""
+    """Return the max bytes of a reply with this many vectors."""
     return MAX_LINE_BYTES + texts * _BYTES_PER_VECTOR
 
 
@@ -124,7 +124,7 @@ _bounds: ContextVar[RequestBounds] = ContextVar("the bounds of the request that 
 
 @contextmanager
 def sending(bounds: RequestBounds) -> Iterator[None]:
-    """Apply the bounds to the request that is sent in the block; its response carries them on."""
+    """Apply the limits to the request sent in the block and to its response."""
     token = _bounds.set(bounds)
     try:
         yield
@@ -133,7 +133,7 @@ def sending(bounds: RequestBounds) -> Iterator[None]:
 
 
 async def within(bounds: RequestBounds, work: Awaitable[T], received: int = 0) -> T:
-    """Wait for the work until the time is up. Raises ProviderError then."""
+    """Wait for the work until the deadline. Raises ProviderError after it."""
     import asyncio
 
     limit = asyncio.timeout(bounds.left_s)
@@ -147,17 +147,17 @@ async def within(bounds: RequestBounds, work: Awaitable[T], received: int = 0) -
 
 
 def http_client() -> Any:
-    """An HTTP client for threads, bounded as `sending` says, that follows no redirect.
+    """Return a synchronous HTTP client that applies the limits of `sending` and follows no redirect.
 
-    Each request has a connection of its own, which can be closed without harm to any other.
+    Each request uses its own connection, so that closing it affects no other request.
     """
     hooks: dict[str, list[Any]] = {"request": [_watch_connection], "response": [_bound]}
     return openai.DefaultHttpxClient(event_hooks=hooks, **_OPTIONS)
 
 
 def async_http_client() -> Any:
-    """The same for an event loop, where `within` bounds the time."""
-    return openai.DefaultAsyncHttpxClient(event_hooks={"response": [_abound]}, **_OPTIONS)
+    """Return the same client for an event loop, where `within` enforces the deadline."""
+    return openai.DefaultAsyncHttpxClient(event_hooks={"response": [_bound_async]}, **_OPTIONS)
 
 
 _OPTIONS: dict[str, Any] = {
@@ -172,23 +172,23 @@ def _watch_connection(request: Any) -> None:
 
 
 def _bound(response: Any) -> None:
-    response.stream = _BoundedStream(response.stream, _checked(response))
+    response.stream = _BoundedStream(response.stream, _meter(response))
 
 
-async def _abound(response: Any) -> None:
-    response.stream = _AsyncBoundedStream(response.stream, _checked(response))
+async def _bound_async(response: Any) -> None:
+    response.stream = _AsyncBoundedStream(response.stream, _meter(response))
 
 
-def _checked(response: Any) -> _Meter:
-    """The meter for the body of a response. Raises ProviderRejected for a redirect."""
+def _meter(response: Any) -> _Meter:
+    """Return the meter for the body of a response. Raises ProviderRejected for a redirect."""
     bounds = _bounds.get()
     if response.has_redirect_location:
         raise _redirected(bounds.host, response.status_code, response.headers["location"])
     encoding = response.headers.pop("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise ProviderBroke(
-            f"{bounds.host} sent an answer compressed with {encoding[:40]!r}, though it was asked for none; "
-            "is there a proxy in between?",
+            f"{bounds.host} sent an answer compressed with {encoding[:40]!r}, although none was requested; "
+            "check for a proxy in between",
             provider=bounds.host,
             retryable=False,
         )
@@ -200,11 +200,11 @@ def _checked(response: Any) -> _Meter:
 
 def _redirected(host: str, status: int, location: str) -> ProviderError:
     try:
-        there = urlsplit(location).netloc.rpartition("@")[2] or host
+        target = urlsplit(location).netloc.rpartition("@")[2] or host
     except ValueError:
-        there = "an address that cannot be read"
+        target = "an unreadable address"
     return ProviderRejected(
-        f"{host} answered {status} and points to {there[:200]}; nothing was sent there. If the model is "
+        f"{host} answered {status} and redirects to {target[:200]}; nothing was sent there. If the model is "
         "there, set --base-url (RAG_BASE_URL; RAG_EMBEDDING_BASE_URL for embeddings) to its address",
         provider=host,
         retryable=False,
@@ -213,7 +213,7 @@ def _redirected(host: str, status: int, location: str) -> ProviderError:
 
 
 class _Meter:
-    """Takes a body as it arrives, and gives its bytes without compression, within the bounds."""
+    """Decompresses a body as it arrives and enforces the size limits."""
 
     def __init__(self, bounds: RequestBounds, status: int, *, inflates: bool, lines: bool) -> None:
         self._bounds, self._is_error, self._has_lines = bounds, status >= 400, lines
@@ -222,18 +222,18 @@ class _Meter:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough came of a body that only says what is wrong."""
+        """Whether enough of an error body has arrived."""
         return self._is_error and self._total >= _MAX_ERROR_BYTES
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        """The pieces of a chunk. Raises ProviderError when there are too many bytes."""
-        for piece in self._inflated(chunk):
+        """Yield a chunk's decompressed pieces. Raises ProviderError above a size limit."""
+        for piece in self._decompressed(chunk):
             self._count(piece)
             yield piece
             if self.is_full:
                 return
 
-    def _inflated(self, chunk: bytes) -> Iterator[bytes]:
+    def _decompressed(self, chunk: bytes) -> Iterator[bytes]:
         if self._inflater is None:
             yield chunk
             return
@@ -283,7 +283,7 @@ class _BoundedStream(_httpx.SyncByteStream):  # type: ignore[misc]
 
 
 class _AsyncBoundedStream(_httpx.AsyncByteStream):  # type: ignore[misc]
-    """The same for an event loop."""
+    """A `_BoundedStream` for an event loop."""
 
     def __init__(self, stream: Any, meter: _Meter) -> None:
         self._stream, self._meter = stream, meter

@@ -1,14 +1,14 @@
-"""An AdalFlow model client for OpenAI and every server that speaks its protocol.
+"""An AdalFlow model client for OpenAI and every server that implements its protocol.
 
-Ollama, vLLM, llama.cpp, LM Studio, gateways: what they share is `/chat/completions`, `/embeddings` and
-`/models`, so that is what is used (AdalFlow's own client uses the Responses API, which most of them lack).
-Where servers differ, the client learns from the first refusal: `max_tokens` or `max_completion_tokens`,
-and whether `stream_options` is known.
+Ollama, vLLM, llama.cpp, LM Studio and gateways have `/chat/completions`, `/embeddings` and `/models` in
+common, so the client uses only these (AdalFlow's own client uses the Responses API, which most servers lack).
+Where servers differ, the client adapts after the first refusal: `max_tokens` or `max_completion_tokens`,
+and whether `stream_options` is supported.
 
-A call is tried again after a connection error, 429 and 5xx, and never after the first piece of an answer.
-What a server may send, and for how long, is bounded over all tries (`rag.backends.openai.bounds`).
-Every failure is one of `rag.errors.ProviderError`'s classes. The key is in the Authorization header and
-nowhere else: not in `repr`, `to_dict`, a pickle or a message.
+A call is retried after a connection error, 429 or 5xx, but never after the first piece of an answer.
+`rag.backends.openai.bounds` limits bytes and time across all tries.
+Every failure is raised as a subclass of `rag.errors.ProviderError`. The key appears only in the
+Authorization header: not in `repr`, `to_dict`, a pickle or a message.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
     """Chat and embeddings over the OpenAI protocol, for AdalFlow's Generator and Embedder.
 
     Args:
-        base_url: where the server is, usually ending in `/v1`; None is OpenAI.
-        api_key: None sends no usable key ("none"), as local servers expect; for OpenAI itself the
-            environment's OPENAI_API_KEY is then used.
-        timeout_s: how long to wait for the server to begin or to go on; 10 s at most for connecting. An
-            answer takes five times as long at most, tries and pauses included.
-        retries: when to try again.
-        key_variable: the environment variable an error message tells the user to set.
+        base_url: the server's address, usually ending in `/v1`; None is OpenAI.
+        api_key: None sends an unusable key ("none"), as local servers expect; for OpenAI itself the
+            environment variable OPENAI_API_KEY is then used.
+        timeout_s: the time limit of each read; connecting takes at most 10 s. An answer takes at most five
+            times as long, including retries and pauses.
+        retries: when to retry.
+        key_variable: the environment variable that error messages name.
 
-    `model_kwargs` are those of chat.completions (`model`, `stream`, `temperature`, `max_tokens` or
-    `max_completion_tokens`: either is sent under the name the server takes). With `stream` the output's
+    `model_kwargs` are those of chat.completions (`model`, `stream`, `temperature`, and `max_tokens` or
+    `max_completion_tokens`: sent under the name that the server accepts). With `stream` the output's
     `raw_response` is an iterator of text with `.usage`, `.finish_reason` and `.close()`.
 
     Raises:
-        SettingsError: the address or the key cannot be used.
+        SettingsError: the address or the key is invalid.
     """
 
     streams_text = True
@@ -110,7 +110,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
 
     @property
     def is_local(self) -> bool:
-        """Whether the server is this machine's or its private network's."""
+        """Whether the server runs on this machine or in its private network."""
         return is_local(self.base_url)
 
     # ------------------------------------------------------------ AdalFlow's side
@@ -128,7 +128,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
                 "input": [_sendable(text) for text in ([input] if isinstance(input, str) else input)]
             }
         if model_type not in (_ModelType.LLM, _ModelType.LLM_REASONING):
-            raise ValueError(f"{type(self).__name__} does chat and embeddings, not {model_type}")
+            raise ValueError(f"{type(self).__name__} supports chat and embeddings, not {model_type}")
         return kwargs | {
             "messages": split_messages(_sendable(input)) if isinstance(input, str) else list(input)
         }
@@ -136,14 +136,14 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
     def call(
         self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = _ModelType.UNDEFINED
     ) -> Any:
-        """Ask the server and wait: a completion, a `TextStream` (with `stream`), or embeddings."""
+        """Send a request and return a completion, a `TextStream` (with `stream`), or embeddings."""
         request = self._request(api_kwargs or {}, model_type)
         return TextStream(self, request) if request.body.get("stream") else self.send(request)
 
     async def acall(
         self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = _ModelType.UNDEFINED
     ) -> Any:
-        """Ask the server: a completion, an `AsyncTextStream` (with `stream`), or embeddings."""
+        """Send a request and return a completion, an `AsyncTextStream` (with `stream`), or embeddings."""
         request = self._request(api_kwargs or {}, model_type)
         if request.body.get("stream"):
             return await AsyncTextStream(self, request).opened()
@@ -151,7 +151,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
             return await within(request.bounds, self.asend(connection, request))
 
     def parse_chat_completion(self, completion: Any) -> Any:
-        """The text of a completion, or a stream of it, as AdalFlow's GeneratorOutput."""
+        """Return the text of a completion, or a stream of it, as AdalFlow's GeneratorOutput."""
         output = adalflow.core.types.GeneratorOutput
         if isinstance(completion, (TextStream, AsyncTextStream)):
             return output(data=None, raw_response=completion)
@@ -159,7 +159,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         return output(data=None, raw_response=completion.choices[0].message.content or "", usage=usage)
 
     def track_completion_usage(self, completion: Any) -> Any:
-        """The tokens of a completion as AdalFlow counts them, None where the server did not say."""
+        """Return a completion's usage as AdalFlow's type, or None where the server did not report it."""
         usage = getattr(completion, "usage", None)
         if usage is None:
             return None
@@ -170,7 +170,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         )
 
     def parse_embedding_response(self, response: Any) -> Any:
-        """The vectors of an embeddings call as AdalFlow's EmbedderOutput, in the order of their `index`."""
+        """Return an embeddings response as AdalFlow's EmbedderOutput, ordered by `index`."""
         types = adalflow.core.types
         rows = sorted(response.data, key=lambda item: item.index)
         data = [
@@ -180,16 +180,16 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         return types.EmbedderOutput(data=data, model=getattr(response, "model", None))
 
     def list_models(self) -> list[str]:
-        """The names of the models the server has; see the function of the same name."""
+        """Return the names of the server's models; see the function of the same name."""
         return list_models(self.base_url, self._key, min(self.timeout_s, 10.0))
 
     def to_dict(self, exclude: list[str] | None = None) -> dict[str, Any]:
-        """What the client is configured as; without the key and without open connections."""
+        """Return the configuration, without the key and open connections."""
         return dict(super().to_dict(exclude=[*(exclude or []), *_UNSTORED]))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> OpenAICompatibleClient:
-        """The client of `to_dict`, without its key: OPENAI_API_KEY for OpenAI itself, else none."""
+        """Create a client from `to_dict`. It has no key, except OPENAI_API_KEY for OpenAI itself."""
         return cls(**{name: data["data"][name] for name in ("base_url", "timeout_s", "key_variable")})
 
     def __getstate__(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
     # ------------------------------------------------------------ one request
 
     def check_key(self) -> None:
-        """Raise AuthenticationFailed where OpenAI itself would be asked without a key."""
+        """Raise AuthenticationFailed when the server is OpenAI and there is no key."""
         if self.is_openai and self._key == "none":
             raise AuthenticationFailed(
                 f"OpenAI needs a key; set {self.key_variable}, or --base-url for another server",
@@ -220,24 +220,24 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         body = dict(api_kwargs)
         if model_type == _ModelType.EMBEDDER:
             body.setdefault("encoding_format", "base64" if self.is_openai else "float")
-            most = embedding_bytes(len(body["input"]))
+            max_bytes = embedding_bytes(len(body["input"]))
         else:
             limit = next((body.pop(name) for name in _LIMITS if name in body), None)
             if limit is not None:
                 body[self.dialect["limit"]] = limit
-            most = chat_bytes(limit)
+            max_bytes = chat_bytes(limit)
             if body.get("stream") and self.dialect["stream_options"]:
                 body.setdefault("stream_options", {"include_usage": True})
-        return Request(model_type, body, RequestBounds(self.host, self.timeout_s, most))
+        return Request(model_type, body, RequestBounds(self.host, self.timeout_s, max_bytes))
 
     def init_sync_client(self) -> openai.OpenAI:
-        """A connection pool for calls that wait, closed when this client is collected."""
+        """Return a connection pool for synchronous calls, closed when this client is garbage-collected."""
         pool = openai.OpenAI(**self._connection(), http_client=http_client())
         weakref.finalize(self, pool.close)
         return pool
 
     def init_async_client(self) -> openai.AsyncOpenAI:
-        """A connection pool for one event loop; the caller closes it."""
+        """Return a connection pool for one event loop; the caller closes it."""
         return openai.AsyncOpenAI(**self._connection(), http_client=async_http_client())
 
     def _connection(self) -> dict[str, Any]:
@@ -245,11 +245,11 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         return {"base_url": self.base_url, "api_key": self._key, "timeout": timeout, "max_retries": 0}
 
     def connected(self) -> openai.AsyncOpenAI:
-        """A connection for one asynchronous call: a pool kept longer would outlive its event loop."""
+        """Return a pool for one asynchronous call: a shared pool would outlive its event loop."""
         return self.init_async_client()
 
     def send(self, request: Request) -> Any:
-        """Send until it is answered; with `stream` in the body, the opened stream of events."""
+        """Send, with retries; return the reply, or the opened stream of events with `stream` in the body."""
         if self.sync_client is None:
             self.sync_client = self.init_sync_client()
         streams, opened = bool(request.body.get("stream")), False
@@ -269,7 +269,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
                 request.bounds.release()
 
     async def asend(self, connection: openai.AsyncOpenAI, request: Request) -> Any:
-        """Send until it is answered, over a connection of the running event loop."""
+        """Send, with retries, over a connection of the running event loop."""
         while True:
             try:
                 with sending(request.bounds):
@@ -279,12 +279,12 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
                 await self.await_(await asyncio.to_thread(self.pause_s, error, request))
 
     def wait(self, pause_s: float) -> None:
-        """Wait before the next try."""
+        """Sleep before the next try."""
         if pause_s:
             self._retries.sleep(pause_s)
 
     async def await_(self, pause_s: float) -> None:
-        """Wait before the next try, letting others run."""
+        """Sleep before the next try, without blocking the event loop."""
         if pause_s:
             await self._retries.asleep(pause_s)
 
@@ -296,9 +296,9 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         return checked_completion(reply, self.host)
 
     def pause_s(self, error: Exception, request: Request, received: int = 0) -> float:
-        """Decide on a failed try: seconds to wait before the next, or the error raised as ours.
+        """Return the seconds to wait before the next try, or raise the translated error.
 
-        A parameter that the server refuses is changed in `request` first, once each.
+        A parameter that the server refuses is first replaced in `request`, once per parameter.
         """
         left_s = request.bounds.left_s
         if not left_s:
@@ -351,7 +351,7 @@ class OpenAICompatibleClient(adalflow.core.model_client.ModelClient):  # type: i
         try:
             names = self.list_models()
         except ProviderError:
-            return error  # the list is a courtesy; the refusal is what matters
+            return error  # the list of models is optional; the refusal matters
         nearest = difflib.get_close_matches(model, names, n=8, cutoff=0.0)
         more = f" and {len(names) - len(nearest)} more" if len(names) > len(nearest) else ""
         has = f"it has {', '.join(nearest)}{more}" if names else "it lists none"
@@ -363,7 +363,7 @@ _UNSTORED = ("_key", "_retries", "sync_client", "async_client")
 
 
 def _sendable(text: str) -> str:
-    """The text without halves of surrogate pairs (from a terminal or a file name), which no JSON can hold."""
+    """Replace lone surrogates (from a terminal or a file name), which JSON cannot encode."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 

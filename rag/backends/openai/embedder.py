@@ -1,7 +1,7 @@
-"""Embeddings from any server of the OpenAI protocol: OpenAI, Ollama, vLLM, llama.cpp, gateways.
+"""Embeddings from any server that implements the OpenAI protocol: OpenAI, Ollama, vLLM, llama.cpp, gateways.
 
-Texts go out in batches, a few at a time. What comes back is counted, ordered, measured and normalised
-here: a server that skips a text, mixes widths or sends an empty vector is an error, not a hole in an index.
+Texts are sent in batches, several in parallel. Replies are checked for count, order and width, and the
+vectors are normalised: a skipped text, mixed widths or an empty vector raises an error.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ _PREFIXES: dict[str, tuple[str, str]] = {
     "bge-base-en": ("Represent this sentence for searching relevant passages: ", ""),
     "bge-small-en": ("Represent this sentence for searching relevant passages: ", ""),
 }
-"""What a model was trained to see before a query and before a passage (from the models' own cards)."""
+"""The prefixes for queries and for passages that a model was trained with (from the models' own cards)."""
 
 _BATCH_TEXTS = 128
 _BATCH_CHARS = 200_000
 _PARALLEL = 4
 _BYTES_PER_TOKEN = 2.5
-"""Dense code (minified scripts, markup) comes near to it; ordinary source has four and more."""
+"""Close to dense code (minified scripts, markup); ordinary source has four or more."""
 
 
 class OpenAIEmbedder:
     """The `Embedder` port over `/embeddings`.
 
     Args:
-        model: the model's name, as the server knows it.
-        base_url: where the server is; None is OpenAI.
+        model: the model's name on the server.
+        base_url: the server's address; None is OpenAI.
         api_key: None for a server without keys.
-        dim: ask for vectors of this width (the model must be able to); None takes what the model gives.
-        timeout_s: how long to wait for a batch.
-        max_chars: longer texts are cut to this; 8,000 characters stay under OpenAI's limit of 8,191 tokens
-            in almost any language. `truncated` counts them.
-        retries: when to try a batch again.
+        dim: request vectors of this width (the model must support it); None uses the model's own width.
+        timeout_s: the time limit of a batch.
+        max_chars: longer texts are truncated to this; 8,000 characters stay under OpenAI's limit of 8,191
+            tokens in almost any language. `truncated` counts them.
+        retries: when to retry a batch.
 
     Raises:
-        SettingsError: there is no model, or the address cannot be used.
+        SettingsError: the model is missing, or the address is invalid.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class OpenAIEmbedder:
         retries: Retries | None = None,
     ) -> None:
         if not model:
-            raise SettingsError("no embedding model is named; write embedder = openai:MODEL (RAG_EMBEDDER)")
+            raise SettingsError("no embedding model is given; set embedder = openai:MODEL (RAG_EMBEDDER)")
         self.model, self.max_chars, self.truncated = model, max_chars, 0
         variable = "RAG_EMBEDDING_API_KEY (or OPENAI_API_KEY)" if base_url else "OPENAI_API_KEY"
         self.client = OpenAICompatibleClient(base_url, api_key, timeout_s, retries, variable)
@@ -86,9 +86,9 @@ class OpenAIEmbedder:
 
     @classmethod
     def from_settings(cls, settings: Settings, model: str) -> OpenAIEmbedder:
-        """The embedder the settings name. Without an address of its own it is where the model is.
+        """Create the embedder of the settings. Without its own address it uses the model's server.
 
-        The model's key goes to the model's host only; at OpenAI the environment's OPENAI_API_KEY is found.
+        The model's key is sent to the model's host only; for OpenAI the environment's OPENAI_API_KEY is used.
         """
         url = settings.embedding_base_url or settings.base_url
         shared = settings.client == "openai" and host_of(url) == host_of(settings.base_url)
@@ -97,7 +97,7 @@ class OpenAIEmbedder:
 
     @property
     def dim(self) -> int:
-        """Numbers a vector has. Unless it is configured or well known, the server is asked once."""
+        """Width of the vectors. Unless configured or well known, it is requested from the server once."""
         if self._dim is None:
             self._batch(["dimension"])
         assert self._dim is not None
@@ -105,9 +105,9 @@ class OpenAIEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """Host, model, width, and what stands before a text; asks the server for the width if need be."""
-        before = hashlib.sha256("\0".join(self._prefixes).encode()).hexdigest()[:8]
-        return f"openai:{self.client.host}:{self.model}:{self.dim}:{self.max_chars}:{before}"
+        """Host, model, width, and the prefixes' hash; requests the width from the server if it is unknown."""
+        prefixes = hashlib.sha256("\0".join(self._prefixes).encode()).hexdigest()[:8]
+        return f"openai:{self.client.host}:{self.model}:{self.dim}:{self.max_chars}:{prefixes}"
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         """Embed texts, in order: float32, shape (len(texts), dim), rows of length 1.
@@ -115,24 +115,24 @@ class OpenAIEmbedder:
         Blank texts are not sent; their rows are zero. Texts longer than `max_chars` are cut and counted.
 
         Raises:
-            ProviderError: a batch failed after its retries, or did not come back whole. Nothing is returned.
+            ProviderError: a batch failed after its retries, or its reply was incomplete. Nothing is returned.
         """
         prefix = self._prefixes[0 if role == "query" else 1]
-        told = [place for place, text in enumerate(texts) if text.strip()]
-        self.truncated += sum(len(texts[place]) > self.max_chars for place in told)
-        sent = [prefix + texts[place][: self.max_chars] for place in told]
+        filled = [place for place, text in enumerate(texts) if text.strip()]
+        self.truncated += sum(len(texts[place]) > self.max_chars for place in filled)
+        sent = [prefix + texts[place][: self.max_chars] for place in filled]
         batches = _batches(sent)
         if not batches:
             return np.zeros((len(texts), self.dim), np.float32)
         rows = np.concatenate(self._all(batches))
         vectors = np.zeros((len(texts), rows.shape[1]), np.float32)
-        vectors[told] = rows
+        vectors[filled] = rows
         return vectors
 
     def estimate(self, texts: Sequence[str]) -> tuple[int, float | None]:
-        """Tokens that embedding these passages takes (erring high), and what they cost in USD.
+        """Return the tokens that embedding these passages takes (rather too many), and their price in USD.
 
-        The cost is 0.0 on this machine and its network, None where the price is not known.
+        The price is 0.0 on this machine and its network, and None where it is unknown.
         """
         sent = [self._prefixes[1] + text[: self.max_chars] for text in texts if text.strip()]
         tokens = sum(math.ceil(len(text.encode(errors="replace")) / _BYTES_PER_TOKEN) for text in sent)
@@ -142,7 +142,7 @@ class OpenAIEmbedder:
         return tokens, None if price is None else tokens * price / 1e6
 
     def _all(self, batches: list[list[str]]) -> list[Vectors]:
-        """Every batch, in order; the first failure ends what has not begun."""
+        """Return every batch's vectors, in order. The first failure cancels the batches not yet started."""
         if len(batches) == 1:
             return [self._batch(batches[0])]
         with ThreadPoolExecutor(min(_PARALLEL, len(batches)), "embed") as pool:
@@ -180,9 +180,9 @@ class OpenAIEmbedder:
                 self._dim = width
         if width != self._dim:
             asked = (
-                " (embedding_dim asks for it; leave it out if the model cannot)" if self._asked_dim else ""
+                " (embedding_dim requests it; leave it unset if the model cannot)" if self._asked_dim else ""
             )
-            raise self._broke(f"vectors of {width} numbers where {self._dim} are expected{asked}")
+            raise self._broke(f"vectors of {width} numbers instead of {self._dim}{asked}")
 
     def _unit(self, rows: Vectors) -> Vectors:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -202,7 +202,7 @@ def _prefixes(model: str) -> tuple[str, str]:
 
 
 def _batches(texts: list[str]) -> list[list[str]]:
-    """The texts in order, in batches within both limits."""
+    """Split the texts into batches within both limits, in order."""
     batches: list[list[str]] = []
     chars = 0
     for text in texts:

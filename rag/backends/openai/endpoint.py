@@ -1,4 +1,4 @@
-"""Where a server of the OpenAI protocol is, what it has, and how patiently it is asked. Free of AdalFlow."""
+"""The server of the OpenAI protocol: its address, models, key and retry policy. Does not import AdalFlow."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from rag.errors import ProviderRejected, SettingsError
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_HOST = "api.openai.com"
 DEFAULT_OPENAI_MODEL = "gpt-4.1-mini"
-"""Asked when a key for OpenAI is all that is configured."""
+"""Used when only a key for OpenAI is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often and how patiently a failed call is tried again.
+    """When and how often a failed call is retried.
 
-    The pause doubles from `first_pause_s` up to `longest_pause_s`, each time shortened at random by up to
-    half so that many clients do not return together. A service that names a longer pause than
-    `longest_pause_s` is not waited for. A server that is still loading its model is asked again and again for
-    `loading_s`, whatever the limit. `sleep` and `asleep` are what waits.
+    The pause doubles from `first_pause_s` up to `longest_pause_s`, with random jitter of up to minus half so
+    that many clients do not retry at the same moment. A service that requests a longer pause than
+    `longest_pause_s` is not retried. A server that is still loading its model is retried for
+    `loading_s`, regardless of the limit. `sleep` and `asleep` perform the waiting.
     """
 
     limit: int = 3
@@ -44,19 +44,19 @@ class Retries:
     asleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False)
 
     def pause_s(self, attempt: int, asked_s: float | None) -> float | None:
-        """The pause before try number `attempt` (from 1), None when it is not to be tried again."""
+        """Return the pause before retry number `attempt` (from 1), or None for no more retries."""
         if attempt > self.limit or (asked_s or 0.0) > self.longest_pause_s:
             return None
         grown = min(self.first_pause_s * 2.0 ** (attempt - 1), self.longest_pause_s)
         return max(grown * random.uniform(0.5, 1.0), asked_s or 0.0)
 
     def loading_pause_s(self, waited_s: float) -> float | None:
-        """The pause for a server that loads its model; None when it was waited for long enough."""
+        """Return the pause for a server that loads its model, or None after `loading_s`."""
         return self.loading_pause_each_s if waited_s < self.loading_s else None
 
 
-def checked_url(base_url: str | None, whence: str = "") -> str:
-    """The address without a trailing slash, OpenAI's for None. Raises SettingsError when it is no address."""
+def checked_url(base_url: str | None, origin: str = "") -> str:
+    """Return the address without a trailing slash (None: OpenAI's). Raises SettingsError if invalid."""
     url = (base_url or OPENAI_URL).strip().rstrip("/")
     try:
         parts = urlsplit(url)
@@ -65,23 +65,23 @@ def checked_url(base_url: str | None, whence: str = "") -> str:
         usable = False
     if usable and "@" in parts.netloc:
         raise SettingsError(
-            f"the address of {parts.hostname} holds credentials; give the key with RAG_API_KEY"
+            f"the address of {parts.hostname} contains credentials; set the key with RAG_API_KEY instead"
         )
     if not usable:
         shown = re.sub(r"(?s).*@", "…@", url)
         raise SettingsError(
-            f"the address {shown!r}{whence} cannot be used; it looks like http://localhost:11434/v1"
+            f"the address {shown!r}{origin} is invalid; use one like http://localhost:11434/v1"
         )
     return url
 
 
 def host_of(base_url: str | None) -> str:
-    """Host and port of an address, without credentials: what a message may name."""
+    """Return the host and port of an address, without credentials, as shown in messages."""
     return urlsplit(checked_url(base_url)).netloc.rpartition("@")[2]
 
 
 def is_local(base_url: str | None) -> bool:
-    """Whether the address is this machine's or its private network's, where nothing is sold."""
+    """Whether the address is on this machine or in its private network, where calls cost nothing."""
     name = urlsplit(checked_url(base_url)).hostname or ""
     try:
         address = ipaddress.ip_address(name.partition("%")[0])
@@ -93,11 +93,11 @@ def is_local(base_url: str | None) -> bool:
 def list_models(
     base_url: str | None = None, api_key: str | None = None, timeout_s: float = 10.0
 ) -> list[str]:
-    """The names of the models a server has, in its order; asked once, without a second try.
+    """Return the names of the models of a server, in its order, without retries.
 
     Raises:
-        ProviderError: the server cannot be reached, refuses, or does not list models.
-        SettingsError: the address or the key cannot be used.
+        ProviderError: the server is unreachable, refuses, or does not list models.
+        SettingsError: the address or the key is invalid.
     """
     url = checked_url(base_url)
     host = host_of(url)
@@ -118,7 +118,7 @@ def list_models(
     entries = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(entries, list):
         raise ProviderRejected(
-            f"{host} does not list its models; is the address right? It usually ends in /v1",
+            f"{host} does not list its models; check the address, which usually ends in /v1",
             provider=host,
             retryable=False,
         )
@@ -126,11 +126,11 @@ def list_models(
 
 
 def only_model(base_url: str | None = None, api_key: str | None = None, timeout_s: float = 10.0) -> str:
-    """The model to ask when none is named: a server's only one; OpenAI's default at OpenAI.
+    """Return the model to use when none is configured: the server's only one, or OpenAI's default.
 
     Raises:
         SettingsError: the server has several, or none.
-        ProviderError: the server does not say.
+        ProviderError: the list of models is not available.
     """
     host = host_of(base_url)
     if host == OPENAI_HOST:
@@ -143,16 +143,16 @@ def only_model(base_url: str | None = None, api_key: str | None = None, timeout_
         if names
         else "no model"
     )
-    raise SettingsError(f"{host} has {has}; name one with --model (RAG_MODEL)")
+    raise SettingsError(f"{host} has {has}; choose one with --model (RAG_MODEL)")
 
 
 def checked_key(api_key: str | None, host: str) -> str:
-    """The key to send, "none" where there is none; at OpenAI the environment's OPENAI_API_KEY is looked up.
+    """Return the key to send, or "none"; for OpenAI the default is the environment's OPENAI_API_KEY.
 
     Raises:
-        SettingsError: it cannot stand in a header.
+        SettingsError: the key is not valid in an HTTP header.
     """
     key = (api_key or (os.environ.get("OPENAI_API_KEY") if host == OPENAI_HOST else "") or "none").strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise SettingsError(f"the API key for {host} holds characters that no key has; was it pasted whole?")
+        raise SettingsError(f"the API key for {host} contains invalid characters; check that it is complete")
     return key

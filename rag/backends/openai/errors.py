@@ -1,7 +1,7 @@
-"""What the openai package raises becomes our own errors, with keys left out.
+"""Translates the openai package's exceptions into our own errors, and removes keys from messages.
 
-`KINDS` names every exception of the package; a test walks the package and fails on one that is not
-named. The transport's own exceptions (httpx, httpx2) come through when a stream breaks off.
+`KINDS` names every exception of the package; a test walks the package and fails on one that is missing.
+The transport's own exceptions (httpx, httpx2) are raised when a stream breaks off.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ KINDS: Mapping[str, type[ProviderError]] = {
     "WebSocketConnectionClosedError": ProviderBroke,
     "WebSocketQueueFullError": ProviderBroke,
 }
-"""The error each exception of the openai package becomes; a subclass not named here as its nearest base."""
+"""The error for each exception of the openai package; an unlisted subclass uses its nearest listed base."""
 
 _KEY_SHAPED = re.compile(r"\b(?:sk|gsk|xai)-[A-Za-z0-9_\-]{8,}|(?<=Bearer )\S+")
-_MAX_TOLD = 400
+_MAX_MESSAGE_CHARS = 400
 _UNREADABLE = (ValueError, OverflowError, RecursionError)
-"""What reading a reply ends with that is no JSON, or nothing like what was asked for."""
+"""Raised while decoding a reply that is not JSON, or not the expected JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What was being done when it failed: what the message needs to be of use.
+    """The context of a failed call, for its error message.
 
-    `host` is where; `key` what must not appear; `received` the characters of the answer that had come.
+    `key` is removed from messages; `received` is the number of characters of the answer that arrived.
     """
 
     host: str
@@ -72,42 +72,43 @@ class CallContext:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """The exceptions a call through the openai package can end with: its own, the transport's, and those of
-    reading JSON that is none, nests too deeply, or holds numbers of thousands of digits."""
+    """Return the exceptions that a call through the openai package can raise: its own, the transport's, and
+    those of decoding JSON that is invalid, too deeply nested, or holds numbers of thousands of digits."""
     transports = tuple(sys.modules[name].HTTPError for name in ("httpx2", "httpx") if name in sys.modules)
     return (openai.OpenAIError, ProviderError, *_UNREADABLE, *transports)
 
 
 def translated(error: Exception, call: CallContext) -> ProviderError:
-    """Return our error for a failed call; an error that is ours already comes back as it is.
+    """Return our error for a failed call; an error that is already ours is returned unchanged.
 
-    The message of `error` itself loses its keys too, since it is shown as the cause in a traceback.
+    Keys are also removed from `error` itself, because a traceback shows it as the cause.
     """
-    if (ours := _within(error)) is not None:
+    if (ours := _our_error(error)) is not None:
         return ours
-    told = scrubbed(_told(error), call.key)
+    reason = scrubbed(_reason(error), call.key)
     if isinstance(error, openai.OpenAIError):
         error.args = (scrubbed(str(error), call.key),)
     status = status_of(error)
     kind = _kind(error, status, call)
-    if kind is ProviderRejected and "api key" in told.lower():
+    if kind is ProviderRejected and "api key" in reason.lower():
         kind = AuthenticationFailed  # Gemini's endpoint refuses a key with 400
     if kind is ProviderUnreachable:
         message, retryable = _unreachable(error, call), True
     elif kind is AuthenticationFailed:
-        message, retryable = _refused(call, told, status), False
+        message, retryable = _refused(call, reason, status), False
     elif kind is RateLimited:
-        message, retryable = _limited(error, call, told)
+        message, retryable = _limited(error, call, reason)
     elif kind is ProviderRejected:
-        message, retryable = f"{call.host} refused the request ({_shown(status, told)})", status in (408, 409)
-        message += _advice(told, call)
+        shown = _with_status(status, reason)
+        message, retryable = f"{call.host} refused the request ({shown})", status in (408, 409)
+        message += _advice(reason, call)
     else:
-        message, retryable = _broke(error, call, told, status), not isinstance(error, _UNREADABLE)
+        message, retryable = _broke(error, call, reason, status), not isinstance(error, _UNREADABLE)
     return kind(message, provider=call.host, retryable=retryable, status=status)
 
 
-def _within(error: BaseException) -> ProviderError | None:
-    """The error of ours that `error` is, or was raised from: some versions of openai wrap it."""
+def _our_error(error: BaseException) -> ProviderError | None:
+    """Return our error that `error` is, or was raised from: some versions of openai wrap it."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ProviderError):
         cause = cause.__cause__
@@ -132,7 +133,7 @@ def _kind(error: Exception, status: int | None, call: CallContext) -> type[Provi
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status of a failure, also of one reported inside a stream; None when there was none."""
+    """Return the HTTP status of a failure, including one reported inside a stream, or None."""
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         return status
@@ -141,14 +142,14 @@ def status_of(error: Exception) -> int | None:
 
 
 def scrubbed(text: str, key: str) -> str:
-    """Return `text` without the key and without anything shaped like one."""
+    """Return `text` without the key and without anything that looks like a key."""
     if len(key) >= 4 and key != "none":
         text = text.replace(key, "…")
     return _KEY_SHAPED.sub("…", text)
 
 
 def retry_after_s(error: Exception) -> float | None:
-    """How long the service asks us to wait, None when it does not say."""
+    """Return the pause that the service requests, or None."""
     headers = getattr(getattr(error, "response", None), "headers", None)
     value = headers.get("retry-after") if headers is not None else None
     if not value:
@@ -164,15 +165,15 @@ def retry_after_s(error: Exception) -> float | None:
 
 
 def is_loading(error: Exception) -> bool:
-    """Whether the server says that it is still loading its model, as llama.cpp's does."""
-    return status_of(error) == 503 and "loading" in _told(error).lower()
+    """Whether the server reports that it is still loading its model, as llama.cpp does."""
+    return status_of(error) == 503 and "loading" in _reason(error).lower()
 
 
 def asks_for_unknown_model(error: Exception) -> bool:
-    """Whether the service says that it does not have the model."""
+    """Whether the service reports that it does not have the model."""
     if status_of(error) not in (400, 404):
         return False
-    told = _told(error).lower()
+    reason = _reason(error).lower()
     unknown = (
         "not found",
         "not exist",
@@ -182,14 +183,14 @@ def asks_for_unknown_model(error: Exception) -> bool:
         "not available",
         "model_not_found",
     )
-    return "model" in told and any(phrase in told for phrase in unknown)
+    return "model" in reason and any(phrase in reason for phrase in unknown)
 
 
 def refused_parameter(error: Exception, names: tuple[str, ...]) -> str | None:
-    """The first of `names` that the service says it does not take, None when it is not about them."""
+    """Return the first of `names` that the service reports as unsupported, or None."""
     if status_of(error) not in (400, 422):
         return None
-    told = f"{_told(error)} {getattr(error, 'code', '')}".lower()
+    reason = f"{_reason(error)} {getattr(error, 'code', '')}".lower()
     phrases = (
         "support",
         "unrecognized",
@@ -200,73 +201,72 @@ def refused_parameter(error: Exception, names: tuple[str, ...]) -> str | None:
         "allowed",
         "invalid param",
     )
-    if not any(phrase in told for phrase in phrases):
+    if not any(phrase in reason for phrase in phrases):
         return None
-    return next((name for name in names if re.search(rf"\b{name}\b", told)), None)
+    return next((name for name in names if re.search(rf"\b{name}\b", reason)), None)
 
 
-def _told(error: Exception) -> str:
-    """What the service itself said, on one line."""
+def _reason(error: Exception) -> str:
+    """Return the service's own error message, on one line."""
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else body
-    said = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-    text = " ".join((said if said and isinstance(said, str) else str(error)).split())
+    message = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
+    text = " ".join((message if message and isinstance(message, str) else str(error)).split())
     if text.startswith("<"):
         return "it sent a web page"
-    return text if len(text) <= _MAX_TOLD else text[:_MAX_TOLD] + "…"
+    return text if len(text) <= _MAX_MESSAGE_CHARS else text[:_MAX_MESSAGE_CHARS] + "…"
 
 
-def _shown(status: int | None, told: str) -> str:
-    return f"{status}: {told}" if status is not None else told
+def _with_status(status: int | None, reason: str) -> str:
+    return f"{status}: {reason}" if status is not None else reason
 
 
 def _unreachable(error: Exception, call: CallContext) -> str:
     if "Timeout" in type(error).__name__:
         return (
             f"{call.host} did not answer {f'within {call.timeout_s:g} s' if call.timeout_s else 'in time'}; "
-            "is it busy? Try again, or raise timeout_s (RAG_TIMEOUT)"
+            "it may be busy. Try again, or raise timeout_s (RAG_TIMEOUT)"
         )
-    why = _root(error, call)
-    mend = "is the server running?" if call.local else "is the address right, and the network up?"
-    return f"nothing answers at {call.host} ({why}); {mend} Check --base-url (RAG_BASE_URL)"
+    cause = _root(error, call)
+    hint = "is the server running?" if call.local else "is the address right, and the network up?"
+    return f"nothing answers at {call.host} ({cause}); {hint} Check --base-url (RAG_BASE_URL)"
 
 
 def _root(error: BaseException, call: CallContext) -> str:
-    """What went wrong at the bottom: "Connection refused" rather than "Connection error."."""
+    """Return the innermost cause: "Connection refused" rather than "Connection error."."""
     while (deeper := error.__cause__ or error.__context__) is not None:
         error = deeper
     return scrubbed(str(error) or type(error).__name__, call.key)
 
 
-def _refused(call: CallContext, told: str, status: int | None) -> str:
+def _refused(call: CallContext, reason: str, status: int | None) -> str:
     sent = "the key was refused" if call.key and call.key != "none" else "no key was given"
-    return f"{call.host}: {sent} ({_shown(status, told)}); set {call.key_variable} to a valid key"
+    return f"{call.host}: {sent} ({_with_status(status, reason)}); set {call.key_variable} to a valid key"
 
 
-def _limited(error: Exception, call: CallContext, told: str) -> tuple[str, bool]:
-    if getattr(error, "code", None) == "insufficient_quota" or "quota" in told.lower():
-        return f"{call.host}: the quota is spent ({told}); check the plan and billing of the key", False
+def _limited(error: Exception, call: CallContext, reason: str) -> tuple[str, bool]:
+    if getattr(error, "code", None) == "insufficient_quota" or "quota" in reason.lower():
+        return f"{call.host}: the quota is spent ({reason}); check the plan and billing of the key", False
     wait = retry_after_s(error)
     when = f"in {wait:g} s" if wait is not None else "later"
-    return f"{call.host} takes no more requests for now ({told}); try again {when}", True
+    return f"{call.host} is limiting requests ({reason}); try again {when}", True
 
 
-def _advice(told: str, call: CallContext) -> str:
-    lower = told.lower()
+def _advice(reason: str, call: CallContext) -> str:
+    lower = reason.lower()
     if "context" in lower and ("length" in lower or "size" in lower or "exceed" in lower):
         return "; the prompt is too long for the model: lower --context-tokens (RAG_CONTEXT_TOKENS)"
     if call.model and "model" in lower:
-        return f"; is the model {call.model!r} right? Choose one with --model"
-    return "; is the address right? It usually ends in /v1"
+        return f"; check the model name {call.model!r}, or choose another with --model"
+    return "; check the address, which usually ends in /v1"
 
 
-def _broke(error: Exception, call: CallContext, told: str, status: int | None) -> str:
+def _broke(error: Exception, call: CallContext, reason: str, status: int | None) -> str:
     if isinstance(error, RecursionError):
-        return f"{call.host} sent JSON that nests too deeply to be read; is this a model's server?"
+        return f"{call.host} sent JSON that is nested too deeply; is this a model server?"
     if isinstance(error, _UNREADABLE):
-        what = "sent something that is not JSON; is the address right? It usually ends in /v1"
-        return f"{call.host} {what}"
+        return f"{call.host} sent something that is not JSON; check the address, which usually ends in /v1"
     if call.received:
-        why = told if status is not None or getattr(error, "body", None) else _root(error, call)
-        return f"the answer of {call.host} broke off after {call.received} characters ({why}); ask again"
-    return f"{call.host} failed ({_shown(status, told)}); try again later"
+        cause = reason if status is not None or getattr(error, "body", None) else _root(error, call)
+        return f"the answer of {call.host} broke off after {call.received} characters ({cause}); ask again"
+    return f"{call.host} failed ({_with_status(status, reason)}); try again later"

@@ -1,4 +1,4 @@
-"""What a reasoning model thinks aloud before it answers is no part of its answer."""
+"""Removes a reasoning model's thoughts from its answer."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ _BEGIN, _END = "<think>", "</think>"
 
 
 def without_thoughts(text: str) -> str:
-    """An answer without the `<think>…</think>` that it begins with; as it is where it begins otherwise."""
+    """Return an answer without the `<think>…</think>` block at its beginning, if there is one."""
     thoughts = Thoughts()
     return thoughts.feed(text) + thoughts.close()
 
 
 class Thoughts:
-    """Takes `<think>…</think>` out of the beginning of an answer that comes in pieces.
+    """Removes `<think>…</think>` from the beginning of a streamed answer.
 
-    Servers that know the model send its thoughts apart; others send them as text (DeepSeek-R1, Qwen 3).
-    Thoughts that never end are all there is: the answer is empty then.
+    Some servers send the thoughts separately; others send them as text (DeepSeek-R1, Qwen 3).
+    If the thoughts never end, the answer is empty.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Thoughts:
         self._state: Literal["begins", "thinks", "pauses", "answers"] = "begins"
 
     def feed(self, piece: str) -> str:
-        """Take the next piece; return what of the answer can be shown now, perhaps nothing."""
+        """Take the next piece; return the text that can be shown now, which may be empty."""
         self._held += piece
         if self._state == "begins":
             begun = self._held.lstrip()
@@ -33,11 +33,11 @@ class Thoughts:
                 return ""
             self._state = "thinks" if begun.startswith(_BEGIN) else "answers"
         if self._state == "thinks":
-            _, ends, behind = self._held.partition(_END)
+            _, ends, rest = self._held.partition(_END)
             if not ends:
                 self._held = self._held[-len(_END) :]
                 return ""
-            self._state, self._held = "pauses", behind
+            self._state, self._held = "pauses", rest
         if self._state == "pauses":
             self._held = self._held.lstrip()
             self._state = "answers" if self._held else "pauses"
@@ -45,5 +45,5 @@ class Thoughts:
         return shown
 
     def close(self) -> str:
-        """The text is complete: return what was held back of an answer."""
+        """Finish the answer and return the text that was held back."""
         return self._held if self._state == "begins" else ""

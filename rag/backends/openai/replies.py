@@ -1,4 +1,4 @@
-"""What a server of the OpenAI protocol sends back, read with care: many servers, many readings of it."""
+"""Validation of the replies of OpenAI-protocol servers, which differ in details."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ import numpy.typing as npt
 from rag.errors import ProviderBroke
 
 
-def _nonsense(host: str, what: str) -> ProviderBroke:
-    message = f"{host} sent {what}; is the address right? It usually ends in /v1"
+def _bad_reply(host: str, what: str) -> ProviderBroke:
+    message = f"{host} sent {what}; check the address, which usually ends in /v1"
     return ProviderBroke(message, provider=host, retryable=False)
 
 
 def checked_completion(reply: Any, host: str) -> Any:
-    """Return the completion when it is one. Raises ProviderBroke for anything else."""
+    """Return the completion if it is valid. Raises ProviderBroke if it is not."""
     choices = getattr(reply, "choices", None)
     if not isinstance(choices, list) or not choices or getattr(choices[0], "message", None) is None:
-        raise _nonsense(host, "something that is not an answer")
+        raise _bad_reply(host, "something that is not an answer")
     return reply
 
 
 def checked_embeddings(reply: Any, host: str) -> Any:
-    """Return the embeddings when every one has an index and a vector. Raises ProviderBroke otherwise."""
+    """Return the embeddings if each has an index and a vector. Raises ProviderBroke if one does not."""
     data = getattr(reply, "data", None)
     if not isinstance(data, list) or not data:
-        raise _nonsense(host, "no embeddings")
+        raise _bad_reply(host, "no embeddings")
     for place, item in enumerate(data):
         if not getattr(item, "embedding", None):
-            raise _nonsense(host, f"an empty vector for text {place + 1} of {len(data)}")
+            raise _bad_reply(host, f"an empty vector for text {place + 1} of {len(data)}")
         if getattr(item, "index", None) is None:
-            item.index = place  # llama.cpp's older servers leave it out; the order then counts
+            item.index = place  # older llama.cpp servers omit it and keep the order
     return reply
 
 
 def embedding_row(value: Any) -> npt.NDArray[np.float32]:
-    """A vector sent as numbers or as base64 of little-endian float32, as float32 of shape (dim,).
+    """Decode a vector sent as numbers or as base64 of little-endian float32 into float32 of shape (dim,).
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is in neither form.
     """
     if isinstance(value, str):
         try:
@@ -56,7 +56,7 @@ def embedding_row(value: Any) -> npt.NDArray[np.float32]:
 
 
 class Tally:
-    """What has come of a streamed answer: characters, usage, and why it ended."""
+    """The state of a streamed answer: characters received, usage, and finish reason."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -66,7 +66,7 @@ class Tally:
         self.finish_reason: str | None = None
 
     def take(self, event: Any) -> str:
-        """Note one event and return its text, "" for those without: roles, reasoning, usage."""
+        """Record one event and return its text; "" for events without text (role, reasoning, usage)."""
         self._events += 1
         self.usage = getattr(event, "usage", None) or self.usage
         choices = getattr(event, "choices", None)
@@ -80,13 +80,13 @@ class Tally:
         return piece
 
     def end(self, response: Any) -> None:
-        """Check that the answer is whole. Raises ProviderBroke when the stream just stopped."""
+        """Check that the answer is complete. Raises ProviderBroke when the stream ended too early."""
         if self.finish_reason is not None or self.usage is not None:
             return
         if not self._events:
             kind = response.response.headers.get("content-type", "nothing")
             empty = kind.startswith("text/event-stream")
-            said = "a stream without events" if empty else f"{kind} instead of a stream of events"
-            raise _nonsense(self._host, said)
+            what = "a stream without events" if empty else f"{kind} instead of a stream of events"
+            raise _bad_reply(self._host, what)
         broke = f"the answer of {self._host} broke off after {self.characters} characters; ask again"
         raise ProviderBroke(broke, provider=self._host, retryable=True)

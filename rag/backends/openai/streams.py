@@ -1,4 +1,4 @@
-"""The pieces of a streamed answer, for a thread and for an event loop."""
+"""Streamed answers, for threads and for an event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rag.backends.openai.replies import Tally
 
 @dataclass(slots=True)
 class Request:
-    """One call on its way: what is sent, what may come back, how often it was tried, and how long waited."""
+    """One call in progress: its body, limits, number of tries, and time spent waiting."""
 
     model_type: Any
     body: dict[str, Any]
@@ -27,40 +27,40 @@ class Request:
 
 
 class Sender(Protocol):
-    """What a stream needs of its client: to send, and to be told whether to try again."""
+    """The part of the client that a stream uses: sending, and deciding about retries."""
 
     host: str
 
     def connected(self) -> openai.AsyncOpenAI:
-        """A connection for one asynchronous call."""
+        """Return a connection pool for one asynchronous call."""
         ...
 
     def send(self, request: Request) -> Any:
-        """Send until it is answered; the opened stream of events."""
+        """Send, with retries; return the opened stream of events."""
         ...
 
     async def asend(self, connection: openai.AsyncOpenAI, request: Request) -> Any:
-        """The same over a connection of the running event loop."""
+        """Do the same over a connection of the running event loop."""
         ...
 
     def pause_s(self, error: Exception, request: Request, received: int = 0) -> float:
-        """Seconds to wait before the next try, or the error raised as ours."""
+        """Return the seconds to wait before the next try, or raise the translated error."""
         ...
 
     def wait(self, pause_s: float) -> None:
-        """Wait before the next try."""
+        """Sleep before the next try."""
         ...
 
     async def await_(self, pause_s: float) -> None:
-        """Wait before the next try, letting others run."""
+        """Sleep before the next try, without blocking the event loop."""
         ...
 
 
 class TextStream(Iterator[str]):
-    """The pieces of an answer as they come; `usage` and `finish_reason` once it has ended.
+    """Iterates over the pieces of an answer; `usage` and `finish_reason` are set at its end.
 
     Iterating raises ProviderError when the answer breaks off. Closing it (or leaving its `with` block)
-    closes the response at once, so that the server stops writing.
+    closes the response immediately, so that the server stops generating.
     """
 
     def __init__(self, client: Sender, request: Request) -> None:
@@ -87,7 +87,7 @@ class TextStream(Iterator[str]):
             raise StopIteration
 
     def close(self) -> None:
-        """Close the response. Closing twice is fine."""
+        """Close the response. May be called repeatedly."""
         self._request.bounds.release()
         self._response.close()
 
@@ -99,12 +99,12 @@ class TextStream(Iterator[str]):
 
     @property
     def usage(self) -> Any:
-        """Tokens as the server counted them (with prompt_tokens, completion_tokens), or None."""
+        """Token usage as reported by the server (prompt_tokens, completion_tokens), or None."""
         return self._tally.usage
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the answer ended, as the server says: "stop", "length"; None before the end."""
+        """The server's reason for ending the answer: "stop", "length"; None before the end."""
         return self._tally.finish_reason
 
 
@@ -118,7 +118,7 @@ class AsyncTextStream(AsyncIterator[str]):
         self._response: Any = None
 
     async def opened(self) -> AsyncTextStream:
-        """The stream, once the server has begun to answer."""
+        """Return the stream as soon as the server has begun to answer."""
         try:
             self._response = await within(self._request.bounds, self._sent())
         except BaseException:
@@ -153,17 +153,17 @@ class AsyncTextStream(AsyncIterator[str]):
             raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Close the response and the connection. Closing twice is fine."""
+        """Close the response and the connection. May be called repeatedly."""
         if self._response is not None:
             await self._response.close()
         await self._connection.close()
 
     @property
     def usage(self) -> Any:
-        """Tokens as the server counted them (with prompt_tokens, completion_tokens), or None."""
+        """Token usage as reported by the server (prompt_tokens, completion_tokens), or None."""
         return self._tally.usage
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the answer ended, as the server says: "stop", "length"; None before the end."""
+        """The server's reason for ending the answer: "stop", "length"; None before the end."""
         return self._tally.finish_reason

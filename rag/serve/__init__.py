@@ -1,1 +1,1 @@
-"""The server: every door onto one engine. `rag.serve.app.create_app` builds it; `rag serve` runs it."""
+"""The server: the interfaces to one engine. `rag.serve.app.create_app` builds it, `rag serve` runs it."""

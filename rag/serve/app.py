@@ -1,25 +1,24 @@
-"""The app: a gate, one service behind it, and doors.
+"""The FastAPI app: a middleware, one service, and the interface modules that add routes.
 
-How to add a door
-    Write `rag.serve.DOOR` with `install(app, service)`, which adds routes to the app (or mounts one), and
-    name it in `_DOORS` below. A module may also hold `PUBLIC`, the paths that need no key ("/static/" stands
-    for all below it). In a route:
+How to add an interface
+    Write `rag.serve.NAME` with `install(app, service)`, which adds routes to the app (or mounts one), and
+    list it in `_INTERFACES` below. The module may define `PUBLIC`, the paths that need no key ("/static/"
+    includes all paths below it). In a route:
 
-        async def route(caller: CallerOf)                    who asks; `caller.namespace` is whose turns
+        async def route(caller: CallerOf)                    `caller.namespace` selects the turns
         dialog = await service.dialog(caller, ["NAME"], conversation="id or name")
-        answer = await service.answered(dialog, question)    whole, stored as a turn
+        answer = await service.answered(dialog, question)    the complete answer, stored as a turn
         async with aclosing(service.answer(dialog, question)) as pieces: …      str pieces, then the Answer
-        repository = await service.library.repository("NAME", caller=caller)    open store, checkout
-        found = await to_thread(dialog.search, question, k=10, turns=[])        retrieval alone
+        repository = await service.registry.repository("NAME", caller=caller)   open store, checkout
+        found = await to_thread(dialog.search, question, k=10, turns=[])        retrieval only
         engine = service.engine_for(caller)                                     the caller's conversations:
         turns = await to_thread(engine.turns.turns, id, namespace=caller.namespace)
 
-    Errors: raise a `RagError` (those of `rag.serve.errors` carry a status); the handlers here give it its
-    status and shape. Something that runs with the server: `service.lifespans.append(context_manager)`.
+    Errors: raise a `RagError` (those of `rag.serve.errors` have a status); the handlers here render it.
+    To run something as long as the server runs: `service.lifespans.append(context_manager)`.
     Streams: `rag.serve.sse.EventStream` ends with its client and with the server. The engine is
-    synchronous: nothing of it is called in the event loop itself, but `Service` and
-    `RepositoryRegistry`.
-    Nothing from a request is opened but through `service.library`.
+    synchronous: in the event loop, call only `Service` and `RepositoryRegistry` directly.
+    Open what a request names only through `service.registry`.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from rag.errors import RagError
 from rag.serve.api import pagination
 from rag.serve.api.responses import Error
 from rag.serve.errors import headers_of, shape, shape_of, status_of
-from rag.serve.middleware import Gate
+from rag.serve.middleware import RequestMiddleware
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 
-_DOORS = (
+_INTERFACES = (
     "health",
     "openai.routes",
     "page.routes",
@@ -56,35 +55,35 @@ _DOORS = (
     "api.turns",
     "api.facts",
 )
-"""Modules of `rag.serve` with an `install`, in the order in which their routes are tried."""
+"""Modules of `rag.serve` with an `install`; their routes are matched in this order."""
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Error, "description": what}
     for status, what in (
-        (400, "The request means nothing."),
-        (401, "A key is needed."),
-        (403, "Not served to anyone."),
-        (404, "There is no such thing."),
-        (408, "The body did not arrive."),
-        (409, "Another thing has that name, or the conversation is about another repository."),
+        (400, "The request is invalid."),
+        (401, "A key is required."),
+        (403, "Not allowed."),
+        (404, "Not found."),
+        (408, "The body did not arrive in time."),
+        (409, "The name is taken, or the conversation is about another repository."),
         (413, "Too large."),
-        (422, "A field cannot be used."),
+        (422, "A field is invalid."),
         (424, "The repository could not be indexed."),
-        (429, "Too many; `Retry-After` says when to come again."),
+        (429, "Too many requests; `Retry-After` gives the time to wait."),
         (500, "The server failed."),
         (502, "The model's service failed."),
-        (503, "Not now; `Retry-After` says when to come again."),
+        (503, "Temporarily unavailable; `Retry-After` gives the time to wait."),
     )
 }
 
-_SUMMARY = "Ask any code repository, and go on asking, with a memory that knows the code."
+_SUMMARY = "Ask questions about code repositories, with a conversation memory that knows the code."
 
 
 def create_app(settings: ServerSettings) -> FastAPI:
-    """The app of a server. `app.state.service` is its Service.
+    """Create the app of a server. `app.state.service` is its Service.
 
     Raises:
-        SettingsError: the settings would serve strangers, or cannot be used.
+        SettingsError: the settings are invalid, or would serve strangers.
     """
     service = Service(settings)
 
@@ -106,10 +105,10 @@ def create_app(settings: ServerSettings) -> FastAPI:
     for kind, handler in _HANDLERS:
         app.add_exception_handler(kind, handler)
     public: frozenset[str] = frozenset()
-    for name in doors(settings):
-        door = import_module(f"rag.serve.{name}")
-        door.install(app, service)
-        public |= getattr(door, "PUBLIC", frozenset())
+    for name in interfaces(settings):
+        module = import_module(f"rag.serve.{name}")
+        module.install(app, service)
+        public |= getattr(module, "PUBLIC", frozenset())
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -118,33 +117,33 @@ def create_app(settings: ServerSettings) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["X-Rag-Conversation", "X-Request-Id", "Retry-After", *pagination.HEADERS],
         )
-    app.add_middleware(Gate, service=service, public=public)
+    app.add_middleware(RequestMiddleware, service=service, public=public)
     return app
 
 
-def doors(settings: ServerSettings) -> tuple[str, ...]:
-    """The doors that the settings open; MCP where its SDK is installed."""
+def interfaces(settings: ServerSettings) -> tuple[str, ...]:
+    """Return the interface modules that the settings enable; MCP only where its SDK is installed."""
     has_mcp = find_spec("mcp") is not None
-    ours = (*_DOORS, *(("mcp.server",) if has_mcp else ()))
-    return ("deepwiki.health", *ours, "deepwiki.routes") if settings.deepwiki else ours
+    own = (*_INTERFACES, *(("mcp.server",) if has_mcp else ()))
+    return ("deepwiki.health", *own, "deepwiki.routes") if settings.deepwiki else own
 
 
-async def _ours(request: Request, error: Exception) -> JSONResponse:
+async def _rag_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RagError)
-    words = request.app.state.service.words(error)
-    return JSONResponse(shape_of(error, words), status_of(error)[0], headers=headers_of(error))
+    message = request.app.state.service.public_message(error)
+    return JSONResponse(shape_of(error, message), status_of(error)[0], headers=headers_of(error))
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
-    if error.status_code == 405:  # the framework names the methods of the first route only
+    if error.status_code == 405:  # the framework lists the methods of the first route only
         headers["Allow"] = ", ".join(_methods(request))
     return JSONResponse(shape(error.status_code, str(error.detail)), error.status_code, headers=headers)
 
 
 def _methods(request: Request) -> list[str]:
-    """The methods that any route of this path has."""
+    """Return the methods of all routes of this path."""
     found: set[str] = set()
     for route in request.app.router.routes:
         match, _ = route.matches(request.scope)
@@ -158,17 +157,17 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {"msg": "invalid", "loc": ()}
     param = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path", "header"))
     message = f"{first['msg']} ({param})" if param else str(first["msg"])
-    status = 400 if request.url.path.startswith("/v1/") else 422  # what OpenAI's clients expect
+    status = 400 if request.url.path.startswith("/v1/") else 422  # as OpenAI's clients expect
     return JSONResponse(shape(status, message, code="invalid", param=param or None), status)
 
 
-async def _broken(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse(shape(500, "the server failed; its log says how", code="internal"), 500)
+async def _internal(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse(shape(500, "the server failed; see its log for the reason", code="internal"), 500)
 
 
 _HANDLERS: tuple[tuple[type[Exception], Any], ...] = (
-    (RagError, _ours),
+    (RagError, _rag_error),
     (HTTPException, _http),
     (RequestValidationError, _invalid),
-    (Exception, _broken),
+    (Exception, _internal),
 )

@@ -1,4 +1,4 @@
-"""The server's settings file: what `rag serve --config` reads. Flags win over it.
+"""The server's settings file, which `rag serve --config` reads. Command-line flags override it.
 
     version = 1
     host = "0.0.0.0"
@@ -9,7 +9,7 @@
     api = "/srv/repositories/api"
     web = "https://example.org/team/web.git"
 
-Keys are the names of the fields of `ServerSettings`. One that is spelt wrong is an error, not ignored.
+Keys are the field names of `ServerSettings`. An unknown key is an error.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from rag.settings import MAX_NUMBER, MAX_WHOLE, Settings
 from rag.types import Source
 
 VERSION = 1
-"""Goes up when a key changes its meaning; a file of another version is named, never half read."""
+"""Incremented when a key changes its meaning; a file of another version is refused."""
 
 _DEEPWIKI: Mapping[str, Any] = {
     "port": 8001,
     "origins": ("http://localhost:3000", "http://127.0.0.1:3000"),
     "max_body_bytes": 16_000_000,
 }
-"""What its frontend expects: it has its own page, and sends whole wikis."""
+"""For its frontend, which is served from its own port and sends whole wikis."""
 
 _NOT_IN_FILES = frozenset({"engine", "keys", "deepwiki_code"})
 
 
 def keys_file(engine: Settings) -> Path:
-    """Where keys are kept unless the settings say otherwise."""
+    """Return the default path of the file of keys."""
     return engine.home / "keys.toml"
 
 
 def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, Any]) -> ServerSettings:
-    """The settings of a server: flags (None and () are unset) win over the file, which wins over defaults.
+    """Return the settings of a server: flags (None and () are unset) override the file, then defaults apply.
 
-    Without any repository it serves the current folder. deepwiki-open's frontend expects port 8001 and
-    calls from its own page.
+    Without any repository, the current folder is served. deepwiki-open's frontend expects port 8001 and
+    calls from its own origin.
 
     Raises:
         SettingsError: as `read_config`.
@@ -64,23 +64,23 @@ def server_settings(engine: Settings, config: Path | None, flags: Mapping[str, A
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The settings of a file as keyword arguments of `ServerSettings`.
+    """Return the settings in a file as keyword arguments of `ServerSettings`.
 
-    Relative paths of repositories and of `keys_file` start at the file's folder.
+    Relative paths of repositories and of `keys_file` are relative to the file's folder.
 
     Raises:
-        SettingsError: the file cannot be read, is of another version, or sets what is no setting.
+        SettingsError: the file is unreadable, of another version, or has an unknown key or an invalid value.
     """
     try:
         values = parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise SettingsError(f"cannot read the server's settings {path}: {error}") from error
+        raise SettingsError(f"cannot read the server settings {path}: {error}") from error
     version = values.pop("version", None)
     if version != VERSION:
-        which = "names no version" if version is None else f"is of version {version!r}"
+        which = "has no version" if version is None else f"has version {version!r}"
         raise SettingsError(
-            f"{path} {which}, this rag reads version {VERSION}; write `version = {VERSION}` at its top once "
-            "its keys are those of deploy/server.toml"
+            f"{path} {which}, but this rag reads version {VERSION}; change its keys to those of "
+            f"deploy/server.toml, then write `version = {VERSION}` at the top"
         )
     found = {name: _converted(path, name, value) for name, value in values.items()}
     if "repositories" in found:
@@ -97,7 +97,7 @@ def _converted(path: Path, name: str, value: Any) -> Any:
     kinds = {field.name: str(field.type) for field in fields(ServerSettings)}
     if name not in kinds or name in _NOT_IN_FILES:
         known = ", ".join(sorted(kinds.keys() - _NOT_IN_FILES))
-        raise SettingsError(f"{path} sets {name!r}, which is no setting of a server; there are {known}")
+        raise SettingsError(f"{path} sets {name!r}, which is not a server setting; the settings are: {known}")
     kind = kinds[name]
     wanted: dict[str, type | tuple[type, ...]] = {"bool": bool, "int": int, "float": (int, float), "str": str}
     if name == "repositories":
@@ -110,9 +110,9 @@ def _converted(path: Path, name: str, value: Any) -> Any:
     else:
         ok = isinstance(value, wanted[kind]) and (kind == "bool" or not isinstance(value, bool))
     if ok and kind in _NUMBERS and not 0 <= value <= _NUMBERS[kind]:
-        raise SettingsError(f"{path}: {name} = {value!r} is not between 0 and {_NUMBERS[kind]}")
+        raise SettingsError(f"{path}: {name} = {value!r} must be between 0 and {_NUMBERS[kind]}")
     if not ok:
-        raise SettingsError(f"{path}: {name} cannot be {value!r}; see `rag serve --help`")
+        raise SettingsError(f"{path}: {name} = {value!r} is invalid; see `rag serve --help`")
     return value
 
 

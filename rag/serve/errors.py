@@ -1,8 +1,8 @@
-"""What goes wrong at a door, as an HTTP status and one JSON shape.
+"""Errors of the server, with an HTTP status and one JSON shape.
 
     {"error": {"message": …, "type": …, "code": …, "param": …}}
 
-The shape is OpenAI's, for every route: a client of any kind finds the message in one place.
+All routes use OpenAI's shape, so that any client finds the message in the same place.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rag.errors import (
 
 
 class ServeError(ConfigError):
-    """A request that is refused. `status` is HTTP's, `code` names the reason, `headers` go with it."""
+    """A refused request. `status` is the HTTP status, `code` the reason, `headers` go into the response."""
 
     status = 400
     code = "bad_request"
@@ -48,22 +48,22 @@ class ServeError(ConfigError):
 
 
 class BadRequest(ServeError):
-    """The request means nothing."""
+    """The request is invalid."""
 
 
 class Unauthorized(ServeError):
-    """No key, or one that is not known."""
+    """The key is missing or unknown."""
 
     status, code = 401, "invalid_api_key"
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """How to come again."""
+        """The authentication scheme."""
         return {"WWW-Authenticate": "Bearer"}
 
 
 class Forbidden(ServeError):
-    """Something that is not served to anyone."""
+    """The request is not allowed for any caller."""
 
     status, code = 403, "not_allowed"
 
@@ -75,19 +75,19 @@ class UnknownRepository(ServeError):
 
 
 class TooLarge(ServeError):
-    """A body, question or history beyond the limit."""
+    """A body, question or history is above its limit."""
 
     status, code = 413, "too_large"
 
 
 class TooSlow(ServeError):
-    """A body that does not arrive."""
+    """The body did not arrive in time."""
 
     status, code = 408, "too_slow"
 
 
-class ComeAgain(ServeError):
-    """Not now. `retry_after_s` says when."""
+class TemporarilyUnavailable(ServeError):
+    """The request cannot be served now; retry after `retry_after_s`."""
 
     status, code = 503, "unavailable"
 
@@ -97,42 +97,42 @@ class ComeAgain(ServeError):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """When to come again, in whole seconds."""
+        """`Retry-After`, in whole seconds."""
         return {"Retry-After": str(max(1, round(self.retry_after_s)))}
 
 
-class TooMany(ComeAgain):
-    """Too many requests: of this caller, or waiting altogether."""
+class TooMany(TemporarilyUnavailable):
+    """Too many requests from this caller, or too many in the queue."""
 
     status, code = 429, "rate_limit_exceeded"
 
 
-class StillIndexing(ComeAgain):
-    """The repository is being indexed for the first time."""
+class StillIndexing(TemporarilyUnavailable):
+    """The first index of the repository is not finished."""
 
     code = "indexing"
 
 
-class ShuttingDown(ComeAgain):
-    """The server is about to stop."""
+class ShuttingDown(TemporarilyUnavailable):
+    """The server is shutting down."""
 
     code = "shutting_down"
 
 
 class IndexingFailed(ServeError):
-    """The repository could not be indexed. `kind` is the name of the error."""
+    """The repository could not be indexed. `kind` is the class name of the error."""
 
     status, code = 424, "indexing_failed"
 
     def __init__(self, message: str, *, kind: str) -> None:
         super().__init__(message)
         self.kind = kind
-        if kind == RefNotFound.__name__:  # who asked named it
+        if kind == RefNotFound.__name__:  # the request named the ref
             self.status, self.code = 404, "ref_not_found"
 
 
 class ModelFailed(ServeError):
-    """The model failed on a question. `more` goes into the body beside the error: the quotes."""
+    """The model failed on a question. `more` is added to the body next to the error: the quotes."""
 
     def __init__(self, error: ProviderError, message: str, more: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -142,7 +142,7 @@ class ModelFailed(ServeError):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Those of the model's error."""
+        """The headers of the model's error."""
         return self._headers
 
 
@@ -173,27 +173,27 @@ _TYPES = {
 
 
 def status_of(error: RagError) -> tuple[int, str]:
-    """HTTP's status for one of our errors, and the name of the reason."""
+    """Return the HTTP status of an error, and the code of the reason."""
     if isinstance(error, ServeError):
         return error.status, error.code
     return next(((status, code) for kind, status, code in _STATUS if isinstance(error, kind)), (500, "error"))
 
 
 def headers_of(error: RagError) -> dict[str, str]:
-    """Headers that go with an error: when to come again, how to identify oneself."""
+    """Return the response headers of an error: when to retry, how to authenticate."""
     if isinstance(error, ServeError):
         return dict(error.headers)
     return {"Retry-After": "2"} if status_of(error)[0] in (429, 503) else {}
 
 
 def shape(status: int, message: str, *, code: str | None = None, param: str | None = None) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error."""
     kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "server_error")
     return {"error": {"message": message, "type": kind, "code": code, "param": param}}
 
 
 def shape_of(error: RagError, message: str | None = None) -> dict[str, Any]:
-    """The body for one of our errors; with another `message` where its own is not for everybody."""
+    """Return the body of an error, with another `message` where its own must not be shown to the caller."""
     status, code = status_of(error)
     body = shape(
         status, str(error) if message is None else message, code=code, param=getattr(error, "param", None)
@@ -202,5 +202,5 @@ def shape_of(error: RagError, message: str | None = None) -> dict[str, Any]:
 
 
 def body_of(error: RagError) -> bytes:
-    """The body for one of our errors, as it is sent."""
+    """Return the encoded body of an error."""
     return json.dumps(shape_of(error), ensure_ascii=False).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Whether the server is well: for load balancers, containers, and Prometheus."""
+"""Health, readiness and metrics, for load balancers, containers and Prometheus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PUBLIC = frozenset({"/health", "/ready"})
 
 
 class Health(BaseModel):
-    """The server answers."""
+    """The server is alive."""
 
     status: Literal["ok", "stopping"]
     version: str
@@ -25,7 +25,7 @@ class Health(BaseModel):
 
 
 class NotReady(BaseModel):
-    """A repository that cannot be asked yet, and why."""
+    """A repository that cannot answer questions yet, and why."""
 
     name: str
     state: str
@@ -33,7 +33,7 @@ class NotReady(BaseModel):
 
 
 class Readiness(Health):
-    """What can be asked, and what of the list cannot: a page of it, and whether more follow."""
+    """The repositories that are ready, and a page of those that are not; `more` when others follow."""
 
     not_ready: list[NotReady] = []
     more: bool = False
@@ -43,39 +43,39 @@ def install(app: FastAPI, service: Service) -> None:
     """Add /health, /ready and /metrics."""
 
     def health() -> dict[str, Any]:
-        shelves = service.library.shelves()
-        listed = [shelf for shelf in shelves if shelf.is_listed]
+        entries = service.registry.entries()
+        listed = [entry for entry in entries if entry.is_listed]
         return {
             "status": "stopping" if service.limiter.stopping else "ok",
             "version": app.version,
             "repositories": len(listed),
-            "ready": sum(shelf.can_answer for shelf in listed),
-            "indexing": sum(shelf.running for shelf in shelves),
+            "ready": sum(entry.can_answer for entry in listed),
+            "indexing": sum(entry.running for entry in entries),
         }
 
-    # Where deepwiki-open's answer stands before ours, the specification describes that one.
+    # With deepwiki-open's /health installed first, the specification describes that one.
     @app.get("/health", tags=["operation"], include_in_schema=not service.settings.deepwiki)
     async def alive() -> Health:
-        """Whether the server is alive. Needs no key."""
+        """Report that the server is alive. Needs no key."""
         return Health(**health())
 
     @app.get("/ready", tags=["operation"], responses={503: {"model": Readiness}})
     async def ready(request: Request, response: Response, limit: Limit = 50, offset: Offset = 0) -> Readiness:
-        """Whether any repository of the list can be asked; 503 until then. Needs no key.
+        """Report whether any listed repository can answer questions; 503 until then. Needs no key.
 
-        One that is broken holds nobody back: it is among `not_ready`, with the reason. Where the server has
-        keys, names and reasons are told by `/api/repositories?ready=false` only, which needs one.
+        A broken repository does not make the server unready: `not_ready` lists it with the reason. If the
+        server has keys, only `/api/repositories?ready=false`, which needs one, returns names and reasons.
         """
         state = health()
         if state["status"] != "ok" or (state["repositories"] and not state["ready"]):
             response.status_code = 503
         if service.keyring.has_keys:
             return Readiness(**state)
-        waiting = [s for s in service.library.shelves() if s.is_listed and not s.can_answer]
+        waiting = [s for s in service.registry.entries() if s.is_listed and not s.can_answer]
         shown = page(request, response, waiting, limit=limit, offset=offset)
         return Readiness(
             **state,
-            not_ready=[_not_ready(service, shelf) for shelf in shown],
+            not_ready=[_not_ready(service, entry) for entry in shown],
             more=offset + limit < len(waiting),
         )
 
@@ -83,10 +83,10 @@ def install(app: FastAPI, service: Service) -> None:
 
         @app.get("/metrics", tags=["operation"], response_class=Response)
         async def metrics() -> Response:
-            """Metrics as Prometheus reads them."""
+            """Return the metrics in Prometheus' text format."""
             return Response(service.telemetry.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _not_ready(service: Service, shelf: ServedRepository) -> NotReady:
-    error = None if shelf.error is None else service.told(str(shelf.error))
-    return NotReady(name=shelf.name, state=shelf.state, error=error)
+def _not_ready(service: Service, entry: ServedRepository) -> NotReady:
+    error = None if entry.error is None else service.redacted(str(entry.error))
+    return NotReady(name=entry.name, state=entry.state, error=error)

@@ -1,4 +1,4 @@
-"""Where a citation can be read: at the forge that has the commit, else in our own viewer."""
+"""Links to cited lines: at the forge that has the commit, or in our own viewer."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rag.wiki.markdown import url_path
 
 
 def citation_url(citation: Citation | Hit, checkout: Checkout | None, name: str, base: str) -> str:
-    """The address of the cited lines.
+    """Return the URL of the cited lines.
 
     Args:
-        citation: what is cited, or was found.
-        checkout: of the repository it is of; None when that is not known.
-        name: what the repository is called here.
-        base: the server's own address.
+        citation: the citation or hit.
+        checkout: of its repository; None when unknown.
+        name: the repository's name on this server.
+        base: the server's own URL.
 
     Returns:
-        The permalink at the forge when the commit is known, the lines are those of the commit, and the
-        remote is one on the web; else our viewer at the lines.
+        The permalink at the forge if the commit is known, the file is unchanged since, and the remote is a
+        known forge; else our viewer at the lines.
     """
     remote = checkout.remote if checkout else None
     if remote and citation.commit and not citation.dirty and (forge := forge_of(remote)):
@@ -29,6 +29,6 @@ def citation_url(citation: Citation | Hit, checkout: Checkout | None, name: str,
 
 
 def viewer_link(base: str, name: str, path: str, start: int, end: int) -> str:
-    """Our viewer at lines of a file."""
-    where = f"{base.rstrip('/')}/repos/{quote(name, safe='/@')}/view?path={url_path(path)}"
-    return f"{where}#L{start}-L{end}"
+    """Return the URL of our viewer at lines of a file."""
+    viewer = f"{base.rstrip('/')}/repos/{quote(name, safe='/@')}/view?path={url_path(path)}"
+    return f"{viewer}#L{start}-L{end}"

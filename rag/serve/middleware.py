@@ -1,13 +1,13 @@
-"""What every request passes before any door: who calls, from where, how much, how often.
+"""The middleware: checks of every request before any route.
 
-    Host        on loopback only the names of this machine: a page elsewhere cannot rebind its name to us
-    Origin      a browser's page may call only from the server's own origin or an allowed one
-    page        where there are no keys, no page of another site may have the browser load anything here
-    key         the caller, in `request.state.caller`; an address that has none is not asked for ever
-    body        read whole, up to a size, within a time; JSON of a bounded width and depth
-    rate        of this caller
+    Host        on loopback only the names of this machine are accepted, against DNS rebinding
+    Origin      a web page may call only from the server's own origin or an allowed one
+    site        without keys, pages of other sites may not load anything from here
+    key         sets `request.state.caller`; an address without a known key is limited
+    body        read completely, with a size limit and a timeout; JSON of limited width and depth
+    rate        the caller's request rate
 
-In plain ASGI, so that mounted apps and WebSockets are held too. Refusals have the shape of all errors.
+Plain ASGI, so that it also covers mounted apps and WebSockets. Refusals have the shape of all errors.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_ALWAYS = (
+_DEFAULT_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 )
 _OWN_PAGES = frozenset({"", "same-origin", "none"})
-"""What browsers call requests of our own pages and of the user; "" is another program."""
+"""Values of Sec-Fetch-Site for our own pages and the user; "" is sent by other programs."""
 _POLICY_CLOSED = 1008
 _LINGER_BYTES = 64_000_000
-"""Bytes of a refused body that are read: many clients send all of it before they read the answer."""
+"""Bytes of a refused body that are still read: many clients send all of it before they read the response."""
 _LINGER_S = 1.0
 
 
-class Gate:
+class RequestMiddleware:
     """The outermost layer of the app.
 
     Args:
-        app: what is behind it.
-        service: whose keys, limits and telemetry count.
-        public: paths that need no key: exactly these, or below them where they end with a slash.
+        app: the next ASGI app.
+        service: provides the keys, limits and telemetry.
+        public: paths that need no key; one that ends with a slash includes all paths below it.
     """
 
     def __init__(self, app: App, service: Service, public: frozenset[str]) -> None:
@@ -71,7 +71,7 @@ class Gate:
         self._origins = frozenset(origin.lower() for origin in settings.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or answer it here."""
+        """Pass a request on, or refuse it."""
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -87,10 +87,10 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = list(message.get("headers", ()))
-                given = {name for name, _ in own}
-                always = [header for header in _ALWAYS if header[0] not in given]
-                message["headers"] = [*own, *always, (b"x-request-id", request_id)]
+                headers = list(message.get("headers", ()))
+                names = {name for name, _ in headers}
+                defaults = [header for header in _DEFAULT_HEADERS if header[0] not in names]
+                message["headers"] = [*headers, *defaults, (b"x-request-id", request_id)]
             await send(message)
 
         caller = "-"
@@ -114,9 +114,9 @@ class Gate:
             )
 
     async def _refuse(self, error: RagError, receive: Receive, send: Send) -> None:
-        """Answer with an error, and take what is still being sent, for a moment.
+        """Respond with an error, and read the rest of the body for a moment.
 
-        A connection that is closed on bytes that nobody read is reset, and the answer lost on its way.
+        If a connection is closed with unread bytes, it is reset and the client may lose the response.
         """
         status, _ = status_of(error)
         body = body_of(error)
@@ -126,7 +126,7 @@ class Gate:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": True})
         if not isinstance(error, TooSlow):
-            await _taken(receive, _LINGER_BYTES)
+            await _discard(receive, _LINGER_BYTES)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -142,26 +142,27 @@ class Gate:
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._any_host and _without_port(host) not in self._hosts and host not in self._hosts:
-            raise Forbidden("this server is not called by that name; it may be added with --public-host")
+            raise Forbidden("the Host header names another server; allow the name with --public-host")
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
         is_public = self._is_public(scope["path"])
-        # A frame without an origin, such as the page's own for diagrams, loads files that are everybody's.
+        # A frame without an origin, such as the page's own for diagrams, may load public files.
         harmless = origin == "null" and scope.get("method") == "GET" and is_public
         if origin and not harmless and origin not in self._origins and not _is_own(origin, host, scope):
             raise Forbidden("a page of another origin may not call this server; allow it with --origin")
         state = scope.setdefault("state", {})
         preflight = scope["type"] == "http" and scope["method"] == "OPTIONS" and bool(origin)
         if is_public or preflight:
-            state["caller"] = self._service.keyring.nobody
+            state["caller"] = self._service.keyring.anonymous
             return
         site = headers.get(b"sec-fetch-site", b"").decode("latin-1").lower()
         if site not in _OWN_PAGES and origin not in self._origins and not len(self._service.keyring):
-            raise Forbidden("a page of another site may not load this; open it by its address")
-        state["caller"] = self._known(scope, headers.get(b"authorization", b"").decode("latin-1"))
+            raise Forbidden("a page of another site may not load this; open the URL directly")
+        authorization = headers.get(b"authorization", b"").decode("latin-1")
+        state["caller"] = self._authenticated(scope, authorization)
         self._service.limiter.check_rate(state["caller"])
 
-    def _known(self, scope: Scope, authorization: str) -> Caller:
-        """Return who sends a key. The key is checked first; only failures count against the address."""
+    def _authenticated(self, scope: Scope, authorization: str) -> Caller:
+        """Return the caller of a key. The key is checked first; only failures count against the address."""
         address = (scope.get("client") or ("",))[0]
         limiter = self._service.limiter
         try:
@@ -178,14 +179,14 @@ class Gate:
         )
 
     async def _with_body(self, scope: Scope, receive: Receive) -> Receive:
-        """Read the body, and give back a `receive` that tells it again."""
+        """Read the body, and return a `receive` that replays it."""
         settings = self._service.settings
-        most = settings.max_body_bytes
+        limit = settings.max_body_bytes
         declared = next((v for n, v in scope["headers"] if n == b"content-length"), b"0")
         if not declared.isdigit():
-            raise BadRequest("the Content-Length is no number")
-        if int(declared) > most:
-            raise _too_large(int(declared), most)
+            raise BadRequest("the Content-Length is not a number")
+        if int(declared) > limit:
+            raise _too_large(int(declared), limit)
         body = bytearray()
         try:
             async with asyncio.timeout(settings.body_timeout_s):
@@ -194,45 +195,45 @@ class Gate:
                     if message["type"] == "http.disconnect":
                         break
                     body += message.get("body", b"")
-                    if len(body) > most:
-                        raise _too_large(len(body), most)
+                    if len(body) > limit:
+                        raise _too_large(len(body), limit)
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
             raise TooSlow(f"the body did not arrive within {settings.body_timeout_s:g} seconds") from None
         if _is_json(scope):
             check_json(bytes(body), max_values=settings.max_json_values)
-        told = False
+        replayed = False
 
-        async def again() -> Message:
-            nonlocal told
-            if told:
+        async def replay() -> Message:
+            nonlocal replayed
+            if replayed:
                 return await receive()
-            told = True
+            replayed = True
             return {"type": "http.request", "body": bytes(body), "more_body": False}
 
-        return again
+        return replay
 
 
-def _too_large(size: int, most: int) -> TooLarge:
-    return TooLarge(f"the body has {size:,} bytes or more, {most:,} are taken")
+def _too_large(size: int, limit: int) -> TooLarge:
+    return TooLarge(f"the body has at least {size:,} bytes, the limit is {limit:,}")
 
 
-async def _taken(receive: Receive, most: int) -> None:
-    """Take the rest of a body and forget it: at most so many bytes, and not for long."""
+async def _discard(receive: Receive, max_bytes: int) -> None:
+    """Read and discard the rest of a body, up to a size and for a limited time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_S):
-            while most > 0:
+            while max_bytes > 0:
                 message = await receive()
                 if not message.get("more_body", False):
                     return
-                most -= len(message.get("body", b""))
+                max_bytes -= len(message.get("body", b""))
 
 
 def _is_own(origin: str, host: str, scope: Scope) -> bool:
     """Whether an origin is the server's own: scheme, host and port.
 
-    Under another name than this machine's a proxy may be what speaks TLS, and not say so.
+    Under a public name a proxy may terminate TLS without reporting it, so https is accepted too.
     """
     scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
     schemes = {scheme} if _without_port(host) in _LOCAL_NAMES else {scheme, "https"}
@@ -246,11 +247,11 @@ def _is_json(scope: Scope) -> bool:
 
 
 def _route(scope: Scope) -> str:
-    """The pattern that matched, never the path itself: it may hold names that are nobody's business."""
+    """Return the pattern that matched, never the path itself, which may contain private names."""
     if route := scope.get("route"):
         return str(route.path)
-    # Starlette's own routes (`/mcp`, `/openapi.json`) name their endpoint only; without parameters the path
-    # is the pattern.
+    # Starlette's own routes (`/mcp`, `/openapi.json`) have an endpoint only; without parameters the path is
+    # the pattern.
     plain = "endpoint" in scope and not scope.get("path_params")
     return str(scope["path"]) if plain else "unmatched"
 

@@ -1,4 +1,4 @@
-"""What a server needs before it is started: `rag doctor --server`. Nothing is changed, and no key is told."""
+"""Checks before a server starts: `rag doctor --server`. Changes nothing and prints no key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from rag.diagnosis import Finding
 from rag.errors import RagError, SourceError
 from rag.serve.access.keys import read_keys
-from rag.serve.access.ssrf import git_stays_where_told
+from rag.serve.access.ssrf import git_pins_addresses
 from rag.serve.config import server_settings
 from rag.serve.settings import ServerSettings, check_settings
 from rag.service.remotes import remote_commit
@@ -21,7 +21,7 @@ from rag.settings import Settings
 from rag.types import Source
 
 _PACKAGES = ("fastapi", "httptools", "limits", "prometheus_client", "uvicorn", "uvloop", "websockets")
-_ASKED_S = 15
+_GIT_TIMEOUT_S = 15
 _PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _WRITABLE_BY_OTHERS = 0o022
 
@@ -29,13 +29,13 @@ _WRITABLE_BY_OTHERS = 0o022
 def diagnose_server(
     engine: Settings, config: Path | None, flags: Mapping[str, Any], *, ask_servers: bool = True
 ) -> Iterator[Finding]:
-    """Look at what `rag serve` with the same settings would need, in the order in which it needs it.
+    """Check the requirements of `rag serve` with the same settings, in the order in which it needs them.
 
     Args:
         engine: the engine's settings.
         config: the server's settings file.
-        flags: as `server_settings` takes them.
-        ask_servers: whether git is asked if it reaches the URLs that are served.
+        flags: as in `server_settings`.
+        ask_servers: whether to check with git that the served URLs are reachable.
     """
     yield from _packages()
     try:
@@ -43,7 +43,7 @@ def diagnose_server(
     except RagError as error:
         yield Finding("server settings", "bad", str(error), "rag serve --help")
         return
-    where = str(config) if config else "no file; flags and defaults serve"
+    where = str(config) if config else "no file; using flags and defaults"
     yield Finding("server settings", "ok" if config else "off", where)
     yield _keys(settings)
     yield _listening(settings)
@@ -57,12 +57,12 @@ def diagnose_server(
 def _allowed_hosts(settings: ServerSettings) -> Finding:
     what, hosts = "allowed hosts", ", ".join(settings.allow_urls)
     if not hosts:
-        return Finding(what, "off", "none; no URL of a request is fetched", "--allow-urls HOST")
-    if not git_stays_where_told():
-        why = "this git looks their names up again after they were checked, and may be led inside"
+        return Finding(what, "off", "none; URLs in requests are refused", "--allow-urls HOST")
+    if not git_pins_addresses():
+        why = "this git resolves names again after they were checked, which may lead to a private address"
         return Finding(what, "bad", f"{hosts}; {why}", "git 2.37 or newer")
     if proxies := [name for name in _PROXIES if os.environ.get(name)]:
-        return Finding(what, "ok", f"{hosts}; by {proxies[0]}, which must keep them from leading inside")
+        return Finding(what, "ok", f"{hosts}; through {proxies[0]}, which must block private addresses")
     return Finding(what, "ok", hosts)
 
 
@@ -76,7 +76,7 @@ def _packages() -> Iterator[Finding]:
             "from the checkout: pip install '.[server]'",
         )
     else:
-        yield Finding("server packages", "ok", "all there")
+        yield Finding("server packages", "ok", "all installed")
     if find_spec("mcp") is None:
         yield Finding("MCP", "off", "its SDK is not installed", "from the checkout: pip install '.[mcp]'")
     else:
@@ -86,14 +86,14 @@ def _packages() -> Iterator[Finding]:
 def _keys(settings: ServerSettings) -> Finding:
     file = settings.keys_file
     try:
-        kept = read_keys(file) if file else ()
+        stored = read_keys(file) if file else ()
     except RagError as error:
         return Finding("keys", "bad", str(error), f"rm {file}")
-    if file is not None and kept and file.stat().st_mode & _WRITABLE_BY_OTHERS:
-        return Finding("keys", "bad", f"others can write {file}, and let themselves in", f"chmod 600 {file}")
-    names = [key.name for key in kept] + ["RAG_SERVER_KEYS"] * bool(settings.keys)
+    if file is not None and stored and file.stat().st_mode & _WRITABLE_BY_OTHERS:
+        return Finding("keys", "bad", f"other users can write {file} and add keys", f"chmod 600 {file}")
+    names = [key.name for key in stored] + ["RAG_SERVER_KEYS"] * bool(settings.keys)
     if not names:
-        return Finding("keys", "off", "none; whoever can connect is served", "rag serve --add-key NAME")
+        return Finding("keys", "off", "none; everyone who can connect is served", "rag serve --add-key NAME")
     return Finding("keys", "ok", ", ".join(names))
 
 
@@ -104,25 +104,25 @@ def _listening(settings: ServerSettings) -> Finding:
     except RagError as error:
         return Finding("served to", "bad", str(error), "rag serve --add-key NAME")
     if settings.is_loopback:
-        return Finding("served to", "ok", f"this machine alone ({settings.host})")
+        return Finding("served to", "ok", f"only this machine ({settings.host})")
     if not settings.public_hosts:
         return Finding(
-            "served to", "ok", f"{settings.host}, under any name", "--public-host NAME keeps other names out"
+            "served to", "ok", f"{settings.host}, under any name", "--public-host NAME refuses other names"
         )
     return Finding("served to", "ok", f"{settings.host}, as {', '.join(settings.public_hosts)}")
 
 
 def _limits(settings: ServerSettings) -> Finding:
     if find_spec("limits") is None:
-        return Finding("limits", "off", "not looked at: a package is missing")
+        return Finding("limits", "off", "not checked: a package is missing")
     from rag.serve.access.rate_limits import Limiter
 
     try:
         Limiter(settings)
     except RagError as error:
         return Finding("limits", "bad", str(error), "--rate 60/minute")
-    rate = settings.rate or "any number of requests of a caller"
-    return Finding("limits", "ok", f"{rate}; {settings.concurrent} questions at once")
+    rate = settings.rate or "no rate limit per caller"
+    return Finding("limits", "ok", f"{rate}; {settings.concurrent} concurrent questions")
 
 
 def _repository(name: str, source: Source, *, ask_servers: bool) -> Finding:
@@ -130,18 +130,18 @@ def _repository(name: str, source: Source, *, ask_servers: bool) -> Finding:
     if not source.is_url:
         root = Path(source.location)
         if not root.is_dir():
-            return Finding(what, "bad", f"{root} is no folder", f"--repo {name}=PATH")
+            return Finding(what, "bad", f"{root} is not a folder", f"--repo {name}=PATH")
         if not os.access(root, os.R_OK | os.X_OK):
             return Finding(what, "bad", f"{root} cannot be read", f"chmod u+rx {root}")
         return Finding(what, "ok", str(root))
     if not ask_servers:
-        return Finding(what, "ok", f"{source.location}, not asked")
+        return Finding(what, "ok", f"{source.location}, not checked")
     return _remote(what, source)
 
 
 def _remote(what: str, source: Source) -> Finding:
     try:
-        commit = remote_commit(source, timeout_s=_ASKED_S)
+        commit = remote_commit(source, timeout_s=_GIT_TIMEOUT_S)
     except SourceError as error:
         return Finding(what, "bad", f"{source}: {error}", f"git ls-remote {source.location}")
     return Finding(what, "ok", f"{source} at {commit[:10]}")
@@ -156,6 +156,6 @@ def _port(settings: ServerSettings) -> Finding:
             listening.bind((host, port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            return Finding("port", "bad", f"{host}:{port} is taken by another program", "--port NUMBER")
+            return Finding("port", "bad", f"{host}:{port} is in use by another program", "--port NUMBER")
         return Finding("port", "bad", f"{host}:{port}: {error.strerror or error}", "--host, --port")
     return Finding("port", "ok", f"{host}:{port} is free")

@@ -1,13 +1,13 @@
-"""The repositories that are served: an allow-list, kept indexed in the background.
+"""The registry of served repositories: an allow-list that is kept indexed in the background.
 
-A shelf is one repository at one ref. Its store is built or refreshed by a child process, one at a time;
-meanwhile the state before it goes on answering. Nothing that a request says is opened unless it is the
-name of a repository of the list, such a name at a ref, or an https URL on a host that is allowed.
+A `ServedRepository` is one repository at one ref. A child process builds or updates its store; meanwhile
+questions are answered from the previous state. A request can open only a listed repository by name, such a
+name at a ref, or an https URL on an allowed host.
 
-A question is answered from the store that is on disk when it is asked, whoever wrote it: a store of another
-generation than the open one is opened instead. Before that the files are compared with it (`tree_checks`).
+A question is answered from the store on disk, whichever process wrote it: when its generation differs from
+the open one, it is reopened. Before that, the files are compared with the index (`tree_checks`).
 
-Everything here runs in the server's event loop; only opening a store and comparing are done in threads.
+Everything here runs in the server's event loop; only opening stores and comparing files use threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from rag.database.store import delta_path
 from rag.errors import NotFound, RagError, SourceError, StoreCorrupt, StoreError, TooManyOpenFiles
 from rag.serve.access.keys import Caller
-from rag.serve.access.ssrf import public_place
+from rag.serve.access.ssrf import resolve_public
 from rag.serve.errors import (
     Forbidden,
     IndexingFailed,
@@ -39,7 +39,7 @@ from rag.serve.errors import (
 from rag.serve.settings import ServerSettings
 from rag.serve.telemetry import log
 from rag.serve.workers.indexing import Indexed, Indexers
-from rag.serve.workers.open_files import most_open_stores
+from rag.serve.workers.open_files import max_open_stores
 from rag.serve.workers.tree_checks import TreeChecks
 from rag.service import Engine, Repository, locate
 from rag.service.engine import Generation, at_checkout
@@ -48,26 +48,28 @@ from rag.types import Checkout, Source
 
 State = Literal["waiting", "indexing", "ready", "failed", "cancelled"]
 
-_MOST_UNLISTED = 50
-"""Refs and URLs that requests may add to the list."""
-_SHOWN_NAMES = 20
+_MAX_UNLISTED = 50
+"""The number of refs and URLs that requests may add."""
+_MAX_SHOWN_NAMES = 20
 _MIN_PAUSE_FACTOR = 20.0
-"""Looking for changes takes at most one part in this many of the time."""
+"""The share of time spent on looking for changes is at most one divided by this."""
 _RECHECK_S = 30.0
-"""A folder that is watched is compared at least so often all the same, while it is asked."""
-_TAKES_IN_S = 0.3
-"""A question waits so long for changed files to be indexed; what takes longer is named in its answer."""
+"""A folder that is watched is also compared after this time, while it is asked."""
+_MAX_UPDATE_WAIT_S = 0.3
+"""How long a question waits for changed files to be indexed; after that, its answer names them."""
+_OPEN_ATTEMPTS = 2
+"""A running update may miss that a store is damaged; the rebuild after it replaces the store."""
 _OPENINGS = 2
 """A refresh that is under way may not come upon the damage of a store; the rebuild after it replaces it."""
-_AFTER_FAILURE_S = 30.0
-"""A question does not begin again what has just failed."""
+_RETRY_AFTER_FAILURE_S = 30.0
+"""How long a question does not repeat a job that has failed."""
 
 
 @dataclass(slots=True, eq=False)
 class ServedRepository:
-    """One repository that is served, and how far its index is.
+    """A served repository and the state of its index.
 
-    `state` is "ready" as soon as questions can be answered, also while a later job runs (`running`).
+    `state` is "ready" as soon as questions can be answered, even while a later job runs (`running`).
     """
 
     name: str
@@ -80,23 +82,23 @@ class ServedRepository:
     total: int = 0
     error: ServeError | None = None
     damage: str = ""
-    """What is wrong with the store on disk, until one that is sound takes its place."""
+    """What is wrong with the store on disk, until it is replaced."""
     repository: Repository | None = None
-    """The store, while it is open: those that were not asked for longest are closed."""
+    """The open store; the least recently used stores are closed."""
     generation: Generation | None = None
-    """Which state of the store on disk that is."""
+    """The generation of the open store."""
     stored: bool = False
-    """Whether a store that can be used was on disk when it was last looked for."""
+    """Whether a usable store was on disk at the last check."""
     checkout: Checkout | None = None
     report: dict[str, Any] | None = None
     jobs: int = 0
     indexed: float | None = None
-    """When the last job ended, seconds since 1970."""
+    """When the last job ended, in seconds since 1970."""
     checked: float = 0.0
     requested: float = 0.0
-    """When the last job was asked for, on the monotonic clock, as `checked`, when it ended."""
+    """When the last job was requested, and in `checked` when it ended, on the monotonic clock."""
     asked_by: set[str] = field(default_factory=set)
-    """Of one beyond the list: the namespaces of those who have asked for it."""
+    """For an unlisted repository: the namespaces of the callers that have requested it."""
     took_s: float = 0.0
     _task: asyncio.Task[None] | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -104,125 +106,127 @@ class ServedRepository:
 
     @property
     def can_answer(self) -> bool:
-        """Whether questions are answered at once."""
+        """Whether questions can be answered immediately."""
         return self.stored or self.repository is not None
 
     @property
-    def is_of_use(self) -> bool:
-        """Whether it can be asked, or may soon."""
+    def is_usable(self) -> bool:
+        """Whether it can answer, or a job may soon make it so."""
         return self.running or self.can_answer
 
-    def tell(self, stage: str, done: int, total: int) -> None:
-        """Progress of the job."""
+    def report_progress(self, stage: str, done: int, total: int) -> None:
+        """Record the progress of the job and notify the watchers."""
         self.stage, self.done, self.total = stage, done, total
-        self.changed()
+        self.notify()
 
-    def changed(self) -> None:
-        """Wake those who watch."""
+    def notify(self) -> None:
+        """Wake up all tasks that wait for a change."""
         event, self._changed = self._changed, asyncio.Event()
         event.set()
 
-    def change(self) -> Coroutine[None, None, bool]:
-        """Wait until something about the shelf is different from what it is as this is called."""
+    def wait_for_change(self) -> Coroutine[None, None, bool]:
+        """Wait for the first change after this call."""
         return self._changed.wait()
 
 
 class RepositoryRegistry:
-    """The shelves, by name.
+    """The served repositories, by name.
 
     Args:
-        settings: what is on the list, and how often it is looked at.
+        settings: the listed repositories, and the intervals of checks.
         engine: opens the stores.
-        notice: told in a sentence what the operator ought to know.
+        notice: called with each message for the operator.
     """
 
     def __init__(
         self, settings: ServerSettings, engine: Engine, *, notice: Callable[[str], None] = lambda text: None
     ) -> None:
         self._settings, self._engine, self._notice = settings, engine, notice
-        self._shelves = {name: ServedRepository(name, source) for name, source in settings.repositories}
+        self._entries = {name: ServedRepository(name, source) for name, source in settings.repositories}
         self._indexers: Indexers | None = None
-        home = settings.engine.home
         self._retention = RefRetention(
-            home, self._store_file, max_entries=settings.max_refs, max_bytes=settings.max_refs_bytes
+            settings.engine.home,
+            self._store_file,
+            max_entries=settings.max_refs,
+            max_bytes=settings.max_refs_bytes,
         )
         self._checks: TreeChecks | None = None
         self._probing: asyncio.Task[None] | None = None
         self._open: OrderedDict[ServedRepository, None] = OrderedDict()
-        """The shelves whose stores are open, those asked last at the end."""
+        """The entries whose stores are open, least recently used first."""
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ entries
 
     def names(self) -> list[str]:
-        """Names of the list, in its order, then those that requests added."""
-        return list(self._shelves)
+        """Return the names of the listed repositories, in order, then those that requests added."""
+        return list(self._entries)
 
     def listed_names(self) -> str:
-        """The names of the list, as a sentence tells them; "none" where it is empty."""
-        listed = [shelf.name for shelf in self.shelves() if shelf.is_listed]
-        more = f" and {len(listed) - _SHOWN_NAMES} more" if len(listed) > _SHOWN_NAMES else ""
-        return (", ".join(listed[:_SHOWN_NAMES]) or "none") + more
+        """Return the names of the list for a message; "none" if it is empty."""
+        listed = [entry.name for entry in self.entries() if entry.is_listed]
+        more = f" and {len(listed) - _MAX_SHOWN_NAMES} more" if len(listed) > _MAX_SHOWN_NAMES else ""
+        return (", ".join(listed[:_MAX_SHOWN_NAMES]) or "none") + more
 
-    def shelves(self) -> list[ServedRepository]:
-        """All shelves, in the order of their names here."""
-        return list(self._shelves.values())
+    def entries(self) -> list[ServedRepository]:
+        """Return all entries, in the order of `names`."""
+        return list(self._entries.values())
 
-    def seen_by(self, caller: Caller) -> list[ServedRepository]:
-        """The shelves of the list, then those that the caller has asked for: which branches and URLs others
-        look at is their business."""
-        return [s for s in self.shelves() if s.is_listed or caller.namespace in s.asked_by]
+    def visible_to(self, caller: Caller) -> list[ServedRepository]:
+        """Return the listed entries, then those that the caller has requested: the branches and URLs that
+        others use are private."""
+        return [s for s in self.entries() if s.is_listed or caller.namespace in s.asked_by]
 
-    def shelf(self, name: str, ref: str | None = None, *, caller: Caller | None = None) -> ServedRepository:
-        """The shelf that a request names: `NAME`, `NAME@REF`, or an allowed URL (`@REF` too).
+    def entry(self, name: str, ref: str | None = None, *, caller: Caller | None = None) -> ServedRepository:
+        """Return the entry that a request names: `NAME`, `NAME@REF`, or an allowed URL (also with `@REF`).
 
-        With a `caller` one beyond the list is among those that this caller sees.
+        An unlisted entry becomes visible to the `caller`.
 
         Raises:
             UnknownRepository: no such name is served.
             Forbidden: a path, or a URL that is not allowed.
-            TooMany: requests have too many refs and URLs indexed at once.
+            TooMany: too many requested refs and URLs are being indexed.
         """
         full, source = self._named(name, ref)
-        shelf = self._shelves.get(full) or self._added(full, source)
-        if caller is not None and not shelf.is_listed:
-            shelf.asked_by.add(caller.namespace)
-        return shelf
+        entry = self._entries.get(full) or self._added(full, source)
+        if caller is not None and not entry.is_listed:
+            entry.asked_by.add(caller.namespace)
+        return entry
 
-    def only_one(self) -> ServedRepository:
-        """The shelf that a request means which names none: the one of a list of one.
+    def only_entry(self) -> ServedRepository:
+        """Return the only listed entry, for a request that names none.
 
         Raises:
-            UnknownRepository: the list has none, or several.
+            UnknownRepository: the list is empty, or has several.
         """
-        listed = [shelf for shelf in self.shelves() if shelf.is_listed]
+        listed = [entry for entry in self.entries() if entry.is_listed]
         if len(listed) != 1:
-            raise UnknownRepository(f"no repository is named; there are: {self.listed_names()}")
+            raise UnknownRepository(f"no repository is named; name one of: {self.listed_names()}")
         return listed[0]
 
     def named(self, name: str, ref: str | None = None) -> str:
-        """What the shelf is called that a request names; it is not added.
+        """Return the full name of the entry that a request names, without adding it.
 
         Raises:
-            UnknownRepository, Forbidden: as `shelf`.
+            UnknownRepository, Forbidden: as `entry`.
         """
         return self._named(name, ref)[0]
 
     def source(self, name: str) -> Source:
-        """The source that a request names; no shelf is added for it. Raises as `named`."""
+        """Return the source that a request names, without adding an entry. Raises as `named`."""
         return self._named(name, None)[1]
 
     def base_name(self, source: Source) -> str:
-        """What a source is called before any `@REF`: as the list calls it, at whatever ref, else its URL."""
-        there = (source.location, source.filters)
-        listed = (s for s in self.shelves() if s.is_listed and (s.source.location, s.source.filters) == there)
-        return next((shelf.name for shelf in listed), source.location)
+        """Return the name of a source before any `@REF`: its name in the list, at any ref, else its URL."""
+        place = (source.location, source.filters)
+        listed = (s for s in self.entries() if s.is_listed and (s.source.location, s.source.filters) == place)
+        return next((entry.name for entry in listed), source.location)
 
     def _named(self, name: str, ref: str | None) -> tuple[str, Source]:
         full = f"{name}@{ref}" if ref else name
-        if known := self._shelves.get(full):
+        if known := self._entries.get(full):
             return full, known.source
         base, named_ref = (name, ref) if ref else _split_ref(name)
-        listed = self._shelves.get(base)
+        listed = self._entries.get(base)
         if listed is not None and listed.is_listed and named_ref:
             source = _at(listed.source, named_ref)
         elif "://" in base:
@@ -232,204 +236,202 @@ class RepositoryRegistry:
             raise self._unknown(base)
         return (f"{base}@{named_ref}" if named_ref else base), source
 
-    def of_source(self, source: Source) -> ServedRepository | None:
-        """The shelf of a source, as a conversation remembers it; None when it is not served.
+    def entry_of(self, source: Source) -> ServedRepository | None:
+        """Return the entry of a source that a conversation has stored; None when it is not served.
 
         Raises:
-            TooMany: as `shelf`.
+            TooMany: as `entry`.
         """
-        found = next((shelf for shelf in self._shelves.values() if shelf.source == source), None)
+        found = next((entry for entry in self._entries.values() if entry.source == source), None)
         if found is not None:
             return found
-        try:  # a ref or URL that nobody has asked for since the server started, or for long
+        try:  # a ref or URL that was not requested since the server started, or was evicted
             name, known = self._named(self.base_name(source), source.ref)
         except RagError:
             return None
-        return self.shelf(name) if known == source else None
+        return self.entry(name) if known == source else None
 
     async def repository(self, name: str, *, caller: Caller | None = None) -> Repository:
-        """The repository a request names, open; begins to index it, and to look for changes.
+        """Open the repository that a request names. Starts indexing and updates when they are due.
 
         Raises:
             StillIndexing: its first index takes longer than a request should wait.
             IndexingFailed: it could not be indexed.
-            ServeError: as `shelf`.
+            ServeError: as `entry`.
         """
-        return await self.opened(self.shelf(name, caller=caller))
+        return await self.opened(self.entry(name, caller=caller))
 
-    async def opened(self, shelf: ServedRepository) -> Repository:
-        """The repository of a shelf as its files are now, see `repository`.
+    async def opened(self, entry: ServedRepository) -> Repository:
+        """Open the repository of an entry with its current files, see `repository`.
 
-        A store on disk is opened at once, also while its repository waits to be indexed. Changed files are
-        indexed first where that takes no more than 0.3 s; else `coverage` of the repository names them.
+        A store on disk is opened at once, even while the repository waits to be indexed. Changed files are
+        indexed first if that takes at most 0.3 s; if it takes longer, the repository's `coverage` names them.
         """
-        self._look_again(shelf)
-        if not shelf.is_listed:
-            self._retention.used(shelf.source)
-        self._hurry(shelf)
-        repository = await self._from_disk(shelf)
-        for _ in range(_OPENINGS):
+        self._refresh_if_due(entry)
+        if not entry.is_listed:
+            self._retention.used(entry.source)
+        self._prioritize(entry)
+        repository = await self._current(entry)
+        for _ in range(_OPEN_ATTEMPTS):
             if repository is None:
-                await self._indexed_first(shelf)
-                repository = await self._from_disk(shelf)
+                await self._wait_for_first_index(entry)
+                repository = await self._current(entry)
         if repository is None:
-            raise _damaged(shelf) or shelf.error or _still_indexing(shelf)
-        return await self._as_it_is_now(shelf, repository)
+            raise _damaged(entry) or entry.error or _still_indexing(entry)
+        return await self._updated(entry, repository)
 
-    async def _indexed_first(self, shelf: ServedRepository) -> None:
-        """Wait for the first index. Raises StillIndexing when a request should not wait any longer."""
+    async def _wait_for_first_index(self, entry: ServedRepository) -> None:
+        """Wait for the first index. Raises StillIndexing after the time that a request should wait."""
         deadline = time.monotonic() + self._settings.wait_for_index_s
-        while not shelf.can_answer and shelf.running:
+        while not entry.can_answer and entry.running:
             try:
-                await asyncio.wait_for(shelf.change(), deadline - time.monotonic())
+                await asyncio.wait_for(entry.wait_for_change(), deadline - time.monotonic())
             except TimeoutError:
-                raise _still_indexing(shelf) from None
+                raise _still_indexing(entry) from None
 
-    async def _from_disk(
-        self, shelf: ServedRepository, checkout: Checkout | None = None
-    ) -> Repository | None:
-        """The repository with the store that is on disk now, whoever wrote it; None where none can be used.
+    async def _current(self, entry: ServedRepository, checkout: Checkout | None = None) -> Repository | None:
+        """Return the repository with the current store on disk, or None if there is no usable one.
 
-        The store that was open before is closed when the last question that it is asked has been answered.
+        The previously open store is closed when the last question that uses it has been answered.
         """
-        if shelf.repository is not None and self._engine.generation(shelf.source) == shelf.generation:
-            self._asked(shelf)
-            return shelf.repository
-        if not shelf.is_listed and shelf.report is None:
-            return None  # only a job finds out whether this ref may be asked
-        async with shelf._opening:
-            generation = self._engine.generation(shelf.source)
-            if shelf.repository is not None and shelf.generation == generation:
-                return shelf.repository
+        if entry.repository is not None and self._engine.generation(entry.source) == entry.generation:
+            self._mark_used(entry)
+            return entry.repository
+        if not entry.is_listed and entry.report is None:
+            return None  # only a job checks whether this ref is allowed
+        async with entry._opening:
+            generation = self._engine.generation(entry.source)
+            if entry.repository is not None and entry.generation == generation:
+                return entry.repository
             try:
-                opened = await self._opened_store(shelf, checkout)
+                opened = await self._opened_store(entry, checkout)
             except (NotFound, SourceError, StoreError) as error:
                 if isinstance(error, TooManyOpenFiles):
                     raise
-                shelf.stored = False  # what is open already goes on answering
+                entry.stored = False  # the open store is still used
                 if isinstance(error, StoreCorrupt):
-                    self._replace_damaged(shelf, generation, error)
+                    self._replace_damaged(entry, generation, error)
                 elif not isinstance(error, NotFound):
-                    log.warning("the store of %s is not opened: %s", shelf.name, error)
+                    log.warning("the store of %s was not opened: %s", entry.name, error)
             else:
-                shelf.damage = ""
-                shelf.repository, shelf.generation, shelf.stored = opened, generation, True
-                shelf.checkout = opened.checkout
-                if shelf.state != "ready":
-                    shelf.state = "ready"
-                    shelf.changed()
-                self._asked(shelf)
-            return shelf.repository
+                entry.damage = ""
+                entry.repository, entry.generation, entry.stored = opened, generation, True
+                entry.checkout = opened.checkout
+                if entry.state != "ready":
+                    entry.state = "ready"
+                    entry.notify()
+                self._mark_used(entry)
+            return entry.repository
 
-    def _replace_damaged(self, shelf: ServedRepository, found: Generation, damage: StoreCorrupt) -> None:
-        """Begin to rebuild a damaged store.
+    def _replace_damaged(self, entry: ServedRepository, found: Generation, damage: StoreCorrupt) -> None:
+        """Start to rebuild a damaged store.
 
-        What is open of it goes on answering if another file took its place. It is closed if the file itself
-        was written to: it is mapped, and reading beyond the end of a truncated file ends the process.
+        The open store is still used if another file replaced it. It is closed if its own file was modified:
+        the file is mapped, and reading beyond the end of a truncated file ends the process.
         """
-        if _is_written_to(shelf.generation, found):
-            self._close_store(shelf)
-        if not shelf.damage:
-            log.warning("the store of %s is rebuilt: %s", shelf.name, damage)
-        shelf.damage = damage.why
-        if not self._has_just_failed(shelf):
-            self.index(shelf, rebuild=True)
+        if _was_modified(entry.generation, found):
+            self._close_store(entry)
+        if not entry.damage:
+            log.warning("rebuilding the store of %s: %s", entry.name, damage)
+        entry.damage = damage.why
+        if not self._has_just_failed(entry):
+            self.index(entry, rebuild=True)
 
-    async def _opened_store(self, shelf: ServedRepository, checkout: Checkout | None) -> Repository:
+    async def _opened_store(self, entry: ServedRepository, checkout: Checkout | None) -> Repository:
         try:
-            return await to_thread(self._engine.stored, shelf.source, checkout)
+            return await to_thread(self._engine.stored, entry.source, checkout)
         except TooManyOpenFiles:
             self._close_stores(len(self._open) // 2)
-            return await to_thread(self._engine.stored, shelf.source, checkout)
+            return await to_thread(self._engine.stored, entry.source, checkout)
 
-    def _asked(self, shelf: ServedRepository) -> None:
-        """Keep the stores open that were asked last, no more than the system lets this process open."""
-        self._open[shelf] = None
-        self._open.move_to_end(shelf)
-        self._close_stores(most_open_stores())
+    def _mark_used(self, entry: ServedRepository) -> None:
+        """Mark a store as used, and close the least recently used ones above the system's limit."""
+        self._open[entry] = None
+        self._open.move_to_end(entry)
+        self._close_stores(max_open_stores())
 
-    def _close_stores(self, most: int) -> None:
-        """Close those that were not asked for longest, until so many are open."""
-        while len(self._open) > most:
+    def _close_stores(self, limit: int) -> None:
+        """Close the least recently used stores until at most `limit` are open."""
+        while len(self._open) > limit:
             self._close_store(next(iter(self._open)))
 
-    def _close_store(self, shelf: ServedRepository) -> None:
-        self._open.pop(shelf, None)
-        self._engine.release(shelf.source)
+    def _close_store(self, entry: ServedRepository) -> None:
+        self._open.pop(entry, None)
+        self._engine.release(entry.source)
         if self._checks is not None:
-            self._checks.forget(shelf.source)
-        shelf.repository = shelf.generation = None
+            self._checks.forget(entry.source)
+        entry.repository = entry.generation = None
 
-    async def _as_it_is_now(self, shelf: ServedRepository, repository: Repository) -> Repository:
-        """The repository, compared with its files, with those that changed where that is quickly done."""
+    async def _updated(self, entry: ServedRepository, repository: Repository) -> Repository:
+        """Compare the repository with its files; index changed files if that is quick."""
         if repository.source.is_url:
-            ago = time.monotonic() - shelf.checked if shelf.report else None
+            ago = time.monotonic() - entry.checked if entry.report else None
             coverage = replace(repository.coverage, checked_ago_s=None if ago is None else round(ago, 3))
             return replace(repository, coverage=coverage)
         if self._checks is None or self._settings.refresh_s <= 0:
             return repository
-        deadline = time.monotonic() + _TAKES_IN_S
+        deadline = time.monotonic() + _MAX_UPDATE_WAIT_S
         while True:
             now, is_behind = await self._checks.checked(repository)
-            self._keep(shelf, now)
-            if not is_behind or self._has_just_failed(shelf):
+            self._set_checkout(entry, now)
+            if not is_behind or self._has_just_failed(entry):
                 return now
-            self.index(shelf)
-            self._hurry(shelf)
-            if not now.coverage.not_indexed_count or not await self._ended(shelf, deadline):
+            self.index(entry)
+            self._prioritize(entry)
+            if not now.coverage.not_indexed_count or not await self._ended(entry, deadline):
                 return now
-            repository = await self._from_disk(shelf) or now
+            repository = await self._current(entry) or now
 
-    def _keep(self, shelf: ServedRepository, now: Repository) -> None:
-        """Open at the checkout that was found, so that hits of the next question say its commit at once."""
-        if shelf.repository is not None and shelf.repository.store.segments is now.store.segments:
-            shelf.repository, shelf.checkout = now, now.checkout
+    def _set_checkout(self, entry: ServedRepository, now: Repository) -> None:
+        """Store the checkout that was found, so that the next question's hits have its commit."""
+        if entry.repository is not None and entry.repository.store.segments is now.store.segments:
+            entry.repository, entry.checkout = now, now.checkout
 
-    async def _ended(self, shelf: ServedRepository, deadline: float) -> bool:
-        """Whether the job of a shelf ends before a question has waited long enough for it."""
-        deadline = min(deadline, shelf.requested + _TAKES_IN_S)
-        while shelf.running:
+    async def _ended(self, entry: ServedRepository, deadline: float) -> bool:
+        """Whether the job of an entry ends within the time that a question waits for it."""
+        deadline = min(deadline, entry.requested + _MAX_UPDATE_WAIT_S)
+        while entry.running:
             try:
-                await asyncio.wait_for(shelf.change(), deadline - time.monotonic())
+                await asyncio.wait_for(entry.wait_for_change(), deadline - time.monotonic())
             except TimeoutError:
                 return False
         return True
 
-    def _hurry(self, shelf: ServedRepository) -> None:
-        if self._indexers is not None and shelf.running and shelf.stage == "waiting":
-            self._indexers.hurry(shelf.source)
+    def _prioritize(self, entry: ServedRepository) -> None:
+        if self._indexers is not None and entry.running and entry.stage == "waiting":
+            self._indexers.prioritize(entry.source)
 
-    def _has_just_failed(self, shelf: ServedRepository) -> bool:
-        return shelf.error is not None and time.monotonic() - shelf.checked < _AFTER_FAILURE_S
+    def _has_just_failed(self, entry: ServedRepository) -> bool:
+        return entry.error is not None and time.monotonic() - entry.checked < _RETRY_AFTER_FAILURE_S
 
     # ------------------------------------------------------------ indexing
 
     async def start(self) -> None:
-        """Begin to index the list. What has an index on disk can be asked before that."""
+        """Start indexing the list. Repositories with a store on disk can be asked before that."""
         self._indexers = Indexers(self._engine.settings, notice=self._notice)
         self._checks = TreeChecks(self._engine, recheck_s=max(_RECHECK_S, self._settings.refresh_s))
         try:
             await to_thread(self._retention.adopt, self._requestable)
         except OSError as error:
-            self._notice(f"refs and URLs indexed by an older server are not counted: {error}")
-        for shelf in self.shelves():
-            self.index(shelf)
+            self._notice(f"cannot count the refs and URLs that an older server indexed: {error}")
+        for entry in self.entries():
+            self.index(entry)
         self._probing = asyncio.create_task(self._find_stored())
-        self._probing.add_done_callback(_log_mistake)
+        self._probing.add_done_callback(_log_failure)
 
     async def _find_stored(self) -> None:
-        """Find out which repositories of the list can be asked at once, because their stores are on disk."""
-        for shelf in self.shelves():
-            if not shelf.can_answer and await to_thread(self._engine.usable, shelf.source):
-                shelf.stored, shelf.state = True, "ready"
-                shelf.changed()
+        """Mark the listed repositories whose stores on disk are usable as ready."""
+        for entry in self.entries():
+            if not entry.can_answer and await to_thread(self._engine.usable, entry.source):
+                entry.stored, entry.state = True, "ready"
+                entry.notify()
 
     async def close(self) -> None:
-        """End what is being indexed. What was indexed stays."""
-        await asyncio.sleep(0)  # a job that never began could not say that it ended
-        tasks = [shelf._task for shelf in self.shelves() if shelf._task is not None]
+        """Cancel all jobs. What was indexed stays."""
+        await asyncio.sleep(0)  # a task that was never started would not run its cleanup
+        tasks = [entry._task for entry in self.entries() if entry._task is not None]
         tasks += [self._probing] if self._probing is not None else []
-        for task in tasks:  # all, before the first has ended: else the next of those that wait would begin
+        for task in tasks:  # cancel all before waiting, so that no queued job starts
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._checks is not None:
@@ -438,158 +440,158 @@ class RepositoryRegistry:
             await self._indexers.close()
         self._retention.close()
 
-    def index(self, shelf: ServedRepository, *, rebuild: bool = False) -> bool:
-        """Begin to index, unless that is going on; returns whether it began."""
-        if shelf.running:
+    def index(self, entry: ServedRepository, *, rebuild: bool = False) -> bool:
+        """Start to index, unless a job is running; return whether one was started."""
+        if entry.running:
             return False
-        shelf.running, shelf.jobs, shelf.error = True, shelf.jobs + 1, None
-        shelf.requested = time.monotonic()
-        if not shelf.can_answer:
-            shelf.state = "waiting"
-        shelf.tell("waiting", 0, 0)
-        shelf._task = asyncio.create_task(self._job(shelf, rebuild=rebuild))
-        shelf._task.add_done_callback(_log_mistake)
+        entry.running, entry.jobs, entry.error = True, entry.jobs + 1, None
+        entry.requested = time.monotonic()
+        if not entry.can_answer:
+            entry.state = "waiting"
+        entry.report_progress("waiting", 0, 0)
+        entry._task = asyncio.create_task(self._job(entry, rebuild=rebuild))
+        entry._task.add_done_callback(_log_failure)
         return True
 
     def rebuild_damaged(self, damage: StoreCorrupt) -> str | None:
-        """Begin to rebuild the index that an error is about; returns the shelf's name, None for no index."""
-        for shelf in self.shelves():
-            path = shelf.repository.store.path if shelf.repository is not None else None
+        """Start to rebuild the index that an error is about; return the entry's name, or None."""
+        for entry in self.entries():
+            path = entry.repository.store.path if entry.repository is not None else None
             if path is not None and damage.path in (str(path), str(delta_path(path))):
-                self.index(shelf, rebuild=True)
-                return shelf.name
+                self.index(entry, rebuild=True)
+                return entry.name
         return None
 
-    async def cancel(self, shelf: ServedRepository) -> bool:
-        """End the job of a shelf; returns whether there was one. The index before it stays."""
-        task = shelf._task
+    async def cancel(self, entry: ServedRepository) -> bool:
+        """Cancel the job of an entry; return whether there was one. The previous index stays."""
+        task = entry._task
         if task is None or task.done():
             return False
-        await asyncio.sleep(0)  # a job that never began could not say that it ended
+        await asyncio.sleep(0)  # a task that was never started would not run its cleanup
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
         return True
 
-    async def events(self, shelf: ServedRepository) -> AsyncIterator[ServedRepository]:
-        """The shelf, now and at each change, until its job has ended. Changes that come at once are one."""
-        yield shelf
-        while shelf.running:
-            await shelf.change()
-            yield shelf
+    async def events(self, entry: ServedRepository) -> AsyncIterator[ServedRepository]:
+        """Yield the entry now and after each change until its job ends. Simultaneous changes are merged."""
+        yield entry
+        while entry.running:
+            await entry.wait_for_change()
+            yield entry
 
-    async def _job(self, shelf: ServedRepository, *, rebuild: bool) -> None:
-        assert self._indexers is not None, "the library is started with the server"
+    async def _job(self, entry: ServedRepository, *, rebuild: bool) -> None:
+        assert self._indexers is not None, "the registry is started with the server"
 
-        def tell(stage: str, done: int, total: int) -> None:
-            if not shelf.can_answer:
-                shelf.state = "indexing"
-            shelf.tell(stage, done, total)
+        def progress(stage: str, done: int, total: int) -> None:
+            if not entry.can_answer:
+                entry.state = "indexing"
+            entry.report_progress(stage, done, total)
 
         try:
-            place = None if self._is_trusted(shelf.source) else await public_place(shelf.source.location)
-            refs = None if shelf.is_listed else self._settings.allowed_refs
-            async with self._kept_on_disk(shelf):
+            place = None if self._is_trusted(entry.source) else await resolve_public(entry.source.location)
+            refs = None if entry.is_listed else self._settings.allowed_refs
+            async with self._retained(entry):
                 indexed = await self._indexers.index(
-                    shelf.source, rebuild=rebuild, place=place, tell=tell, refs=refs
+                    entry.source, rebuild=rebuild, place=place, progress=progress, refs=refs
                 )
-                await self._put_up(shelf, indexed)
+                await self._publish(entry, indexed)
         except RagError as error:
-            shelf.error = error if isinstance(error, ServeError) else _failed(error)
-            shelf.state = "ready" if shelf.can_answer else "failed"
-            self._notice(f"{shelf.name} could not be indexed: {error}")
+            entry.error = error if isinstance(error, ServeError) else _failed(error)
+            entry.state = "ready" if entry.can_answer else "failed"
+            self._notice(f"{entry.name} could not be indexed: {error}")
         except asyncio.CancelledError:
-            shelf.state = "ready" if shelf.can_answer else "cancelled"
-            shelf.error = IndexingFailed(f"the indexing of {shelf.name} was cancelled", kind="Cancelled")
+            entry.state = "ready" if entry.can_answer else "cancelled"
+            entry.error = IndexingFailed(f"the indexing of {entry.name} was cancelled", kind="Cancelled")
             raise
         finally:
-            if not shelf.can_answer and shelf.error is None:
-                # A mistake of ours: whoever waits is told, else they would be told to wait for ever.
-                shelf.state = "failed"
-                shelf.error = IndexingFailed(
-                    f"{shelf.name} could not be indexed; the server's log says why", kind="Internal"
+            if not entry.can_answer and entry.error is None:
+                # An unexpected exception: set an error, so that waiting requests end.
+                entry.state = "failed"
+                entry.error = IndexingFailed(
+                    f"{entry.name} could not be indexed; see the server's log for the reason", kind="Internal"
                 )
-            shelf.running, shelf.checked = False, time.monotonic()
-            shelf.indexed = time.time()
-            shelf.tell("", 0, 0)
+            entry.running, entry.checked = False, time.monotonic()
+            entry.indexed = time.time()
+            entry.report_progress("", 0, 0)
 
-    async def _put_up(self, shelf: ServedRepository, indexed: Indexed) -> None:
-        """Take the store that was written, if the one before it is open: others are opened when asked."""
-        if shelf.repository is not None:
-            opened = await self._from_disk(shelf, indexed.checkout)
-            if shelf.repository is opened is not None:
-                shelf.repository = at_checkout(opened, indexed.checkout)
-        shelf.checkout, shelf.stored = indexed.checkout, True
-        shelf.report, shelf.state, shelf.error = indexed.report, "ready", None
-        shelf.took_s = float(indexed.report["seconds"])
+    async def _publish(self, entry: ServedRepository, indexed: Indexed) -> None:
+        """Use the new store. It is opened now if the previous one is open, else when it is first asked."""
+        if entry.repository is not None:
+            opened = await self._current(entry, indexed.checkout)
+            if entry.repository is opened is not None:
+                entry.repository = at_checkout(opened, indexed.checkout)
+        entry.checkout, entry.stored = indexed.checkout, True
+        entry.report, entry.state, entry.error = indexed.report, "ready", None
+        entry.took_s = float(indexed.report["seconds"])
 
-    def _look_again(self, shelf: ServedRepository) -> None:
-        """Look for changes in the background, when that was not done for a while.
+    def _refresh_if_due(self, entry: ServedRepository) -> None:
+        """Start a job in the background if the last one is old enough.
 
-        A folder that can be asked is compared with its index at each question instead.
+        A folder that can answer is instead compared with its index at each question.
         """
-        if shelf.running or (shelf.jobs and shelf.can_answer and not shelf.source.is_url):
+        if entry.running or (entry.jobs and entry.can_answer and not entry.source.is_url):
             return
-        pause = self._settings.fetch_s if shelf.source.is_url else self._settings.refresh_s
-        if shelf.error is not None and shelf.jobs:
-            pause = max(pause, _AFTER_FAILURE_S)
-        age = time.monotonic() - shelf.checked
-        if not shelf.jobs or (pause > 0 and age > max(pause, _MIN_PAUSE_FACTOR * shelf.took_s)):
-            self.index(shelf)
+        pause = self._settings.fetch_s if entry.source.is_url else self._settings.refresh_s
+        if entry.error is not None and entry.jobs:
+            pause = max(pause, _RETRY_AFTER_FAILURE_S)
+        age = time.monotonic() - entry.checked
+        if not entry.jobs or (pause > 0 and age > max(pause, _MIN_PAUSE_FACTOR * entry.took_s)):
+            self.index(entry)
 
-    # ------------------------------------------------------------ what is not on the list
+    # ------------------------------------------------------------ unlisted repositories
 
     def _added(self, name: str, source: Source) -> ServedRepository:
-        if self._unlisted() >= _MOST_UNLISTED:
-            # What was only named, or could not be indexed, makes room: nobody is answered from it.
-            self._shelves = {known: s for known, s in self._shelves.items() if s.is_listed or s.is_of_use}
-        if self._unlisted() >= _MOST_UNLISTED:
-            # Then the one that nobody has asked for longest. Its store stays on disk while there is room.
-            idle = [s for s in self._shelves.values() if not (s.is_listed or s.running)]
+        if self._unlisted() >= _MAX_UNLISTED:
+            # First drop entries that were only named, or could not be indexed.
+            self._entries = {known: s for known, s in self._entries.items() if s.is_listed or s.is_usable}
+        if self._unlisted() >= _MAX_UNLISTED:
+            # Then the least recently used one. Its store stays on disk while there is room.
+            idle = [s for s in self._entries.values() if not (s.is_listed or s.running)]
             if not idle:
                 raise TooMany(
-                    f"{_MOST_UNLISTED} refs and URLs beyond the list are being indexed; come again when some "
-                    "are done, or have the server list more with --repo",
+                    f"{_MAX_UNLISTED} refs and URLs that are not listed are being indexed; retry when some "
+                    "are done, or add --repo for them to the server",
                     retry_after_s=60,
                 )
             dropped = min(idle, key=lambda s: s.checked)
-            del self._shelves[dropped.name]
+            del self._entries[dropped.name]
             self._retention.release(dropped.source)
-        shelf = self._shelves[name] = ServedRepository(name, source, is_listed=False)
-        return shelf
+        entry = self._entries[name] = ServedRepository(name, source, is_listed=False)
+        return entry
 
     @asynccontextmanager
-    async def _kept_on_disk(self, shelf: ServedRepository) -> AsyncIterator[None]:
-        """Count what a job leaves on disk for a ref or URL beyond the list, and evict what is too much.
+    async def _retained(self, entry: ServedRepository) -> AsyncIterator[None]:
+        """Count the disk usage of a job for an unlisted ref or URL, and evict others above the limit.
 
         Raises:
-            TooMany: there is no room, and what takes it is in use.
+            TooMany: there is no room, and everything else is in use.
         """
-        if shelf.is_listed:
+        if entry.is_listed:
             yield
             return
         try:
-            self._forget(await to_thread(self._retention.begin, shelf.source))
+            self._drop(await to_thread(self._retention.begin, entry.source))
             try:
                 yield
             finally:
-                self._forget(await to_thread(self._retention.end, shelf.source))
+                self._drop(await to_thread(self._retention.end, entry.source))
         except RetentionFull as error:
-            self._close_store(shelf)
-            shelf.stored = False
+            self._close_store(entry)
+            entry.stored = False
             raise TooMany(str(error), retry_after_s=60) from error
         except OSError as error:
-            raise IndexingFailed(f"{shelf.name} cannot be kept: {error}", kind="StoreUnwritable") from error
+            raise IndexingFailed(f"{entry.name} cannot be stored: {error}", kind="StoreUnwritable") from error
 
-    def _forget(self, evicted: Sequence[Source]) -> None:
-        """Drop the shelves of what is not on disk any more."""
-        for shelf in self.shelves():
-            if shelf.source in evicted and not (shelf.is_listed or shelf.running):
-                del self._shelves[shelf.name]
-                self._close_store(shelf)
+    def _drop(self, evicted: Sequence[Source]) -> None:
+        """Drop the entries whose stores were evicted from disk."""
+        for entry in self.entries():
+            if entry.source in evicted and not (entry.is_listed or entry.running):
+                del self._entries[entry.name]
+                self._close_store(entry)
 
     def _requestable(self, location: str, ref: str | None) -> list[Source]:
-        """The sources of a location at a ref that requests may name and that are not on the list."""
+        """Return the unlisted sources that requests may name at this location and ref."""
         listed = [source for _, source in self._settings.repositories]
         found = [replace(one, ref=ref) for one in listed if ref is not None and one.location == location]
         with suppress(ServeError, SourceError):
@@ -601,50 +603,50 @@ class RepositoryRegistry:
         return self._engine.store_file(source)
 
     def _is_trusted(self, source: Source) -> bool:
-        """Whether its place is the operator's choice, at whatever ref, rather than a request's."""
+        """Whether the operator chose its location, at any ref, rather than a request."""
         return not source.is_url or any(
             source.location == listed.location for _, listed in self._settings.repositories
         )
 
     def _unlisted(self) -> int:
-        return sum(not shelf.is_listed for shelf in self._shelves.values())
+        return sum(not entry.is_listed for entry in self._entries.values())
 
     def _allowed_url(self, url: str) -> str:
-        """The URL, in the one spelling, if it is allowed.
+        """Return the normalised URL if it is allowed.
 
         Raises:
-            Forbidden: it is not https on an allowed host, carries a credential, or the host is no public one.
+            Forbidden: it is not https on an allowed host, has credentials, or is malformed.
         """
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError as error:
-            raise Forbidden(f"that URL cannot be read: {error}") from error
+            raise Forbidden(f"that URL is malformed: {error}") from error
         host = (parts.hostname or "").lower()
         shown = f"{host}:{port}" if port not in (None, 443) else host
         if parts.scheme.lower() != "https" or shown not in {h.lower() for h in self._settings.allow_urls}:
             raise Forbidden(
-                "this URL is not served; the operator allows hosts with --allow-urls HOST, over https"
+                "this URL is not served; the operator can allow https hosts with --allow-urls HOST"
             )
         if "@" in parts.netloc or parts.query or parts.fragment:
-            raise Forbidden("a URL of a repository has no user, password, query or fragment here")
+            raise Forbidden("the URL of a repository must not have a user, password, query or fragment")
         if any(part in (".", "..") for part in parts.path.split("/")) or "%" in parts.path:
-            raise Forbidden("that is no path of a repository")
+            raise Forbidden("that is not the path of a repository")
         return locate(url).location
 
     def _unknown(self, name: str) -> ServeError:
-        there = self.listed_names()
-        return UnknownRepository(f"no repository of that name is served ({name[:80]!r}); there are: {there}")
+        names = self.listed_names()
+        return UnknownRepository(f"no repository of that name is served ({name[:80]!r}); there are: {names}")
 
 
-def _log_mistake(job: asyncio.Task[None]) -> None:
-    """Nobody waits for a job's end, so what it raised would be told much later."""
+def _log_failure(job: asyncio.Task[None]) -> None:
+    """Log the exception of a background task, which no other code awaits."""
     if not job.cancelled() and (error := job.exception()) is not None:
-        log.error("a job of the library failed", exc_info=error)
+        log.error("a job of the registry failed", exc_info=error)
 
 
 def _split_ref(name: str) -> tuple[str, str | None]:
-    """`NAME@REF`; a URL has its ref behind the last `@` of its path."""
+    """Split `NAME@REF`; in a URL the ref follows the last `@` of its path."""
     head, at, ref = name.rpartition("@")
     if not at or ("://" in name and not re.fullmatch(r"[a-z+]+://[^/@]+/.+", head, re.IGNORECASE)):
         return name, None
@@ -652,27 +654,27 @@ def _split_ref(name: str) -> tuple[str, str | None]:
 
 
 def _at(source: Source, ref: str) -> Source:
-    """The same source at another ref; the ref is checked."""
+    """Return the same source at another ref, which is validated."""
     return replace(locate(source.location, ref), filters=source.filters)
 
 
-def _still_indexing(shelf: ServedRepository) -> StillIndexing:
-    how_far = f" ({shelf.stage} {shelf.done:,} of {shelf.total:,})" if shelf.total else ""
-    return StillIndexing(f"{shelf.name} is being indexed{how_far}; ask again in a moment", retry_after_s=2)
+def _still_indexing(entry: ServedRepository) -> StillIndexing:
+    how_far = f" ({entry.stage} {entry.done:,} of {entry.total:,})" if entry.total else ""
+    return StillIndexing(f"{entry.name} is being indexed{how_far}; ask again in a moment", retry_after_s=2)
 
 
-def _damaged(shelf: ServedRepository) -> IndexingFailed | None:
-    """The error of a damaged store that could not be rebuilt; None where it may yet be."""
-    if not shelf.damage or not isinstance(shelf.error, IndexingFailed) or shelf.running:
+def _damaged(entry: ServedRepository) -> IndexingFailed | None:
+    """Return the error for a damaged store that could not be rebuilt, or None while it may be."""
+    if not entry.damage or not isinstance(entry.error, IndexingFailed) or entry.running:
         return None
     return IndexingFailed(
-        f"the index of {shelf.name} is damaged ({shelf.damage}) and could not be rebuilt: {shelf.error}",
-        kind=shelf.error.kind,
+        f"the index of {entry.name} is damaged ({entry.damage}) and could not be rebuilt: {entry.error}",
+        kind=entry.error.kind,
     )
 
 
-def _is_written_to(opened: Generation | None, found: Generation) -> bool:
-    """Whether a file of a store changed in place since it was opened."""
+def _was_modified(opened: Generation | None, found: Generation) -> bool:
+    """Whether a file of a store was modified in place since it was opened."""
     pairs = zip(opened or (), found, strict=False)
     return any(old is not None and now is not None and old[0] == now[0] and old != now for old, now in pairs)
 

@@ -1,4 +1,4 @@
-"""Running the app: uvicorn, told to let streams end, with log lines as JSON."""
+"""Runs the app with uvicorn: graceful shutdown of streams, and log lines as JSON."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rag.serve.access.http_limits import bounded
 from rag.serve.app import create_app
 from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
-from rag.serve.telemetry import JsonLines
+from rag.serve.telemetry import JsonFormatter
 
 _CLOSING_S = 3
-_MOST_HEAD_BYTES = 32_768
+_MAX_HEAD_BYTES = 32_768
 
 
 class Server(uvicorn.Server):
-    """uvicorn, whose signal to stop reaches the service before connections are closed."""
+    """uvicorn with a signal handler that notifies the service before connections are closed."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -32,18 +32,18 @@ class Server(uvicorn.Server):
         await super()._serve(sockets)  # type: ignore[arg-type]
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal: stop, gently the first time."""
+        """Handle a signal: shut down, gracefully the first time."""
         self.stop()
         super().handle_exit(sig, frame)
 
     def stop(self) -> None:
-        """Stop, from any thread: no more questions, and streams end within the time of grace."""
+        """Shut down, from any thread: refuse questions, and end streams after the grace period."""
         if self._running is not None and not self._running.is_closed():
             self._running.call_soon_threadsafe(self._service.stop)
 
 
 def make_server(settings: ServerSettings) -> Server:
-    """A server that is ready to run. Port 0 takes a free one.
+    """Create a server that is ready to run. Port 0 selects a free port.
 
     Raises:
         SettingsError: as `create_app`.
@@ -59,7 +59,7 @@ def make_server(settings: ServerSettings) -> Server:
         date_header=True,
         forwarded_allow_ips=list(settings.trusted_proxies) or None,
         timeout_graceful_shutdown=int(settings.grace_s) + _CLOSING_S,
-        http=bounded(most_bytes=_MOST_HEAD_BYTES, within_s=settings.body_timeout_s),
+        http=bounded(max_bytes=_MAX_HEAD_BYTES, within_s=settings.body_timeout_s),
         ws="websockets-sansio" if settings.deepwiki else "none",
         ws_max_size=settings.max_body_bytes,
     )
@@ -67,9 +67,9 @@ def make_server(settings: ServerSettings) -> Server:
 
 
 def log_json(level: int = logging.INFO) -> None:
-    """Have the server's log lines written to stderr as JSON."""
+    """Write the server's log lines to stderr as JSON."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     for name in ("rag.serve", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

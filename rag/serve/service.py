@@ -1,4 +1,4 @@
-"""The one object behind every door: what is served, to whom, and the way a question takes."""
+"""The service behind all interfaces: repositories, callers, limits, and answering questions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rag.errors import NotFound, RagError, StoreCorrupt
 from rag.ports import TextGenerator
 from rag.serve.access.keys import Caller, Keyring, named_keys, read_keys
 from rag.serve.access.rate_limits import Limiter
-from rag.serve.access.redaction import Folders
+from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
 from rag.serve.errors import BadRequest, Forbidden
 from rag.serve.registry import RepositoryRegistry, ServedRepository
@@ -21,8 +21,8 @@ from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.sse import Streams
 from rag.serve.telemetry import Telemetry, log
 from rag.serve.workers.open_files import raise_limit
-from rag.serve.workers.prepare_pool import Preparing
-from rag.serve.workers.write_batch import Storing
+from rag.serve.workers.prepare_pool import PreparePool
+from rag.serve.workers.write_batch import WriteBatcher
 from rag.service import Dialog, Engine, aconverse
 from rag.service.engine import FailedGenerator
 from rag.service.replay import Replay, TurnsBefore, compared
@@ -30,26 +30,26 @@ from rag.settings import Settings, with_absolute_paths
 from rag.types import Answer, Conversation, DialogTurn
 
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
-MOST_REPOSITORIES = 10
-_PATIENCE_S = 0.25
+MAX_REPOSITORIES = 10
+_START_AFTER_S = 0.25
 
 
 class Service:
-    """What is served. One for each app; made before the event loop runs, started in it.
+    """The server's state and operations. One per app; created before the event loop runs, started in it.
 
     Attributes:
-        settings: what the server was told.
-        library: the repositories, by name.
-        keyring: who may ask.
-        limiter: how much at once.
-        preparing: searches and renders, in other processes since several asked at once.
-        storing: stores the turns of answers, those that come at once together.
-        telemetry: what the operator sees.
-        streams: those under way.
-        lifespans: a door that needs something to run while the server does adds it here.
+        settings: the server's settings.
+        registry: the repositories, by name.
+        keyring: the accepted keys.
+        limiter: limits on rate and concurrency.
+        prepare_pool: searches and renders, in child processes when several questions arrive at once.
+        write_batcher: stores turns; those that arrive together are written together.
+        telemetry: metrics and logs.
+        streams: the open streams.
+        lifespans: context managers that interface modules need while the server runs.
 
     Raises:
-        SettingsError: the settings would serve strangers, or cannot be used.
+        SettingsError: the settings are invalid, or would serve strangers.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -58,45 +58,45 @@ class Service:
         check_settings(settings, has_keys=bool(keys))
         check_git(settings.allow_urls)
         self.settings = settings
-        # Children work in another folder.
+        # Child processes have another working directory.
         own = with_absolute_paths(settings.engine)
         self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
-        self.keyring = Keyring(keys, anyone=Caller(namespace=settings.engine.namespace))
-        self.library = RepositoryRegistry(settings, self.engine, notice=lambda text: log.warning("%s", text))
+        self.keyring = Keyring(keys, default=Caller(namespace=settings.engine.namespace))
+        self.registry = RepositoryRegistry(settings, self.engine, notice=lambda text: log.warning("%s", text))
         self.limiter = Limiter(settings)
         self.telemetry = Telemetry()
         self.telemetry.watch(
             self.limiter,
-            ready=lambda: sum(shelf.can_answer for shelf in self.library.shelves()),
-            indexing=lambda: sum(shelf.running for shelf in self.library.shelves()),
+            ready=lambda: sum(entry.can_answer for entry in self.registry.entries()),
+            indexing=lambda: sum(entry.running for entry in self.registry.entries()),
         )
         self.streams = Streams()
-        self.storing = Storing()
-        self.preparing = Preparing(settings.processes if _children_can_prepare(settings.engine) else 0)
+        self.write_batcher = WriteBatcher()
+        self.prepare_pool = PreparePool(settings.processes if _children_can_prepare(settings.engine) else 0)
         is_private = settings.is_loopback and not settings.public_hosts and not keys
-        self._folders = None if is_private else Folders(settings)
+        self._redactor = None if is_private else PathRedactor(settings)
         self.lifespans: list[Lifespan] = []
         self._engines: dict[str, Engine] = {settings.engine.namespace: self.engine}
         self._generators: list[TextGenerator] = []
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Everything the server needs while it runs."""
+        """Run the service in the block."""
         raise_limit()
         pool = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="rag")
         asyncio.get_running_loop().set_default_executor(pool)
         async with AsyncExitStack() as stack:
             stack.callback(self.engine.close)
-            await self.library.start()
-            stack.push_async_callback(self.library.close)
-            stack.push_async_callback(self.preparing.close)
-            stack.push_async_callback(self.storing.close)
+            await self.registry.start()
+            stack.push_async_callback(self.registry.close)
+            stack.push_async_callback(self.prepare_pool.close)
+            stack.push_async_callback(self.write_batcher.close)
             for lifespan in self.lifespans:
                 await stack.enter_async_context(lifespan())
             yield
 
     def engine_for(self, caller: Caller) -> Engine:
-        """The engine as a caller sees it: their conversations, everybody's stores."""
+        """Return the engine for a caller: its own conversations, the shared stores."""
         known = self._engines.get(caller.namespace)
         if known is None:
             known = self.engine.with_settings(namespace=caller.namespace)
@@ -105,35 +105,35 @@ class Service:
             self._engines[caller.namespace] = known
         return known
 
-    def told(self, text: str) -> str:
-        """A text as callers may read it: to those from elsewhere folders are told by their names."""
-        return text if self._folders is None else self._folders.hidden(text)
+    def redacted(self, text: str) -> str:
+        """Return a text as callers may read it: for remote callers, folders are replaced by their names."""
+        return text if self._redactor is None else self._redactor.redact(text)
 
-    def place(self, location: str) -> str:
-        """Where a repository is, as callers may read it: to those from elsewhere a folder is its name."""
-        told = self.told(location)
-        return told if self._folders is None or not Path(told).is_absolute() else Path(told).name
+    def shown_location(self, location: str) -> str:
+        """Return the location of a repository as callers may read it: for remote callers, a folder's name."""
+        shown = self.redacted(location)
+        return shown if self._redactor is None or not Path(shown).is_absolute() else Path(shown).name
 
-    def words(self, error: RagError) -> str:
-        """What callers are told of an error; where that leaves something out, the log has it whole.
+    def public_message(self, error: RagError) -> str:
+        """Return an error's message for callers; if that redacts something, log the original.
 
-        An index that turned out to be damaged begins to be rebuilt.
+        An index that turned out to be damaged is rebuilt.
         """
-        if isinstance(error, StoreCorrupt) and (name := self.library.rebuild_damaged(error)):
+        if isinstance(error, StoreCorrupt) and (name := self.registry.rebuild_damaged(error)):
             log.warning("%s", error)
             return f"the index of {name} is damaged and is being rebuilt; ask again in a moment"
-        told = self.told(str(error))
-        if told != str(error):
+        message = self.redacted(str(error))
+        if message != str(error):
             log.warning("%s: %s", type(error).__name__, error)
-        return told
+        return message
 
     @property
-    def patience_s(self) -> float | None:
-        """After which time a stream begins without a piece; None where a model may yet fail with a status."""
-        return None if self.settings.engine.has_model else _PATIENCE_S
+    def start_after_s(self) -> float | None:
+        """Seconds after which a stream starts without a piece; None where a model may still fail."""
+        return None if self.settings.engine.has_model else _START_AFTER_S
 
     def stop(self) -> None:
-        """Take no more questions; end the streams that still go on after the time of grace."""
+        """Accept no more questions; end the streams that are still open after the grace period."""
         self.limiter.stopping = True
         asyncio.get_running_loop().call_later(self.settings.grace_s, self.streams.end)
 
@@ -147,13 +147,13 @@ class Service:
         conversation: str | None = None,
         named: bool = True,
     ) -> Dialog:
-        """A conversation about repositories, ready to be asked.
+        """Return a conversation about repositories, ready to ask.
 
         Args:
-            caller: whose it is.
-            repositories: by name, at most 10; none takes those of the conversation, else the only one.
-            conversation: its id or name; None begins one with its first turn.
-            named: begin one of this name when there is none; else that is NotFound.
+            caller: its owner.
+            repositories: names, at most 10; if empty, those of the conversation, else the only one served.
+            conversation: its id or name; None starts one with its first turn.
+            named: start a conversation of this name if there is none; if False, raise NotFound.
 
         Raises:
             NotFound, ConversationMismatch: the conversation, see `Engine.find_conversation`.
@@ -162,84 +162,84 @@ class Service:
             BadRequest: too many are named.
             ServeError: as `RepositoryRegistry.repository`.
         """
-        if len(repositories) > MOST_REPOSITORIES:
+        if len(repositories) > MAX_REPOSITORIES:
             raise BadRequest(
-                f"{len(repositories)} repositories were named; at most {MOST_REPOSITORIES} are asked"
+                f"{len(repositories)} repositories were named, the limit is {MAX_REPOSITORIES}; name fewer"
             )
-        shelves = [
-            self.library.shelf(one, caller=caller) if isinstance(one, str) else one for one in repositories
+        entries = [
+            self.registry.entry(one, caller=caller) if isinstance(one, str) else one for one in repositories
         ]
-        shelves = list(dict.fromkeys(shelves))
+        entries = list(dict.fromkeys(entries))
         engine = self.engine_for(caller)
         found: Conversation | None = None
         if conversation:
-            sources = [shelf.source for shelf in shelves]
+            sources = [entry.source for entry in entries]
             try:
                 found = await to_thread(engine.find_conversation, conversation, sources)
             except NotFound:
-                if not named or not shelves:
+                if not named or not entries:
                     raise
-        if found is not None and not shelves:
-            shelves = [self._served(found, number) for number in range(len(found.sources))]
-        if not shelves:
-            shelves = [self.library.only_one()]
-        opened = [await self.library.opened(shelf) for shelf in shelves]
+        if found is not None and not entries:
+            entries = [self._served(found, number) for number in range(len(found.sources))]
+        if not entries:
+            entries = [self.registry.only_entry()]
+        opened = [await self.registry.opened(entry) for entry in entries]
         return Dialog(engine, opened, found, name=conversation or "" if found is None else "")
 
     def _served(self, conversation: Conversation, number: int) -> ServedRepository:
-        shelf = self.library.of_source(conversation.sources[number])
-        if shelf is None:
+        entry = self.registry.entry_of(conversation.sources[number])
+        if entry is None:
             raise Forbidden("the conversation is about a repository that this server does not serve")
-        return shelf
+        return entry
 
-    def at_ref(self, shelf: ServedRepository, ref: str, caller: Caller) -> ServedRepository:
-        """The same repository at another branch, tag or commit, which begins to be indexed when it is opened.
+    def at_ref(self, entry: ServedRepository, ref: str, caller: Caller) -> ServedRepository:
+        """Return a repository at another branch, tag or commit. It is indexed when it is opened.
 
         Raises:
-            ServeError: as `RepositoryRegistry.shelf`.
+            ServeError: as `RepositoryRegistry.entry`.
         """
-        return self.library.shelf(self.library.base_name(shelf.source), ref, caller=caller)
+        return self.registry.entry(self.registry.base_name(entry.source), ref, caller=caller)
 
     # ------------------------------------------------------------ asking
 
     async def answer(
         self, dialog: Dialog, question: str, *, cache: bool | None = None
     ) -> AsyncGenerator[str | Answer, None]:
-        """Ask: pieces of text as they come, then the Answer, which is stored as a turn.
+        """Answer a question: yield pieces of text as they arrive, then the Answer, which is stored as a turn.
 
-        Close it (`contextlib.aclosing`): an answer that is given up stores no turn and stops the model.
-        `cache` says whether an answer may be given again; None leaves that to the settings.
+        Close the generator (`contextlib.aclosing`): an abandoned answer stores no turn and stops the model.
+        `cache` says whether a cached answer may be returned; None uses the setting.
 
         Raises:
             TooLarge, TooMany, ShuttingDown: see `Limiter`.
             ProviderError, ConfigError: as `rag.service.aconverse`.
         """
         self.limiter.check_question(question)
-        async with self.limiter.seat(), self.generator(or_failing=True) as generator:
+        async with self.limiter.slot(), self.generator(or_failing=True) as generator:
             conversation = dialog.conversation.id if dialog.conversation else ""
             names = [repository.source.name for repository in dialog.repositories]
             with self.telemetry.question(
                 model=generator.model, conversation=conversation, repositories=names
-            ) as asking:
-                # "Regenerate" in a chat asks the very same: an answer is given again only where that is set.
+            ) as metrics:
+                # "Regenerate" in a chat repeats the question: a cached answer is used only if that is set.
                 cache = bool(dialog.engine.settings.cache) if cache is None else cache
                 answering = aconverse(
                     dialog,
                     question,
                     generator,
                     cache=cache,
-                    prepare=self.preparing.prepare,
-                    remember=self.storing.store,
+                    prepare=self.prepare_pool.prepare,
+                    remember=self.write_batcher.store,
                 )
                 async with aclosing(answering) as pieces:
                     async for piece in pieces:
                         if isinstance(piece, Answer):
-                            asking.answer = piece
-                        asking.piece()
+                            metrics.answer = piece
+                        metrics.piece()
                         yield piece
 
     async def answered(self, dialog: Dialog, question: str, *, cache: bool | None = None) -> Answer:
-        """The same as `answer`, whole."""
+        """Answer a question like `answer`; return the complete Answer."""
         async with aclosing(self.answer(dialog, question, cache=cache)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Answer):
@@ -247,37 +247,37 @@ class Service:
         raise AssertionError("a conversation ends with its answer")
 
     async def replayed(self, caller: Caller, turn: DialogTurn, ref: str | None) -> Replay:
-        """Ask a turn's question again, after the same earlier turns; nothing is stored.
+        """Ask a turn's question again with the same history; nothing is stored.
 
         Args:
-            caller: whose turn it is.
-            turn: any of the caller's.
-            ref: of the repositories at this branch, tag or commit; None is as they are served.
+            caller: the owner of the turn.
+            turn: a turn of the caller.
+            ref: ask the repositories at this branch, tag or commit; None uses those of the conversation.
 
         Raises:
-            NotFound: the turn's conversation is gone.
+            NotFound: the turn's conversation was deleted.
             Forbidden: the conversation is about a repository that is not served.
-            TooLarge, TooMany, ServeError, RagError: as asking does.
+            TooLarge, TooMany, ServeError, RagError: as `answer`.
         """
         engine = self.engine_for(caller)
         conversation = await to_thread(engine.conversation_of, turn)
-        shelves = [self._served(conversation, number) for number in range(len(conversation.sources))]
+        entries = [self._served(conversation, number) for number in range(len(conversation.sources))]
         if ref is not None:
-            shelves = [self.at_ref(shelf, ref, caller) for shelf in shelves]
-        if not shelves:
-            raise BadRequest("the turn's conversation is about no repository that could be asked again")
-        opened = [await self.library.opened(shelf) for shelf in shelves]
+            entries = [self.at_ref(entry, ref, caller) for entry in entries]
+        if not entries:
+            raise BadRequest("the turn's conversation is about no repository, so it cannot be asked again")
+        opened = [await self.registry.opened(entry) for entry in entries]
         before = Dialog(engine, opened, history=TurnsBefore(engine, conversation, turn))
         answer = await self.answered(before, turn.question, cache=False)
-        sources = [shelf.source for shelf in shelves]
-        async with self.limiter.seat():
+        sources = [entry.source for entry in entries]
+        async with self.limiter.slot():
             return await to_thread(compared, engine, turn, answer, sources)
 
     @asynccontextmanager
     async def generator(self, *, or_failing: bool = False) -> AsyncIterator[TextGenerator]:
-        """What writes answers, for one question at a time: it says afterwards how many tokens it took.
+        """Provide the text generator for one question; afterwards it reports the tokens used.
 
-        With `or_failing` a model that cannot be had fails when it is asked, not here.
+        With `or_failing`, an unavailable model raises when it is asked, not here.
         """
         opened = self.engine.answering_generator if or_failing else self.engine.generator
         generator = self._generators.pop() if self._generators else await to_thread(opened)
@@ -289,5 +289,5 @@ class Service:
 
 
 def _children_can_prepare(engine: Settings) -> bool:
-    """Whether another process sees the same conversations, and sends nothing to anyone."""
+    """Whether child processes see the same conversations, and send nothing to an external service."""
     return engine.memory != "memory:" and not engine.embedder.startswith("openai:")

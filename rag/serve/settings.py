@@ -1,4 +1,4 @@
-"""What a server is told when it starts: what it serves, to whom, and how much of it."""
+"""The server's settings: what it serves, to whom, and its limits."""
 
 from __future__ import annotations
 
@@ -114,46 +114,46 @@ class ServerSettings:
 
 
 def check_settings(settings: ServerSettings, *, has_keys: bool) -> None:
-    """Refuse settings that would serve strangers, or name things badly.
+    """Validate the settings: refuse serving strangers, and invalid names.
 
     Raises:
-        SettingsError: another host than loopback without a key, a name or host that cannot be used.
+        SettingsError: a host other than loopback without a key, or an invalid name or host.
     """
     if not settings.is_loopback and not has_keys:
         raise SettingsError(
-            f"the server will not listen on {settings.host} without a key: anyone there could ask and read "
-            "everything; make one with `rag serve --add-key NAME`, or listen on 127.0.0.1"
+            f"the server does not listen on {settings.host} without a key: anyone there could ask and read "
+            "everything. Create a key with `rag serve --add-key NAME`, or listen on 127.0.0.1"
         )
     for name, _ in settings.repositories:
         check_name(name)
     for host in (*settings.allow_urls, *settings.public_hosts):
         if not _HOST.fullmatch(host):
-            raise SettingsError(f"{host!r} is no host; write it as example.org or example.org:8443")
+            raise SettingsError(f"{host!r} is not a host; write it as example.org or example.org:8443")
     for pattern in settings.refs:
         if pattern != "*" and not _REF.fullmatch(pattern):
             raise SettingsError(
-                f"{pattern!r} is not a pattern of refs; write it as refs/heads, refs/tags/v* or "
-                "refs/heads/main, or as * for all that git can name"
+                f"{pattern!r} is not a pattern for refs; write it as refs/heads, refs/tags/v* or "
+                "refs/heads/main, or as * for everything that git can name"
             )
     for origin in settings.origins:
         if not re.fullmatch(rf"https?://{_HOST.pattern}", origin):
-            raise SettingsError(f"{origin!r} is no web origin; write it as https://example.org")
+            raise SettingsError(f"{origin!r} is not a web origin; write it as https://example.org")
     names = [name for name, _ in settings.repositories]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise SettingsError(f"two repositories are called {min(twice)}; give each --repo a name of its own")
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise SettingsError(f"two repositories are named {min(repeated)}; give each --repo its own name")
 
 
 def check_name(name: str) -> None:
-    """Refuse a repository name that would be ambiguous in a URL or a model's id. Raises SettingsError."""
+    """Refuse a repository name that is ambiguous in a URL or a model id. Raises SettingsError."""
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
         raise SettingsError(
-            f"{name!r} cannot name a repository: letters, digits, '.', '_', '-' and single slashes between "
-            f"them can, up to {_MAX_NAME}; write --repo NAME=PATH"
+            f"{name!r} is not a valid repository name; use letters, digits, '.', '_', '-' and single slashes "
+            f"between them, at most {_MAX_NAME} characters; write --repo NAME=PATH"
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host to listen on is this machine alone."""
+    """Whether a host to listen on is reachable from this machine only."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,7 +1,7 @@
-"""Responses that come piece by piece, and end as they should.
+"""Streaming responses: server-sent events and other streams.
 
-A stream ends when its source does, when its client goes (the source is closed at once, so that a model
-stops and nothing is stored), or when the server stops (a last piece says so).
+A stream ends with its source, when its client disconnects (the source is closed at once, so that a model
+stops and nothing is stored), or when the server shuts down (with an error as its last piece).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from rag.serve.errors import ServeError, ShuttingDown
 
 _COMMENT = b": working on it\n\n"
 
-LastWords = Callable[[RagError], bytes]
+ErrorEvent = Callable[[RagError], bytes]
 T = TypeVar("T")
 
 
-class ClientGone(ServeError):
-    """The client has closed the connection; nobody reads this."""
+class ClientDisconnected(ServeError):
+    """The client has closed the connection. No client receives this."""
 
     status, code = 499, "client_gone"
 
 
 class Streams:
-    """The streams under way, so that they can be ended together."""
+    """The open streams, which can be ended together."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -42,8 +42,8 @@ class Streams:
         return len(self._tasks)
 
     @contextmanager
-    def holding(self, task: asyncio.Task[None]) -> Iterator[None]:
-        """Know of a stream while it lasts."""
+    def registered(self, task: asyncio.Task[None]) -> Iterator[None]:
+        """Register a stream for the duration of the block."""
         self._tasks.add(task)
         try:
             yield
@@ -51,31 +51,31 @@ class Streams:
             self._tasks.discard(task)
 
     def end(self) -> None:
-        """End all of them, each with its last words."""
+        """End all streams, each with an error."""
         self.ending = True
         for task in self._tasks:
             task.cancel()
 
 
 def event(data: Any, name: str | None = None) -> bytes:
-    """One server-sent event whose data is JSON."""
+    """Return a server-sent event with JSON data."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
 
 
 class EventStream(Response):
-    """A stream of bytes; by default of server-sent events.
+    """A streaming response, of server-sent events by default.
 
-    The response begins with the first piece: an error up to then is raised, and has a status of its own.
-    One that comes later is the last piece.
+    The response starts with the first piece: an error before it is raised and gets its own status. A later
+    error is sent as the last piece.
 
     Args:
-        pieces: what is sent; closed in the end, however that comes.
-        streams: where the stream is held.
-        last_words: an error as the last piece of this kind of stream.
-        headers: more headers.
+        pieces: the content; always closed at the end.
+        streams: the registry of open streams.
+        error_event: encodes an error as the last piece of this kind of stream.
+        headers: additional headers.
         media_type: of the stream.
-        patience_s: begin after this time without a piece, by a comment, which clients of events pass over.
+        start_after_s: start after this time without a piece, with a comment, which SSE clients ignore.
     """
 
     media_type = "text/event-stream"
@@ -85,74 +85,74 @@ class EventStream(Response):
         pieces: AsyncGenerator[bytes, None],
         *,
         streams: Streams,
-        last_words: LastWords,
+        error_event: ErrorEvent,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
-        patience_s: float | None = None,
+        start_after_s: float | None = None,
     ) -> None:
         super().__init__(headers=headers, media_type=media_type or self.media_type)
         del self.headers["content-length"]
         self.headers.setdefault("cache-control", "no-store")
         self.headers.setdefault("x-accel-buffering", "no")
-        self._pieces, self._streams, self._last_words = pieces, streams, last_words
-        self._patience_s, self._begun = patience_s, False
+        self._pieces, self._streams, self._error_event = pieces, streams, error_event
+        self._start_after_s, self._started = start_after_s, False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the pieces until the source, the client or the server ends."""
+        """Send the pieces until the source ends, the client disconnects, or the server shuts down."""
         sending = asyncio.create_task(self._send(send))
-        with self._streams.holding(sending):
-            await _unless_gone(sending, receive)
+        with self._streams.registered(sending):
+            await _until_disconnect(sending, receive)
 
     async def _send(self, send: Send) -> None:
         last = b""
-        waiting = asyncio.create_task(self._begin_late(send))
+        waiting = asyncio.create_task(self._start_late(send))
         try:
             async for piece in self._pieces:
-                await self._begin(send)
+                await self._start(send)
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         except RagError as error:
-            if not self._begun:
+            if not self._started:
                 raise
-            last = self._last_words(error)
+            last = self._error_event(error)
         except asyncio.CancelledError:
             if not self._streams.ending:
                 raise
-            stopping = ShuttingDown("the server stops; ask again in a moment", retry_after_s=5)
-            if not self._begun:
+            stopping = ShuttingDown("the server is shutting down; ask again in a moment", retry_after_s=5)
+            if not self._started:
                 raise stopping from None
-            last = self._last_words(stopping)
+            last = self._error_event(stopping)
         finally:
             waiting.cancel()
             await self._pieces.aclose()
-        await self._begin(send)
+        await self._start(send)
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
-    async def _begin(self, send: Send) -> None:
-        if not self._begun:
-            self._begun = True
+    async def _start(self, send: Send) -> None:
+        if not self._started:
+            self._started = True
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             await send(start)
 
-    async def _begin_late(self, send: Send) -> None:
-        if self._patience_s is not None:
-            await asyncio.sleep(self._patience_s)
-            if not self._begun:
-                await self._begin(send)
+    async def _start_late(self, send: Send) -> None:
+        if self._start_after_s is not None:
+            await asyncio.sleep(self._start_after_s)
+            if not self._started:
+                await self._start(send)
                 await send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
 
 
-async def until_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """What the work comes to; it is cancelled when the client goes first, and ClientGone is raised."""
+async def until_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of the work. If the client disconnects, cancel it and raise ClientDisconnected."""
     working = asyncio.create_task(work)
-    await _unless_gone(working, request.receive)
+    await _until_disconnect(working, request.receive)
     if working.cancelled():
-        raise ClientGone("the client has closed the connection")
+        raise ClientDisconnected("the client has closed the connection")
     return working.result()
 
 
-async def _unless_gone(working: asyncio.Task[Any], receive: Receive) -> None:
-    """Wait until the task ends, or end it when the client goes; raises what it raised."""
-    gone = asyncio.create_task(_gone(receive))
+async def _until_disconnect(working: asyncio.Task[Any], receive: Receive) -> None:
+    """Wait for the task, or cancel it when the client disconnects. Raises the task's exception."""
+    gone = asyncio.create_task(_disconnected(receive))
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -165,7 +165,7 @@ async def _unless_gone(working: asyncio.Task[Any], receive: Receive) -> None:
             await gone
 
 
-async def _gone(receive: Receive) -> None:
-    """Until the client closes the connection."""
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the client closes the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,7 +1,7 @@
-"""What an operator sees: Prometheus metrics, OpenTelemetry spans and metrics, log lines.
+"""Telemetry: Prometheus metrics, OpenTelemetry spans and metrics, log lines.
 
-Nothing here holds a question, an answer, a key or a header. Spans and metrics of OpenTelemetry follow its
-GenAI conventions and go where the program that set up its SDK says; without the package there are none.
+It never contains a question, an answer, a key or a header. OpenTelemetry follows the GenAI conventions and
+exports as configured by the program that sets up its SDK; without the package it is disabled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(_NAME)
 
 
 class Telemetry:
-    """The instruments of one server."""
+    """The metrics and spans of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -40,43 +40,43 @@ class Telemetry:
         )
         self._seconds = Histogram(
             "rag_http_request_seconds",
-            "Until the response ended.",
+            "Duration of requests.",
             ("method", "route"),
             registry=self.registry,
             buckets=_SECONDS,
         )
         self._asked = Counter("rag_questions", "Questions, by outcome.", ("outcome",), registry=self.registry)
         self._answered = Histogram(
-            "rag_answer_seconds", "Until an answer was whole.", registry=self.registry, buckets=_SECONDS
+            "rag_answer_seconds", "Duration of answers.", registry=self.registry, buckets=_SECONDS
         )
         self._first = Histogram(
-            "rag_first_piece_seconds", "Until its first piece.", registry=self.registry, buckets=_SECONDS
+            "rag_first_piece_seconds", "Time to the first piece.", registry=self.registry, buckets=_SECONDS
         )
         self._tokens = Counter("rag_tokens", "Tokens, by direction.", ("direction",), registry=self.registry)
-        self._otel = _OpenTelemetry.found()
+        self._otel = _OpenTelemetry.installed()
 
     def watch(self, limiter: Limiter, *, ready: Callable[[], int], indexing: Callable[[], int]) -> None:
-        """Read the server's state with the metrics: how many repositories are ready, or indexing."""
+        """Add gauges for the server's state: questions, and repositories that are ready or being indexed."""
 
         def gauge(name: str, what: str, read: Any) -> None:
             Gauge(name, what, registry=self.registry).set_function(read)
 
         gauge("rag_questions_asking", "Questions being answered.", lambda: limiter.asking)
-        gauge("rag_questions_waiting", "Questions that wait for a seat.", lambda: limiter.waiting)
-        gauge("rag_repositories_ready", "Repositories that can be asked.", ready)
+        gauge("rag_questions_waiting", "Questions in the queue.", lambda: limiter.waiting)
+        gauge("rag_repositories_ready", "Repositories that can answer.", ready)
         gauge("rag_index_jobs_running", "Repositories being indexed.", indexing)
 
     def text(self) -> bytes:
-        """All metrics as Prometheus reads them."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def request(self, *, method: str, route: str, status: int, seconds: float, **more: Any) -> None:
-        """An HTTP request has ended."""
-        # Each name that a client makes up would be a series that is never let go.
+        """Record a request that has ended."""
+        # Each method name creates a series that is never removed, so unknown ones share one.
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
-        # A page loads dozens of files, which say nothing about anyone.
+        # A page loads dozens of static files; log them at debug level only.
         log.log(
             logging.DEBUG if route.startswith("/static/") else logging.INFO,
             "request",
@@ -92,46 +92,48 @@ class Telemetry:
         )
 
     @contextmanager
-    def question(self, *, model: str, conversation: str, repositories: list[str]) -> Iterator[Asking]:
-        """A question is being answered."""
-        asking = Asking(time.perf_counter())
+    def question(
+        self, *, model: str, conversation: str, repositories: list[str]
+    ) -> Iterator[QuestionMetrics]:
+        """Record a question while it is answered in the block."""
+        metrics = QuestionMetrics(time.perf_counter())
         outcome = "given_up"
         with self._otel.span(model, conversation, repositories) as span:
             try:
-                yield asking
+                yield metrics
             except RagError:
                 outcome = "failed"
                 raise
             finally:
-                outcome = "answered" if asking.answer else outcome
-                took = time.perf_counter() - asking.began
+                outcome = "answered" if metrics.answer else outcome
+                took = time.perf_counter() - metrics.began
                 self._asked.labels(outcome).inc()
-                if asking.first_s is not None:
-                    self._first.observe(asking.first_s)
-                if asking.answer is not None:
+                if metrics.first_s is not None:
+                    self._first.observe(metrics.first_s)
+                if metrics.answer is not None:
                     self._answered.observe(took)
-                    usage = asking.answer.usage
+                    usage = metrics.answer.usage
                     self._tokens.labels("input").inc(usage.prompt_tokens)
                     self._tokens.labels("output").inc(usage.answer_tokens)
-                self._otel.end(span, asking, took, model)
+                self._otel.end(span, metrics, took, model)
 
 
 @dataclass(slots=True)
-class Asking:
-    """One question under way."""
+class QuestionMetrics:
+    """The measurements of one question."""
 
     began: float
     first_s: float | None = None
     answer: Answer | None = None
 
     def piece(self) -> None:
-        """A piece of the answer came."""
+        """Record that a piece of the answer arrived."""
         if self.first_s is None:
             self.first_s = time.perf_counter() - self.began
 
 
 class _OpenTelemetry:
-    """Spans and metrics of OpenTelemetry's GenAI conventions; nothing at all without the package."""
+    """OpenTelemetry spans and metrics by the GenAI conventions; does nothing without the package."""
 
     def __init__(self, trace: Any = None, metrics: Any = None) -> None:
         self._tracer = trace and trace.get_tracer(_NAME)
@@ -142,7 +144,7 @@ class _OpenTelemetry:
             self._usage = meter.create_histogram("gen_ai.client.token.usage", "{token}")
 
     @classmethod
-    def found(cls) -> _OpenTelemetry:
+    def installed(cls) -> _OpenTelemetry:
         try:
             from opentelemetry import metrics, trace
         except ImportError:
@@ -162,7 +164,7 @@ class _OpenTelemetry:
         }
         if conversation:
             attributes["gen_ai.conversation.id"] = conversation
-        # Not made the current span: an answer is written in steps that run in different contexts.
+        # Not set as the current span: an answer is generated in steps that run in different contexts.
         span = self._tracer.start_span(f"chat {model}", kind=self._kind, attributes=attributes)
         try:
             yield span
@@ -172,7 +174,7 @@ class _OpenTelemetry:
         finally:
             span.end()
 
-    def end(self, span: Any, asking: Asking, took_s: float, model: str) -> None:
+    def end(self, span: Any, question: QuestionMetrics, took_s: float, model: str) -> None:
         if span is None:
             return
         same = {
@@ -181,23 +183,23 @@ class _OpenTelemetry:
             "gen_ai.request.model": model,
         }
         self._duration.record(took_s, same)
-        if asking.first_s is not None:
-            span.set_attribute("gen_ai.response.time_to_first_chunk", asking.first_s)
-        if asking.answer is None:
+        if question.first_s is not None:
+            span.set_attribute("gen_ai.response.time_to_first_chunk", question.first_s)
+        if question.answer is None:
             return
-        usage = asking.answer.usage
-        span.set_attribute("gen_ai.response.model", asking.answer.model)
-        span.set_attribute("gen_ai.conversation.id", asking.answer.conversation_id)
+        usage = question.answer.usage
+        span.set_attribute("gen_ai.response.model", question.answer.model)
+        span.set_attribute("gen_ai.conversation.id", question.answer.conversation_id)
         for name, tokens in (("input", usage.prompt_tokens), ("output", usage.answer_tokens)):
             span.set_attribute(f"gen_ai.usage.{name}_tokens", tokens)
             self._usage.record(tokens, {**same, "gen_ai.token.type": name})
 
 
-class JsonLines(logging.Formatter):
-    """Log records as one JSON object a line."""
+class JsonFormatter(logging.Formatter):
+    """Formats log records as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record; `fields` given with it stand beside the message."""
+        """Return the record as JSON; its extra `fields` are merged into the object."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

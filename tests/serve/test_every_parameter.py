@@ -115,7 +115,7 @@ def test_nothing_beside_a_repository_is_read_or_written(beside: Served, text: st
         assert reply.status < 500, (method, path, body, reply.body)
         statuses.append(reply.status)
     assert statuses.count(200) > 30 and len(statuses) > 100  # what was tried is what was refused
-    assert {shelf.source.location for shelf in beside.service.library.shelves()} == {
+    assert {entry.source.location for entry in beside.service.registry.entries()} == {
         beside.settings.repositories[0][1].location
     }
     assert files_of(beside.home) == before

@@ -25,8 +25,8 @@ from rag.errors import StoreCorrupt, StoreUnreadable, TooManyOpenFiles
 from rag.serve.errors import status_of
 from rag.serve.registry import RepositoryRegistry
 from rag.serve.settings import ServerSettings
-from rag.serve.workers.indexing import _Turns
-from rag.serve.workers.open_files import most_open_stores
+from rag.serve.workers.indexing import _JobQueue
+from rag.serve.workers.open_files import max_open_stores
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Source
@@ -96,7 +96,7 @@ def test_each_of_many_is_answered_after_a_restart_under_a_low_limit_and_the_serv
 
 
 def test_stores_that_were_not_asked_for_longest_are_closed(tmp_path, monkeypatch):
-    monkeypatch.setattr("rag.serve.registry.most_open_stores", lambda: 3)
+    monkeypatch.setattr("rag.serve.registry.max_open_stores", lambda: 3)
     listed = repositories(tmp_path, 8)
     with serving(tmp_path, repositories=tuple(listed)) as running:
         for name, _ in listed:
@@ -105,11 +105,11 @@ def test_stores_that_were_not_asked_for_longest_are_closed(tmp_path, monkeypatch
             )
             reply = running.post("/api/search", {"question": "handler", "repositories": [name]})
             assert reply.status == 200
-        library = running.service.library
-        is_open = [shelf.name for shelf in library.shelves() if shelf.repository is not None]
+        registry = running.service.registry
+        is_open = [entry.name for entry in registry.entries() if entry.repository is not None]
         assert is_open == ["r005", "r006", "r007"]
-        assert all(shelf.can_answer for shelf in library.shelves())
-        assert set(library._engine._open) == {source for name, source in listed if name in is_open}
+        assert all(entry.can_answer for entry in registry.entries())
+        assert set(registry._engine._open) == {source for name, source in listed if name in is_open}
         again = running.post(
             "/api/search", {"question": "handler", "repositories": ["r000", "r001", "r002", "r003"]}
         )
@@ -152,7 +152,7 @@ def test_a_store_that_may_not_be_read_is_not_called_damaged(tmp_path):
 
 def test_the_limit_leaves_room_for_connections():
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert 4 <= most_open_stores() <= max(4, (soft - 100) // 2)
+    assert 4 <= max_open_stores() <= max(4, (soft - 100) // 2)
 
 
 # ---------------------------------------------------------------- who is next
@@ -168,25 +168,25 @@ def test_who_is_asked_is_next_and_waits_for_no_long_job():
     order = []
 
     async def run():
-        turns = _Turns(2)
+        queue = _JobQueue(2)
         ends = {name: asyncio.Event() for name in "abcdef"}
 
         async def job(name):
-            async with turns.turn(Source(name)):
+            async with queue.slot(Source(name)):
                 order.append(name)
                 await ends[name].wait()
 
         jobs = {name: asyncio.create_task(job(name)) for name in "abcde"}
         await asyncio.sleep(0)
-        turns.hurry(Source("e"))
+        queue.prioritize(Source("e"))
         await settled()
         assert order == ["a", "b", "e"], "one that is asked runs beside two long ones"
-        turns.hurry(Source("d"))
+        queue.prioritize(Source("d"))
         ends["e"].set()
         await settled()
         assert order == ["a", "b", "e", "d"]
         jobs["c"].cancel()
-        turns.hurry(Source("f"))
+        queue.prioritize(Source("f"))
         jobs["f"] = asyncio.create_task(job("f"))
         ends["a"].set()
         ends["d"].set()
@@ -195,7 +195,7 @@ def test_who_is_asked_is_next_and_waits_for_no_long_job():
         for event in ends.values():
             event.set()
         await asyncio.gather(*jobs.values(), return_exceptions=True)
-        assert (turns._running, list(turns._waiting), turns._hurried) == (0, [], set())
+        assert (queue._running, list(queue._waiting), queue._hurried) == (0, [], set())
 
     asyncio.run(run())
 
@@ -203,35 +203,35 @@ def test_who_is_asked_is_next_and_waits_for_no_long_job():
 def test_stopping_starts_none_of_the_jobs_that_wait(tmp_path):
     listed = repositories(tmp_path, 40)
     settings = Settings(home=tmp_path / "home")
-    library = RepositoryRegistry(
+    registry = RepositoryRegistry(
         ServerSettings(engine=settings, repositories=tuple(listed)), Engine(settings)
     )
 
     async def run():
-        await library.start()
-        while not any(shelf.stage not in ("", "waiting") for shelf in library.shelves()):
+        await registry.start()
+        while not any(entry.stage not in ("", "waiting") for entry in registry.entries()):
             await asyncio.sleep(0.01)
-        await library.close()
-        return sum(shelf.report is not None for shelf in library.shelves())
+        await registry.close()
+        return sum(entry.report is not None for entry in registry.entries())
 
     assert asyncio.run(run()) < 10
-    assert not any(shelf.running for shelf in library.shelves())
+    assert not any(entry.running for entry in registry.entries())
 
 
 def test_a_question_adds_no_job_where_one_waits(tmp_path):
     (name, source), *others = repositories(tmp_path, 3)
     settings = Settings(home=tmp_path / "home")
     Engine(settings).repository(source)
-    library = RepositoryRegistry(
+    registry = RepositoryRegistry(
         ServerSettings(engine=settings, repositories=((name, source), *others)), Engine(settings)
     )
 
     async def run():
-        await library.start()
+        await registry.start()
         for _ in range(5):
-            assert (await library.repository(name)).store.file_count == 1
-        jobs = library.shelf(name).jobs
-        await library.close()
+            assert (await registry.repository(name)).store.file_count == 1
+        jobs = registry.entry(name).jobs
+        await registry.close()
         return jobs
 
     assert asyncio.run(run()) == 1

@@ -21,7 +21,7 @@ from live_server import SAMPLE, Served, sample_copy, serving
 pytest.importorskip("mcp", reason="the mcp extra is not installed")
 
 from rag.serve.mcp import server as mcp_server
-from rag.serve.telemetry import JsonLines
+from rag.serve.telemetry import JsonFormatter
 
 TOOLS = {
     "list_available_repos",
@@ -115,7 +115,7 @@ def test_a_clients_mistake_is_one_line_of_the_log(served: Served) -> None:
             await session.get_prompt("x" * 5_000)
 
     handlers = logging.getLogger("mcp").handlers
-    handler: Any = next(each for each in handlers if isinstance(each.formatter, JsonLines))
+    handler: Any = next(each for each in handlers if isinstance(each.formatter, JsonFormatter))
     lines = io.StringIO()
     before = handler.setStream(lines)
     try:
@@ -254,7 +254,7 @@ def test_among_several_repositories_one_has_to_be_named(several: Served) -> None
         for tool, arguments in LOOKING:
             text, _, failed = await called(session, tool, **arguments)
             assert failed
-            assert "no repository is named; there are: one, two" in text
+            assert "no repository is named; name one of: one, two" in text
             _, values, failed = await called(session, tool, repoName="two", **arguments)
             assert not failed and {place["repository"] for place in values["places"]} == {"two"}
 
@@ -313,17 +313,17 @@ def test_what_cannot_be_done_is_said(served: Served, tool: str, arguments: Any, 
     ],
 )
 def test_without_a_free_seat_a_tool_says_to_come_again(
-    without_seats: Served, tool: str, arguments: Any
+    without_slots: Served, tool: str, arguments: Any
 ) -> None:
     said, _, failed = over_http(
-        without_seats, lambda session: called(session, tool, repoName="sample", **arguments)
+        without_slots, lambda session: called(session, tool, repoName="sample", **arguments)
     )
     assert failed
     assert "again in a moment" in said
 
 
 @pytest.fixture(scope="module")
-def without_seats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def without_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home = tmp_path_factory.mktemp("without-seats")
     with serving(home, repositories=(("sample", sample_copy(home)),), concurrent=0, waiting=0) as running:
         yield running.ready()

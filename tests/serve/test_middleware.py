@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rag.errors import SettingsError
 from rag.serve.access.keys import add_key, read_keys
 from rag.serve.access.rate_limits import Attempts, Limiter
-from rag.serve.access.redaction import Folders
+from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import is_public
 from rag.serve.app import create_app
 from rag.serve.errors import TooMany
@@ -156,7 +156,7 @@ def test_only_the_hash_of_a_key_is_kept(tmp_path):
     assert key not in file.read_text()
     assert file.stat().st_mode & 0o777 == 0o600
     assert [(k.name, k.namespace) for k in read_keys(file)] == [("ann", "team")]
-    with pytest.raises(SettingsError, match="there is a key"):
+    with pytest.raises(SettingsError, match="a key named"):
         add_key(file, "ann")
 
 
@@ -249,7 +249,7 @@ def test_a_proxy_that_is_not_trusted_tells_nothing(serve):
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site", "other"])
 def test_no_page_of_another_site_loads_anything_but_what_is_everybodys(served, site):
     headers = {"Sec-Fetch-Site": site}
-    before = [shelf.name for shelf in served.service.library.shelves()]
+    before = [entry.name for entry in served.service.registry.entries()]
     for method, path in (
         ("GET", "/api/repositories/sample@main/source?path=README.md"),
         ("GET", "/api/repositories/sample@main/index/events"),
@@ -261,7 +261,7 @@ def test_no_page_of_another_site_loads_anything_but_what_is_everybodys(served, s
         ("HEAD", "/api/repositories"),
     ):
         assert served.request(method, path, headers=headers).status == 403, path
-    assert [shelf.name for shelf in served.service.library.shelves()] == before
+    assert [entry.name for entry in served.service.registry.entries()] == before
     for path in ("/", "/health", "/repos/sample/view?path=README.md"):
         assert served.get(path, headers=headers).status == 200, path
 
@@ -507,7 +507,7 @@ def test_a_short_key_passes_over_the_limit_only_where_it_was_used_before(serve):
 
 
 def test_accepted_keys_are_remembered_in_a_bounded_table():
-    table = Attempts(limits.parse("2/minute"), most=100)
+    table = Attempts(limits.parse("2/minute"), max_addresses=100)
     for number in range(1_000):
         table.accept(f"10.0.{number // 250}.{number % 250}", "key-1")
     assert not table.is_accepted("10.0.0.0", "key-1")
@@ -517,7 +517,7 @@ def test_accepted_keys_are_remembered_in_a_bounded_table():
 
 def test_attempts_are_counted_in_a_bounded_table():
     now = [0.0]
-    table = Attempts(limits.parse("2/minute"), most=100, clock=lambda: now[0])
+    table = Attempts(limits.parse("2/minute"), max_addresses=100, clock=lambda: now[0])
     for number in range(1_000):
         table.count(f"10.0.{number // 250}.{number % 250}")
     assert len(table) == 100
@@ -595,15 +595,15 @@ def test_when_all_seats_are_taken_the_next_is_told_to_come_again(serve, provider
         ("POST", "/v1/embeddings", {"model": "rag", "input": "x"}),
     ],
 )
-def test_what_takes_a_thread_for_long_takes_a_seat(without_seats, method, path, body):
-    reply = without_seats.request(method, path, body)
+def test_what_takes_a_thread_for_long_takes_a_seat(without_slots, method, path, body):
+    reply = without_slots.request(method, path, body)
     assert (reply.status, reply.json["error"]["code"]) == (429, "rate_limit_exceeded")
     assert int(reply.headers["retry-after"]) >= 1
-    assert without_seats.get("/health").status == 200
+    assert without_slots.get("/health").status == 200
 
 
 @pytest.fixture(scope="module")
-def without_seats(tmp_path_factory):
+def without_slots(tmp_path_factory):
     """A server that has a conversation, and no seat for anyone."""
     from live_server import sample_copy, serving
 
@@ -620,13 +620,13 @@ def test_long_work_leaves_threads_to_questions():
         done = asyncio.Event()
 
         async def work():
-            async with limiter.long_seat():
+            async with limiter.long_slot():
                 await done.wait()
 
         working = [asyncio.create_task(work()) for _ in range(3)]
         while limiter.waiting_long < 1 or limiter.asking < 2:
             await asyncio.sleep(0)
-        async with limiter.seat():
+        async with limiter.slot():
             assert (limiter.asking, limiter.waiting, limiter.waiting_long) == (3, 0, 1)
         with pytest.raises(TooMany):
             await work()
@@ -671,8 +671,8 @@ def test_a_folder_is_named_and_what_lies_below_it_is_told(tmp_path):
         repositories=(("team/api", Source("/srv/api")), ("web", Source("https://example.org/srv/api"))),
         keys_file=tmp_path / "keys.toml",
     )
-    hidden = Folders(settings).hidden
-    for text, told in (
+    redact = PathRedactor(settings).redact
+    for text, shown in (
         ("cannot read /srv/api/a.py: no", "cannot read team/api/a.py: no"),
         ("there is no folder /srv/api.", "there is no folder team/api."),
         ("'/srv/api'; /srv/api-2, /srv/api.git", "'team/api'; /srv/api-2, /srv/api.git"),
@@ -681,7 +681,7 @@ def test_a_folder_is_named_and_what_lies_below_it_is_told(tmp_path):
         (f"{tmp_path}/turns/all.db is locked", "all.db is locked"),
         (f"in {tmp_path}/keys.toml", "in keys.toml"),
     ):
-        assert hidden(text) == told
+        assert redact(text) == shown
 
 
 # ---------------------------------------------------------------- what an operator sees
@@ -781,7 +781,7 @@ def test_it_serves_without_opentelemetry(monkeypatch, tmp_path):
     ],
 )
 def test_nothing_outside_the_list_is_opened(served, name):
-    before = len(served.service.library.names())
+    before = len(served.service.registry.names())
     bodies = (
         ("/api/ask", {"question": "x", "repositories": [name]}),
         ("/api/search", {"question": "x", "repositories": [name]}),
@@ -790,7 +790,7 @@ def test_nothing_outside_the_list_is_opened(served, name):
     )
     for path, body in bodies:
         assert served.post(path, body).status in (400, 403, 404, 422)
-    assert len(served.service.library.names()) == before
+    assert len(served.service.registry.names()) == before
 
 
 @pytest.fixture(scope="module")
@@ -823,7 +823,7 @@ def allowing(tmp_path_factory):
 def test_an_allowed_host_allows_nothing_else(allowing, url):
     reply = allowing.post("/api/search", {"question": "x", "repositories": [url]})
     assert reply.status == 403
-    assert allowing.service.library.names() == []
+    assert allowing.service.registry.names() == []
 
 
 @pytest.mark.parametrize(

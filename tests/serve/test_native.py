@@ -302,13 +302,13 @@ def test_the_work_of_an_evaluation_is_bounded(served):
     assert sent(*[("token", ["code"])] * 5).status == 200
     many = sent(*[("token", ["code"] * 20)] * 48)
     assert (many.status, many.json["error"]["param"]) == (413, "questions")
-    said = "48 questions with 960 in their histories are 1,008 searches, 1,000 are taken in one request"
+    said = "48 questions with 960 in their histories need 1,008 searches, the limit is 1,000"
     assert said in many.json["error"]["message"]
     long = sent(*[("x" * 16_000, ["y" * 16_000])] * 16)
     assert long.status == 413
-    assert "have 512,000 characters, 500,000 are taken in one request" in long.json["error"]["message"]
+    assert "have 512,000 characters, the limit is 500,000" in long.json["error"]["message"]
     one = sent(("token", ["y" * 16_001]))
-    assert (one.status, "16,001 characters, 16,000 are taken" in one.json["error"]["message"]) == (413, True)
+    assert (one.status, "16,001 characters, the limit is 16,000" in one.json["error"]["message"]) == (413, True)
 
 
 def test_questions_with_answers_measure_retrieval(served):

@@ -52,7 +52,7 @@ def sent(served: Served) -> dict[str, Any]:
         question = {"question": QUESTION, "repositories": ["sample"]}
         asked = served.post("/api/ask", question | {"conversation": NAME})
         turn, where = asked.json["turn"], f"/api/conversations/{asked.json['conversation']}"
-        source = served.service.library.source("sample").location
+        source = served.service.registry.source("sample").location
         chat = {"model": "rag:sample", "messages": [{"role": "user", "content": QUESTION}]}
         export = served.get(f"{where}/export").body.decode().splitlines()
 

@@ -216,8 +216,8 @@ def test_the_map_shows_every_chunk_of_a_small_repository(served):
 
 
 def test_a_large_map_is_a_sample_and_shows_what_is_asked_for(served, monkeypatch):
-    monkeypatch.setattr("rag.serve.page.map.MOST_POINTS", 20)
-    served.service.library.shelf("sample")
+    monkeypatch.setattr("rag.serve.page.map.MAX_POINTS", 20)
+    served.service.registry.entry("sample")
     reply = served.post("/api/repositories/sample/index", {"rebuild": True})
     assert reply.status == 202
     served.get("/api/repositories/sample/index/events")

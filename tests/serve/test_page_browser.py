@@ -380,9 +380,9 @@ def test_a_repository_is_indexed_again_from_the_page(served, visit):
     page = visit(served)
     page.get_by_role("button", name=re.compile("^Repository: sample")).click()
     popup = page.get_by_role("dialog", name="Repositories")
-    jobs = served.service.library.shelf("sample").jobs
+    jobs = served.service.registry.entry("sample").jobs
     popup.get_by_role("button", name="Index sample again").click()
-    served.wait_until(lambda: served.service.library.shelf("sample").jobs == jobs + 1)
+    served.wait_until(lambda: served.service.registry.entry("sample").jobs == jobs + 1)
     expect(popup.get_by_role("button", name="Index sample again")).to_be_visible()
     expect(popup).to_contain_text("files")
 
@@ -529,7 +529,7 @@ def test_a_diagram_that_cannot_be_drawn_is_shown_as_text(written, provider, visi
 
 
 def test_every_diagram_of_a_wiki_is_one_that_mermaid_draws(served, visit):
-    contents = wiki_contents(wiki_structure(served.service.library.shelf("sample").repository))
+    contents = wiki_contents(wiki_structure(served.service.registry.entry("sample").repository))
     diagrams = re.findall(r"```mermaid\n(.*?)\n```", contents, re.DOTALL)
     assert len(diagrams) > 3
     page = visit(served)

@@ -39,7 +39,7 @@ def test_a_server_that_would_start_has_nothing_to_mend(look):
     names = ("server packages", "served to", "limits", "repository sample", "port", "memory")
     assert {name: found[name]["state"] for name in names} == dict.fromkeys(names, "ok")
     assert found["keys"]["state"] == "off"
-    assert "this machine alone" in found["served to"]["detail"]
+    assert "only this machine" in found["served to"]["detail"]
 
 
 def test_it_is_not_looked_at_unless_asked():
@@ -51,7 +51,7 @@ def test_a_port_that_is_taken_is_named(look):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         found = look("--port", port)["port"]
-    assert (found["state"], found["detail"]) == ("bad", f"127.0.0.1:{port} is taken by another program")
+    assert (found["state"], found["detail"]) == ("bad", f"127.0.0.1:{port} is in use by another program")
 
 
 def test_listening_to_strangers_without_a_key_is_named(look, tmp_path):

@@ -15,7 +15,7 @@ from rag.answer.extract import ExtractiveGenerator
 from rag.errors import ConfigError
 from rag.serve.openai.thread_matching import ClientHistory, Prefixes
 from rag.serve.workers import prepare_pool as preparing_module
-from rag.serve.workers.prepare_pool import Engines, Job, Preparing
+from rag.serve.workers.prepare_pool import Engines, Job, PreparePool
 from rag.serve.workers.subprocesses import Child
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
@@ -46,9 +46,9 @@ def said(prepared: Prepared) -> tuple[object, ...]:
     return prepared.question, prepared.standalone_question, prepared.prompt, prepared.confidence
 
 
-def running(work: Callable[[Preparing], Awaitable[None]], processes: int = 1) -> None:
+def running(work: Callable[[PreparePool], Awaitable[None]], processes: int = 1) -> None:
     async def run() -> None:
-        preparing = Preparing(processes)
+        preparing = PreparePool(processes)
         try:
             await work(preparing)
         finally:
@@ -57,7 +57,7 @@ def running(work: Callable[[Preparing], Awaitable[None]], processes: int = 1) ->
     asyncio.run(run())
 
 
-async def started(preparing: Preparing, one: Dialog) -> None:
+async def started(preparing: PreparePool, one: Dialog) -> None:
     """Ask until there are children."""
     async with asyncio.timeout(60):
         while not preparing.children:
@@ -68,7 +68,7 @@ def test_a_child_prepares_what_this_process_would(engine: Engine, root: Path) ->
     one = dialog(engine, root)
     list(converse(one, "How is the rate limited?", ExtractiveGenerator()))  # the conversation has a turn
 
-    async def work(preparing: Preparing) -> None:
+    async def work(preparing: PreparePool) -> None:
         await started(preparing, one)
         asked = [*QUESTIONS, "And who calls it?"]
         prepared = await asyncio.gather(*(preparing.prepare(one, question, None) for question in asked))
@@ -89,7 +89,7 @@ def test_a_store_that_changed_is_opened_anew_and_errors_are_those_of_this_proces
 ) -> None:
     before = dialog(engine, root)
 
-    async def work(preparing: Preparing) -> None:
+    async def work(preparing: PreparePool) -> None:
         await started(preparing, before)
         (root / "snip" / "tide.py").write_text("def tide_of(harbour):\n    return harbour.tide\n")
         after = dialog(engine, root)
@@ -104,7 +104,7 @@ def test_a_store_that_changed_is_opened_anew_and_errors_are_those_of_this_proces
 def test_a_child_that_dies_or_is_waited_for_no_more_costs_no_answer(engine: Engine, root: Path) -> None:
     one = dialog(engine, root)
 
-    async def work(preparing: Preparing) -> None:
+    async def work(preparing: PreparePool) -> None:
         await started(preparing, one)
         given_up = [asyncio.create_task(preparing.prepare(one, QUESTIONS[0], None)) for _ in range(3)]
         await asyncio.sleep(0)
@@ -127,7 +127,7 @@ def test_a_child_has_the_next_question_already_unless_the_present_one_is_long(
     one = dialog(engine, root)
     had: list[int] = []
 
-    async def work(preparing: Preparing) -> None:
+    async def work(preparing: PreparePool) -> None:
         await started(preparing, one)
         ask = preparing._ask
 
@@ -156,7 +156,7 @@ def test_an_answer_that_cannot_be_read_ends_the_child_and_nobody_waits_for_it(
     def unreadable(content: bytes) -> object:
         raise ModuleNotFoundError("no module of that name")
 
-    async def work(preparing: Preparing) -> None:
+    async def work(preparing: PreparePool) -> None:
         await started(preparing, one)
         with monkeypatch.context() as damaged:
             damaged.setattr(preparing_module.pickle, "loads", unreadable)
@@ -190,7 +190,7 @@ def test_what_only_the_dialog_knows_is_in_the_prompt_wherever_it_is_prepared(
     selection = page_selection([], QUESTIONS[2], lambda path: "store" in path)
     one_file_first = Dialog(engine, [repository], selection=selection)
 
-    async def work(preparing: Preparing) -> None:
+    async def work(preparing: PreparePool) -> None:
         await started(preparing, dialog(engine, root))
         before = preparing.done_by_children
         for one in (gone_back, begun_elsewhere, one_file_first):
@@ -217,7 +217,7 @@ def test_the_engines_of_a_child_share_a_store(tmp_path: Path) -> None:
 def test_one_question_alone_starts_no_child(engine: Engine, root: Path) -> None:
     one = dialog(engine, root)
 
-    async def work(preparing: Preparing) -> None:
+    async def work(preparing: PreparePool) -> None:
         for question in QUESTIONS:
             await preparing.prepare(one, question, None)
         assert not preparing.children
@@ -228,7 +228,7 @@ def test_one_question_alone_starts_no_child(engine: Engine, root: Path) -> None:
 
 def test_a_server_has_children_when_several_ask_and_stores_every_turn(serve: Callable[..., Served]) -> None:
     served = serve(processes=1).ready()
-    preparing = served.service.preparing
+    preparing = served.service.prepare_pool
     asked = 0
     with ThreadPoolExecutor(6) as clients:
         while not preparing.done_by_children and asked < 3000:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from live_server import sample_copy, serving
 
-from rag.serve import registry as library_module
+from rag.serve import registry as registry_module
 from rag.serve.access.keys import Caller
 from rag.serve.errors import IndexingFailed, TooMany
 from rag.serve.registry import RepositoryRegistry
@@ -83,24 +83,24 @@ def test_a_job_is_cancelled_and_begun_again(serve, tmp_path):
 
 def test_a_job_that_is_cancelled_before_it_began_can_be_begun_again(tmp_path):
     settings = Settings(home=tmp_path / "home")
-    library = RepositoryRegistry(
+    registry = RepositoryRegistry(
         ServerSettings(engine=settings, repositories=(("sample", sample_copy(tmp_path)),)), Engine(settings)
     )
 
     async def run():
-        await library.start()
-        shelf = library.shelf("sample")
-        assert await library.cancel(shelf)
-        assert (shelf.running, shelf.state) == (False, "cancelled")
-        assert library.index(shelf)
-        await library.close()
+        await registry.start()
+        entry = registry.entry("sample")
+        assert await registry.cancel(entry)
+        assert (entry.running, entry.state) == (False, "cancelled")
+        assert registry.index(entry)
+        await registry.close()
 
     asyncio.run(run())
 
 
 def test_a_job_that_ends_in_a_mistake_of_ours_is_logged_and_lets_nobody_wait(tmp_path, monkeypatch, caplog):
     settings = Settings(home=tmp_path / "home")
-    library = RepositoryRegistry(
+    registry = RepositoryRegistry(
         ServerSettings(engine=settings, repositories=(("sample", sample_copy(tmp_path)),)), Engine(settings)
     )
 
@@ -109,12 +109,12 @@ def test_a_job_that_ends_in_a_mistake_of_ours_is_logged_and_lets_nobody_wait(tmp
 
     async def run():
         monkeypatch.setattr(Indexers, "index", mistaken)
-        await library.start()
+        await registry.start()
         with pytest.raises(ZeroDivisionError):
-            await library.shelf("sample")._task
+            await registry.entry("sample")._task
         with pytest.raises(IndexingFailed):
-            await library.repository("sample")
-        await library.close()
+            await registry.repository("sample")
+        await registry.close()
 
     asyncio.run(run())
     assert "ZeroDivisionError" in caplog.text
@@ -142,7 +142,7 @@ def test_two_servers_build_one_store_once(tmp_path):
     ):
         one.ready()
         other.ready()
-        actions = [s.service.library.shelf("sample").report["action"] for s in (one, other)]
+        actions = [s.service.registry.entry("sample").report["action"] for s in (one, other)]
     assert "built" in actions
     assert len(list((tmp_path / "rag-home" / "stores").glob("*.pkl"))) == 1
 
@@ -209,19 +209,19 @@ def test_refs_that_do_not_exist_keep_no_place(serve, sample_repo):
 
 
 def test_what_nobody_asked_for_longest_makes_room(sample_repo, monkeypatch):
-    monkeypatch.setattr(library_module, "_MOST_UNLISTED", 3)
+    monkeypatch.setattr(registry_module, "_MAX_UNLISTED", 3)
     source = Source(str(sample_repo.resolve()))
-    library = RepositoryRegistry(ServerSettings(repositories=(("sample", source),)), engine=None)
+    registry = RepositoryRegistry(ServerSettings(repositories=(("sample", source),)), engine=None)
     for number, name in enumerate(("a", "b", "c")):
-        shelf = library.shelf("sample", name)
-        shelf.repository, shelf.checked = object(), 10.0 - number
-    library.shelf("sample", "d")
-    assert [shelf.name for shelf in library.shelves()] == ["sample", "sample@a", "sample@b", "sample@d"]
-    for shelf in library.shelves():
-        shelf.running = True
+        entry = registry.entry("sample", name)
+        entry.repository, entry.checked = object(), 10.0 - number
+    registry.entry("sample", "d")
+    assert [entry.name for entry in registry.entries()] == ["sample", "sample@a", "sample@b", "sample@d"]
+    for entry in registry.entries():
+        entry.running = True
     with pytest.raises(TooMany):
-        library.shelf("sample", "e")
-    assert library.shelf("sample", "a").checked == 10.0
+        registry.entry("sample", "e")
+    assert registry.entry("sample", "a").checked == 10.0
 
 
 def test_an_indexing_process_that_died_while_it_waited_costs_no_job(tmp_path):
@@ -230,7 +230,7 @@ def test_an_indexing_process_that_died_while_it_waited_costs_no_job(tmp_path):
     async def run():
         indexers = Indexers(settings, notice=print)
         for _ in range(2):
-            indexed = await indexers.index(source, rebuild=False, place=None, tell=lambda *how_far: None)
+            indexed = await indexers.index(source, rebuild=False, place=None, progress=lambda *how_far: None)
             (child,) = indexers._idle
             child.kill()
             await child.wait()
@@ -246,11 +246,11 @@ def test_another_ref_is_one_of_the_repository_whatever_ref_it_is_known_at(tmp_pa
     engine = Settings(home=tmp_path / "home")
     service = Service(ServerSettings(engine=engine, repositories=listed, allow_urls=("code.example",)))
     for name, location in (("demo", own), ("demo@v3", own), (f"{url}@v1", url)):
-        at = service.at_ref(service.library.shelf(name), "v2", Caller())
+        at = service.at_ref(service.registry.entry(name), "v2", Caller())
         assert (at.name, at.source) == (f"{name.partition('@')[0]}@v2", Source(location, "v2"))
 
 
 def test_conversations_are_looked_for_without_a_new_place_for_their_repository(serve):
     served = serve().ready()
     assert served.get("/api/conversations?repository=sample@v9").json == []
-    assert [shelf.name for shelf in served.service.library.shelves()] == ["sample"]
+    assert [entry.name for entry in served.service.registry.entries()] == ["sample"]

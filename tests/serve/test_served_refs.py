@@ -177,7 +177,7 @@ def test_what_refs_take_on_disk_is_bounded_and_what_was_cited_can_be_checked(tmp
         tmp_path, repositories=(("sample", Source(str(sample_repo.resolve()))),), max_refs=2
     ) as served:
         served.ready()
-        retention, said = served.service.library._retention, []
+        retention, said = served.service.registry._retention, []
         for hours, tag in enumerate(tags):
             retention._clock = lambda hours=hours: 3_600.0 * hours
             asked = {"question": "How are sessions signed?", "repositories": [f"sample@{tag}"]}
@@ -212,13 +212,13 @@ def test_refs_that_an_older_server_indexed_are_bounded_at_the_start(tmp_path, sa
     with serving(tmp_path, repositories=(("sample", Source(str(root))),), max_refs=1) as served:
         there = [source.ref for source in left if engine.store_file(source).exists()]
         assert there == ["v2"]
-        assert served.service.library._retention.totals()[0] == 1
+        assert served.service.registry._retention.totals()[0] == 1
         assert all(engine.store_file(source).exists() for source in exempt)
 
 
 @pytest.mark.parametrize("pattern", ["heads", "refs/", "refs/heads main", "refs/heads~1", ""])
 def test_what_is_no_pattern_of_refs_stops_the_server(tmp_path, pattern) -> None:
-    with pytest.raises(SettingsError, match="pattern of refs"):
+    with pytest.raises(SettingsError, match="pattern for refs"):
         create_app(ServerSettings(engine=Settings(home=tmp_path), refs=(pattern,)))
 
 

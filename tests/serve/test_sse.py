@@ -179,7 +179,7 @@ def test_a_stream_that_takes_long_begins_before_its_first_piece():
             if message.get("body"):
                 commented.set()
 
-        stream = EventStream(pieces(), streams=Streams(), last_words=lambda error: b"", patience_s=0)
+        stream = EventStream(pieces(), streams=Streams(), error_event=lambda error: b"", start_after_s=0)
         await stream({}, asyncio.Event().wait, send)
         return sent
 

@@ -17,7 +17,7 @@ from live_server import sample_copy
 from rag.errors import SettingsError, SourceError
 from rag.serve import preflight
 from rag.serve.access import ssrf
-from rag.serve.access.ssrf import git_stays_where_told, public_place
+from rag.serve.access.ssrf import git_pins_addresses, resolve_public
 from rag.serve.errors import Forbidden, IndexingFailed
 from rag.serve.registry import RepositoryRegistry
 from rag.serve.service import Service
@@ -83,7 +83,7 @@ def indexed(tmp_path, url, place):
     async def run():
         indexers = Indexers(Settings(home=tmp_path / "home", git_timeout_s=20.0), notice=print)
         try:
-            return await indexers.index(Source(url), rebuild=False, place=place, tell=lambda *how_far: None)
+            return await indexers.index(Source(url), rebuild=False, place=place, progress=lambda *how_far: None)
         finally:
             await indexers.close()
 
@@ -91,7 +91,7 @@ def indexed(tmp_path, url, place):
 
 
 def test_git_connects_to_the_place_that_was_looked_at_and_looks_nothing_up(tmp_path, port):
-    assert git_stays_where_told()
+    assert git_pins_addresses()
     url, place = f"http://code.invalid:{port}/repo", f"code.invalid:{port}:127.0.0.1"
     assert indexed(tmp_path, url, place).report["action"] == "built"
     assert GitServer.asked[0] == f"code.invalid:{port}/repo/info/refs"
@@ -127,7 +127,7 @@ def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_p
         child = await indexers._child()
         indexers._idle.append(child)
         place = "code.invalid:443:127.0.0.1"
-        job = asyncio.create_task(indexers.index(source, rebuild=False, place=place, tell=lambda *_: None))
+        job = asyncio.create_task(indexers.index(source, rebuild=False, place=place, progress=lambda *_: None))
         async with asyncio.timeout(30):
             while not told.exists():
                 await asyncio.sleep(0.01)
@@ -157,20 +157,20 @@ def leading_to(monkeypatch, *addresses):
 
 def test_a_place_is_the_host_with_all_its_addresses(monkeypatch):
     leading_to(monkeypatch, "8.8.8.8", "2606:4700::1111", "8.8.8.8")
-    place = asyncio.run(public_place("https://code.example/a/b"))
+    place = asyncio.run(resolve_public("https://code.example/a/b"))
     assert place == "code.example:443:8.8.8.8,[2606:4700::1111]"
     leading_to(monkeypatch, "8.8.8.8", "10.0.0.1")
     with pytest.raises(Forbidden, match="not public"):
-        asyncio.run(public_place("https://code.example:8443/a/b"))
+        asyncio.run(resolve_public("https://code.example:8443/a/b"))
     leading_to(monkeypatch)
-    with pytest.raises(SourceError, match="cannot be found"):
-        asyncio.run(public_place("https://code.example/a/b"))
+    with pytest.raises(SourceError, match="cannot be resolved"):
+        asyncio.run(resolve_public("https://code.example/a/b"))
 
 
 def test_what_the_operator_listed_is_fetched_from_where_it_is_at_any_ref(tmp_path, monkeypatch):
     settings = Settings(home=tmp_path / "home")
     listed = (("own", Source("https://git.internal/own")), ("here", sample_copy(tmp_path)))
-    library = RepositoryRegistry(
+    registry = RepositoryRegistry(
         ServerSettings(engine=settings, repositories=listed, allow_urls=("code.example",)), Engine(settings)
     )
     leading_to(monkeypatch, "8.8.8.8")
@@ -183,12 +183,12 @@ def test_what_the_operator_listed_is_fetched_from_where_it_is_at_any_ref(tmp_pat
     monkeypatch.setattr(Indexers, "index", index)
 
     async def run():
-        await library.start()
+        await registry.start()
         names = ("own", "own@v1", "here", "https://code.example/a/b", "https://code.example/a/b@v1")
         for name in names:
             with pytest.raises(IndexingFailed):
-                await library.repository(name)
-        await library.close()
+                await registry.repository(name)
+        await registry.close()
 
     asyncio.run(run())
     assert {source.removeprefix(str(tmp_path)): place for source, place in places.items()} == {
@@ -204,7 +204,7 @@ def test_a_git_that_looks_names_up_again_is_named(monkeypatch):
     settings = ServerSettings(allow_urls=("code.example",))
     monkeypatch.setattr(preflight, "_PROXIES", ("NO_SUCH_PROXY",))
     assert preflight._allowed_hosts(settings).state == "ok"
-    monkeypatch.setattr(ssrf, "_PINS_FROM", (99, 0))
+    monkeypatch.setattr(ssrf, "_FIRST_GIT_THAT_PINS", (99, 0))
     found = preflight._allowed_hosts(settings)
     assert (found.state, found.fix) == ("bad", "git 2.37 or newer")
     assert preflight._allowed_hosts(ServerSettings()).state == "off"
@@ -212,7 +212,7 @@ def test_a_git_that_looks_names_up_again_is_named(monkeypatch):
 
 def test_hosts_are_not_allowed_with_a_git_that_looks_names_up_again(tmp_path, monkeypatch):
     engine = Settings(home=tmp_path)
-    monkeypatch.setattr(ssrf, "_PINS_FROM", (99, 0))
+    monkeypatch.setattr(ssrf, "_FIRST_GIT_THAT_PINS", (99, 0))
     with pytest.raises(SettingsError, match=r"install git 99\.0 or newer, or serve without --allow-urls"):
         Service(ServerSettings(engine=engine, allow_urls=("code.example",)))
     Service(ServerSettings(engine=engine))

@@ -12,13 +12,13 @@ import pytest
 
 from rag import processes
 from rag.serve.workers import subprocesses
-from rag.serve.workers.subprocesses import started
+from rag.serve.workers.subprocesses import start_child
 
 COMPUTING = """
 import asyncio, threading
 import numpy as np
 import uvloop
-from rag.serve.workers.subprocesses import started
+from rag.serve.workers.subprocesses import start_child
 
 rows, stopping = np.ones((4_000, 128), np.float32), threading.Event()
 
@@ -31,7 +31,7 @@ async def main():
     for thread in threads:
         thread.start()
     for _ in range(40):
-        await (await started("rag.errors")).end()
+        await (await start_child("rag.errors")).end()
     stopping.set()
     for thread in threads:
         thread.join()
@@ -47,7 +47,7 @@ def test_a_child_is_started_while_other_threads_compute():
 
 def test_a_child_is_talked_to_until_its_input_ends():
     async def run():
-        child = await started("json.tool", environment={"PYTHONIOENCODING": "utf-8"})
+        child = await start_child("json.tool", environment={"PYTHONIOENCODING": "utf-8"})
         child.stdin.write(json.dumps({"a": ["é" * 70_000]}).encode())
         child.stdin.write_eof()
         told = await child.stdout.read()
@@ -60,7 +60,7 @@ def test_a_child_is_talked_to_until_its_input_ends():
 
 def test_a_child_that_is_killed_is_told_of_and_can_be_ended():
     async def run():
-        child = await started("rag.serve.workers.indexing")
+        child = await start_child("rag.serve.workers.indexing")
         assert (child.returncode, child.pid > 0) == (None, True)
         child.kill()
         code = await child.wait()
@@ -77,10 +77,10 @@ def test_a_child_that_will_not_end_is_killed_and_nothing_stays_open(gives_up, mo
         "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('+', flush=True)\n"
         "while True:\n    time.sleep(1)\n"
     )
-    monkeypatch.setattr(subprocesses, "_ENDS_WITHIN_S", 60.0 if gives_up else 0.05)
+    monkeypatch.setattr(subprocesses, "_EXIT_TIMEOUT_S", 60.0 if gives_up else 0.05)
 
     async def run():
-        child = await started("stubborn", environment={"PYTHONPATH": str(tmp_path)})
+        child = await start_child("stubborn", environment={"PYTHONPATH": str(tmp_path)})
         await child.stdout.readline()
         ending = asyncio.create_task(child.end())
         await asyncio.sleep(0)
@@ -97,7 +97,7 @@ def test_what_cannot_be_started_is_an_error_that_leaves_nothing_open(monkeypatch
 
     async def run():
         with pytest.raises(OSError):
-            await started("rag.errors")
+            await start_child("rag.errors")
 
     before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").is_dir() else 0
     asyncio.run(run())

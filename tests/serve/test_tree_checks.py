@@ -34,8 +34,8 @@ def git(root, *arguments):
 @pytest.fixture(autouse=True)
 def on_a_busy_machine(monkeypatch):
     """Small changes are indexed before an answer, however long this machine takes for it."""
-    monkeypatch.setattr(registry, "_TAKES_IN_S", 20.0)
-    monkeypatch.setattr(tree_checks, "_MOST_WAIT_S", 20.0)
+    monkeypatch.setattr(registry, "_MAX_UPDATE_WAIT_S", 20.0)
+    monkeypatch.setattr(tree_checks, "_MAX_WAIT_S", 20.0)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_branch_that_moves_is_followed(serve, root):
 def test_what_takes_longer_is_named_and_taken_in_later(serve, root, monkeypatch):
     running = serve(repositories=(("work", Source(str(root))),)).ready()
     searched(running)
-    monkeypatch.setattr(registry, "_TAKES_IN_S", 0.0)
+    monkeypatch.setattr(registry, "_MAX_UPDATE_WAIT_S", 0.0)
     for number in range(30):
         paint(root, number)
     (root / "mod0.py").unlink()

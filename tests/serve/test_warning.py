@@ -34,7 +34,7 @@ def test_every_door_says_the_same(served):
 
 def test_the_frontend_of_deepwiki_is_warned_in_the_text(serve):
     with_deepwiki = serve(deepwiki=True).ready()
-    asked = {"repo_url": str(with_deepwiki.service.library.shelf("sample").source.location), "type": "local"}
+    asked = {"repo_url": str(with_deepwiki.service.registry.entry("sample").source.location), "type": "local"}
     asked["messages"] = [{"role": "user", "content": QUESTION}]
     reply = with_deepwiki.post("/chat/completions/stream", asked)
     assert (reply.status, WARNING in reply.body.decode()) == (200, True), reply.body

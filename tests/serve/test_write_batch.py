@@ -10,7 +10,7 @@ import pytest
 
 from rag.backends.sqlite.file import SqliteFile
 from rag.errors import StoreUnwritable
-from rag.serve.workers.write_batch import Storing
+from rag.serve.workers.write_batch import WriteBatcher
 from rag.service import Dialog, Engine
 from rag.settings import Settings
 from rag.types import Answer, AssistantResponse, DialogTurn, UserQuery
@@ -41,7 +41,7 @@ def told(dialog: Dialog, stores: list[Callable[[], Answer]]) -> list[Answer | Ba
     """What came of each, all asked for at once."""
 
     async def run() -> list[Answer | BaseException]:
-        storing = Storing()
+        storing = WriteBatcher()
         asked = (storing.store(dialog, store) for store in stores)
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
         await storing.close()
@@ -99,7 +99,7 @@ def test_a_mistake_is_told_too_and_of_one_who_has_gone_nothing_is_stored(tmp_pat
         raise ZeroDivisionError
 
     async def run() -> list[Answer | BaseException]:
-        storing = Storing()
+        storing = WriteBatcher()
         gone = asyncio.create_task(storing.store(dialog, storing_of(dialog, "gone")))
         await asyncio.sleep(0)
         gone.cancel()

@@ -1,1 +1,1 @@
-"""Who may ask what, and how much: keys, rate limits, bounds on requests, redaction of paths, SSRF checks."""
+"""Access control: keys, rate limits, request limits, redaction of paths, SSRF checks."""

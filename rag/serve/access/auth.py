@@ -1,4 +1,4 @@
-"""The caller of a route, as a dependency."""
+"""The caller of a route, as a FastAPI dependency."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rag.serve.access.keys import Caller
 
 
 async def caller_of(request: Request) -> Caller:
-    """Who sends a request: the gate has put it there. Asynchronous, so that no thread is asked for it."""
+    """Return the caller that the middleware has stored. Asynchronous, so that it needs no thread."""
     caller: Caller = request.state.caller
     return caller
 

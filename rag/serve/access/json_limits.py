@@ -1,8 +1,8 @@
-"""Bounds on JSON that a request sends, checked on its bytes before anything parses it.
+"""Limits on the JSON of a request, checked on its bytes before they are parsed.
 
-A parser and a validator make an object of each value and an error of each unknown key, in the event loop.
-What they cost is bounded by the number of values, the keys of one object, and the depth, which are counted
-here with a few passes over the bytes.
+A parser creates an object for each value and a validator an error for each unknown key, both in the event
+loop. Their cost is limited by the number of values, the keys per object, and the depth, which are counted
+here in a few passes over the bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rag.serve.errors import BadRequest, TooLarge
 
 MAX_DEPTH = 64
 MAX_KEYS = 1_000
-"""Of one object."""
+"""Per object."""
 
 _STRUCTURE = b"[]{},"
 _NOT_STRUCTURE = bytes(set(range(256)) - set(_STRUCTURE))
@@ -22,19 +22,19 @@ _NOT_STRUCTURE = bytes(set(range(256)) - set(_STRUCTURE))
 def check_json(body: bytes, *, max_values: int) -> None:
     """Refuse JSON with too many values, too many keys in one object, or too many levels.
 
-    Whether it is valid is for the parser to find out.
+    Does not check that the JSON is valid.
 
     Raises:
         TooLarge: too many values or keys.
-        BadRequest: too deep, or not in UTF-8, in which programs exchange JSON.
+        BadRequest: too deeply nested, or not UTF-8, which JSON exchanged between programs must be.
     """
     if not json.detect_encoding(body).startswith("utf-8"):
-        raise BadRequest("the body is JSON in another encoding than UTF-8; send it in UTF-8")
+        raise BadRequest("the body is JSON in an encoding other than UTF-8; send it in UTF-8")
     if _values(body) <= min(MAX_DEPTH, MAX_KEYS, max_values):
         return
-    # Pairs of backslashes go first, so that what is left before a quote is what escapes it.
+    # Remove pairs of backslashes first: a backslash that remains before a quote escapes it.
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    if plain.count(b'"') > 4 * (max_values + 1):  # a value has at most one key, and each two quotes
+    if plain.count(b'"') > 4 * (max_values + 1):  # at most one key and one string per value, two quotes each
         raise _too_many("values", max_values)
     structure = b"".join(plain.split(b'"')[::2]).translate(None, _NOT_STRUCTURE)
     if _values(structure) > max_values:
@@ -43,12 +43,12 @@ def check_json(body: bytes, *, max_values: int) -> None:
 
 
 def _values(text: bytes) -> int:
-    """At least as many as there are values, if no string has such characters."""
+    """Return an upper bound of the number of values, if no string contains these characters."""
     return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _check_nesting(structure: bytes) -> None:
-    """Count the levels, and the keys of each object."""
+    """Check the number of levels, and of keys in each object."""
     open_ones: list[tuple[str, int]] = []
     kind, keys = "", 0
     for character in structure.decode("ascii"):
@@ -60,10 +60,10 @@ def _check_nesting(structure: bytes) -> None:
             open_ones.append((kind, keys))
             kind, keys = character, 0
             if len(open_ones) > MAX_DEPTH:
-                raise BadRequest(f"the JSON has more than {MAX_DEPTH} levels; send it flatter")
+                raise BadRequest(f"the JSON has more than {MAX_DEPTH} levels; send it less nested")
         elif open_ones:
             kind, keys = open_ones.pop()
 
 
-def _too_many(what: str, most: int) -> TooLarge:
-    return TooLarge(f"the JSON has more than {most:,} {what}; send less at once")
+def _too_many(what: str, limit: int) -> TooLarge:
+    return TooLarge(f"the JSON has more than {limit:,} {what}; send less per request")

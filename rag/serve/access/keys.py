@@ -1,6 +1,6 @@
-"""Keys: who is asking, and whose conversations they see.
+"""API keys: they identify the caller and the caller's namespace of conversations.
 
-A key is shown once, when it is made; what is kept is its SHA-256, which is enough for 256 random bits.
+A key is shown once, when it is created; only its SHA-256 is stored, which is safe for 256 random bits.
 The file is TOML, readable by its owner only:
 
     [[key]]
@@ -27,14 +27,14 @@ from rag.serve.errors import Unauthorized
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MIN_UNGUESSABLE = 22
-"""Characters of a key in the clear from which on it is taken for random: 128 bits in base 64."""
+"""A plain-text key of at least this length counts as random: 128 bits in base 64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the name goes into logs, the namespace is whose turns are seen.
+    """The sender of a request: `name` is logged, `namespace` selects the visible conversations.
 
-    `guessable` says that the key is short, so that each request with it counts as a guess that is right.
+    `guessable` means that the key is short; requests with it are limited like failed attempts.
     """
 
     name: str = "local"
@@ -44,7 +44,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key that is known, by its hash."""
+    """A known key, as a hash."""
 
     name: str
     namespace: str
@@ -53,58 +53,58 @@ class Key:
 
 
 class Keyring:
-    """The keys a server knows.
+    """The keys that a server accepts.
 
     Args:
-        keys: none means that everyone is let in.
-        anyone: who those without a key are, where there are no keys.
+        keys: if empty, every request is accepted.
+        default: the caller of all requests when there are no keys.
     """
 
-    def __init__(self, keys: Sequence[Key], *, anyone: Caller | None = None) -> None:
+    def __init__(self, keys: Sequence[Key], *, default: Caller | None = None) -> None:
         self._callers = {key.sha256: Caller(key.name, key.namespace, key.guessable) for key in keys}
-        self._anyone = anyone or Caller()
+        self._default = default or Caller()
 
     @property
-    def nobody(self) -> Caller:
-        """Who calls what is open to all: without keys anyone, else someone who owns nothing."""
-        return Caller("public", "public:none") if self._callers else self._anyone
+    def anonymous(self) -> Caller:
+        """The caller of public paths: with keys, a caller without any conversations."""
+        return Caller("public", "public:none") if self._callers else self._default
 
     def __len__(self) -> int:
         return len(self._callers)
 
     @property
     def has_keys(self) -> bool:
-        """Whether only those who have a key are served."""
+        """Whether a key is required."""
         return bool(self._callers)
 
     def caller(self, authorization: str | None) -> Caller:
-        """Who sends this `Authorization` header. Without keys, anyone, whatever the header says.
+        """Return the caller of an `Authorization` header. Without keys, always the default caller.
 
         Raises:
-            Unauthorized: there are keys, and this is none of them.
+            Unauthorized: the header has no known key.
         """
         if not self._callers:
-            return self._anyone
+            return self._default
         scheme, _, key = (authorization or "").strip().partition(" ")
         if not key.strip():
             raise Unauthorized("a key is needed; send it as `Authorization: Bearer KEY`")
-        # What is compared is a hash: how long that takes tells nothing about the key.
+        # Hashes are compared, so the time of the comparison reveals nothing about the key.
         caller = self._callers.get(key_hash(key.strip())) if scheme.lower() == "bearer" else None
         if caller is None:
-            raise Unauthorized("the key is not known here; ask whoever runs this server for one")
+            raise Unauthorized("the key is unknown; ask the operator of this server for a key")
         return caller
 
 
 def key_hash(key: str) -> str:
-    """What is kept of a key."""
+    """Return the SHA-256 of a key, as it is stored."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """The keys in a file; none when there is no file.
+    """Return the keys in a file; none when there is no file.
 
     Raises:
-        SettingsError: it cannot be read, or an entry is not complete.
+        SettingsError: the file cannot be read, or an entry is incomplete.
     """
     try:
         entries = parse_toml(path.read_text(encoding="utf-8")).get("key", [])
@@ -112,7 +112,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise SettingsError(f"cannot read the keys in {path}: {error}; mend or remove it") from error
+        raise SettingsError(f"cannot read the keys in {path}: {error}; fix or remove it") from error
 
 
 def _key(entry: dict[str, str]) -> Key:
@@ -124,7 +124,7 @@ def _key(entry: dict[str, str]) -> Key:
 
 
 def named_keys(keys: Sequence[str], namespace: str) -> tuple[Key, ...]:
-    """Keys that were given in the clear; all of one namespace."""
+    """Return the keys given in plain text, all of one namespace."""
     return tuple(
         Key(f"key-{n}", namespace, key_hash(key), guessable=len(key) < _MIN_UNGUESSABLE)
         for n, key in enumerate(keys, start=1)
@@ -132,18 +132,18 @@ def named_keys(keys: Sequence[str], namespace: str) -> tuple[Key, ...]:
 
 
 def add_key(path: Path, name: str, namespace: str | None = None) -> str:
-    """Make a key, keep its hash in the file, and return it: it cannot be had again.
+    """Create a key, store its hash in the file, and return it. It cannot be recovered later.
 
     Raises:
-        SettingsError: the name is taken or cannot be used, or the file cannot be written.
+        SettingsError: the name is taken or invalid, or the file cannot be written.
     """
     namespace = name if namespace is None else namespace
     if not _NAME.fullmatch(name) or not (_NAME.fullmatch(namespace) or namespace == ""):
-        raise SettingsError(f"{name!r} cannot name a key; letters, digits, '.', '_' and '-' can, up to 64")
-    if any(key.name == name for key in read_keys(path)):
         raise SettingsError(
-            f"there is a key called {name} in {path}; remove that entry, or choose another name"
+            f"{name!r} is not a valid key name; use letters, digits, '.', '_' and '-', at most 64 characters"
         )
+    if any(key.name == name for key in read_keys(path)):
+        raise SettingsError(f"a key named {name} exists in {path}; remove that entry, or choose another name")
     key = f"rag-{secrets.token_urlsafe(32)}"
     entry = f'[[key]]\nname = "{name}"\nnamespace = "{namespace}"\nsha256 = "{key_hash(key)}"\n\n'
     try:

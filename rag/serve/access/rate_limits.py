@@ -1,4 +1,4 @@
-"""How much is served at once, and to whom how often. Beyond it: 429 with `Retry-After`, at once."""
+"""Limits on requests per caller and on concurrent work. Above a limit: 429 with `Retry-After`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Limiter:
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
-        self._seats = asyncio.Semaphore(settings.concurrent)
-        self._long_seats = asyncio.Semaphore(max(1, settings.threads // 2))
+        self._slots = asyncio.Semaphore(settings.concurrent)
+        self._long_slots = asyncio.Semaphore(max(1, settings.threads // 2))
         self.waiting = 0
         self.waiting_long = 0
         self.asking = 0
@@ -35,27 +35,27 @@ class Limiter:
         self._window = limits.strategies.MovingWindowRateLimiter(limits.storage.MemoryStorage())
 
     def check_rate(self, caller: Caller) -> None:
-        """Count a request of a caller. Raises TooMany beyond the rate."""
+        """Count a caller's request. Raises TooMany above the rate."""
         if self._rate is None or self._window.hit(self._rate, caller.name):
             return
         free_at = self._window.get_window_stats(self._rate, caller.name).reset_time
-        raise TooMany(f"more than {self._rate} requests; wait a little", retry_after_s=free_at - time.time())
+        raise TooMany(f"more than {self._rate} requests; retry later", retry_after_s=free_at - time.time())
 
     def count_failure(self, address: str) -> None:
-        """Count a request without a known key. Raises TooMany for an address that is over its limit."""
+        """Count a request without a known key. Raises TooMany for an address above its limit."""
         if self._attempts is not None:
             self._check_attempts(self._attempts, address)
             self._attempts.count(address)
 
     def check_key(self, address: str, caller: Caller) -> None:
-        """Admit a known key from any address; a key that can be guessed only as often as a failure.
+        """Accept an unguessable key from any address; limit a guessable one like a failure.
 
-        An address over its limit passes with a key that cannot be guessed: trying more of those gains
-        nothing. For a short key the answer would confirm a guess, so there the key must have been accepted
-        from this address before.
+        An address above its limit may use an unguessable key: trying such keys gains an attacker nothing.
+        For a short key the response would confirm a guess, so that key must have been accepted from this
+        address before.
 
         Raises:
-            TooMany: the address is over its limit, and sends a short key for the first time.
+            TooMany: the address is above its limit and uses a short key for the first time.
         """
         if self._attempts is not None and caller.guessable:
             if not self._attempts.is_accepted(address, caller.name):
@@ -65,44 +65,47 @@ class Limiter:
     def _check_attempts(self, attempts: Attempts, address: str) -> None:
         if (wait_s := attempts.blocked_s(address)) > 0:
             raise TooMany(
-                "too many requests without a known key came from this address; wait a little",
+                "too many requests without a known key from this address; retry later",
                 retry_after_s=wait_s,
             )
 
     def check_question(self, question: str, *, param: str = "question") -> None:
         """Refuse a question that is too long. Raises TooLarge."""
-        most = self._settings.max_question_chars
-        if len(question) > most:
+        limit = self._settings.max_question_chars
+        if len(question) > limit:
             raise TooLarge(
-                f"the question has {len(question):,} characters, {most:,} are taken; put the text it is "
-                "about into the repository, or ask a shorter one",
+                f"the question has {len(question):,} characters, the limit is {limit:,}; shorten it, or add "
+                "the text it is about to the repository",
                 param=param,
             )
 
     def check_history(self, messages: int, *, param: str = "messages") -> None:
         """Refuse a history that is too long. Raises TooLarge."""
-        most = self._settings.max_messages
-        if messages > most:
-            raise TooLarge(f"{messages:,} messages were sent, {most:,} are taken; begin anew", param=param)
+        limit = self._settings.max_messages
+        if messages > limit:
+            raise TooLarge(
+                f"{messages:,} messages were sent, the limit is {limit:,}; start a new conversation",
+                param=param,
+            )
 
     @asynccontextmanager
-    async def seat(self) -> AsyncIterator[None]:
-        """A seat for one question, or other work in a thread, waited for in a queue that is not endless.
+    async def slot(self) -> AsyncIterator[None]:
+        """Hold a slot for one question or other work in a thread; wait in a bounded queue if all are taken.
 
         Raises:
             TooMany: the queue is full.
-            ShuttingDown: the server takes no more questions.
+            ShuttingDown: the server accepts no more questions.
         """
         if self.stopping:
-            raise ShuttingDown("the server is about to stop; ask again in a moment", retry_after_s=5)
-        if self._seats.locked() and self.waiting >= self._settings.waiting:
+            raise ShuttingDown("the server is shutting down; retry in a moment", retry_after_s=5)
+        if self._slots.locked() and self.waiting >= self._settings.waiting:
             raise TooMany(
-                f"{self.asking} questions are being answered and {self.waiting} wait; ask again in a moment",
+                f"{self.asking} questions are running and {self.waiting} are queued; retry in a moment",
                 retry_after_s=_RETRY_S,
             )
         self.waiting += 1
         try:
-            await self._seats.acquire()
+            await self._slots.acquire()
         finally:
             self.waiting -= 1
         self.asking += 1
@@ -110,80 +113,84 @@ class Limiter:
             yield
         finally:
             self.asking -= 1
-            self._seats.release()
+            self._slots.release()
 
     @asynccontextmanager
-    async def long_seat(self) -> AsyncIterator[None]:
-        """A seat for work that keeps a thread busy for seconds, such as reading a whole repository.
+    async def long_slot(self) -> AsyncIterator[None]:
+        """Hold a slot for work that occupies a thread for seconds, such as reading a whole repository.
 
-        At most half of the threads do such at once, so that questions go on. What waits for its turn here
-        takes no seat from a question.
+        At most half of the threads do such work at once, so that questions are still answered. Work that
+        waits here does not occupy a slot of `slot`.
 
         Raises:
-            TooMany, ShuttingDown: as `seat`.
+            TooMany, ShuttingDown: as `slot`.
         """
-        if self._long_seats.locked() and self.waiting_long >= self._settings.waiting:
+        if self._long_slots.locked() and self.waiting_long >= self._settings.waiting:
             raise TooMany(
-                f"{self.waiting_long} others wait for work as long as this; come again in a moment",
+                f"{self.waiting_long} other long requests are queued; retry in a moment",
                 retry_after_s=_RETRY_S,
             )
         self.waiting_long += 1
         try:
-            await self._long_seats.acquire()
+            await self._long_slots.acquire()
         finally:
             self.waiting_long -= 1
         try:
-            async with self.seat():
+            async with self.slot():
                 yield
         finally:
-            self._long_seats.release()
+            self._long_slots.release()
 
 
 class Attempts:
-    """Counts what addresses send without a known key, in a table of bounded size.
+    """Counts requests without a known key per address, in a table of bounded size.
 
-    All addresses of an IPv6 network (/64) are one: whoever has one has them all.
+    All addresses of an IPv6 /64 network count as one, because one client usually owns all of them.
 
     Args:
-        rate: how many, in what time.
-        most: addresses in the table; one more takes the place of the one counted longest ago.
-        clock: seconds that never go back.
+        rate: the number of requests and the period.
+        max_addresses: the size of the table; when it is full, the least recently counted is evicted.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
-        self, rate: limits.RateLimitItem, *, most: int = 10_000, clock: Callable[[], float] = time.monotonic
+        self,
+        rate: limits.RateLimitItem,
+        *,
+        max_addresses: int = 10_000,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._amount, self._period_s = rate.amount, float(rate.get_expiry())
-        self._most, self._clock = most, clock
+        self._max_addresses, self._clock = max_addresses, clock
         self._counted: OrderedDict[str, tuple[float, int]] = OrderedDict()
         self._accepted: OrderedDict[tuple[str, str], None] = OrderedDict()
-        """Which keys were accepted from which networks; as bounded as the table of failures."""
+        """Pairs of network and accepted key, bounded like the table of failures."""
 
     def __len__(self) -> int:
         return len(self._counted)
 
     def blocked_s(self, address: str) -> float:
-        """For how long an address is refused; 0 is not at all."""
+        """Return for how many seconds an address is still refused; 0.0 when it is not."""
         began, count = self._counted.get(_network(address), (0.0, 0))
         left_s = began + self._period_s - self._clock()
         return left_s if count >= self._amount and left_s > 0 else 0.0
 
     def count(self, address: str) -> None:
-        """Count one."""
+        """Count one request without a known key."""
         network, now = _network(address), self._clock()
         began, count = self._counted.pop(network, (now, 0))
         if now >= began + self._period_s:
             began, count = now, 0
         self._counted[network] = (began, count + 1)
-        if len(self._counted) > self._most:
+        if len(self._counted) > self._max_addresses:
             self._counted.popitem(last=False)
 
     def accept(self, address: str, key: str) -> None:
-        """Remember that the key of this name was accepted from an address."""
+        """Record that the key of this name was accepted from an address."""
         pair = (_network(address), key)
         self._accepted[pair] = None
         self._accepted.move_to_end(pair)
-        if len(self._accepted) > self._most:
+        if len(self._accepted) > self._max_addresses:
             self._accepted.popitem(last=False)
 
     def is_accepted(self, address: str, key: str) -> bool:
@@ -205,4 +212,4 @@ def _parsed(rate: str) -> limits.RateLimitItem:
     try:
         return limits.parse(rate)
     except ValueError as error:
-        raise SettingsError(f"the rate {rate!r} cannot be read; write it as 60/minute or 5/second") from error
+        raise SettingsError(f"the rate {rate!r} is invalid; write it as 60/minute or 5/second") from error

@@ -1,7 +1,7 @@
-"""What the folders of this machine are called to callers from elsewhere.
+"""Redaction of this machine's paths in messages to remote callers.
 
-Errors name files, so that whoever runs the server can mend something. To a caller who is not on this machine
-the path is of no use, and tells how the machine is laid out; the name of the repository says the same.
+Error messages name files so that the operator can fix a problem. To a remote caller the path is useless and
+reveals the layout of the machine, so it is replaced by a name, such as the repository's.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from rag.serve.settings import ServerSettings
 
 
-class Folders:
-    """The folders that the server knows of, with what each is called instead of its path.
+class PathRedactor:
+    """Replaces the paths of the server's folders by names.
 
     Args:
-        settings: which repositories there are, and where things are kept.
+        settings: the repositories, and the locations of the server's files.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -40,6 +40,6 @@ class Folders:
         paths = "|".join(map(re.escape, longest_first))
         self._path = re.compile(rf"(?<![\w./-])(?:{paths})(?![\w-]|\.\w)")
 
-    def hidden(self, text: str) -> str:
-        """The text with each of the folders by its name; what lies below one is told as before."""
-        return self._path.sub(lambda found: self._named[found[0]], text)
+    def redact(self, text: str) -> str:
+        """Return the text with each folder's path replaced by its name; the path below it stays."""
+        return self._path.sub(lambda match: self._named[match[0]], text)

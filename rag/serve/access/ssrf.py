@@ -1,10 +1,9 @@
-"""Hosts that requests may name: looked up once, refused if they lead inside, and git told where they lead.
+"""SSRF protection: a host of a request's URL is resolved once, refused if not public, and pinned for git.
 
-Between the look-up and git's own a name could come to lead elsewhere (DNS rebinding). So git is not left to
-look it up: it is given the very addresses that were looked at, as curl's `--resolve` takes them, follows no
-redirect, and with that takes no alternates from elsewhere either. A git before 2.37 does not know that
-setting, so no host is allowed with it; behind a proxy it is the proxy that looks names up. `rag doctor
---server` says both.
+If git resolved the name again, it could get another address (DNS rebinding). So git receives the checked
+addresses, in the format of curl's `--resolve`, and follows no redirects; with that setting it also uses no
+alternates on other hosts. git before 2.37 does not have the setting, so with it no host is allowed. Behind a
+proxy, the proxy resolves names. `rag doctor --server` reports both.
 """
 
 from __future__ import annotations
@@ -26,39 +25,39 @@ _NOT_PUBLIC = (
 _OF_CLOUDS = tuple(
     map(
         ipaddress.ip_network,
-        # What a cloud answers its own machines at, in networks that are public by their numbers: Oracle's and
+        # Addresses where a cloud serves its own machines, in networks that count as public: Oracle's and
         # other protocol addresses, Azure's wire server, IBM's services, Google's private access, 6to4 relays.
         "192.0.0.0/24 168.63.129.16/32 161.26.0.0/16 166.8.0.0/14 199.36.153.4/30 199.36.153.8/30 "
         "192.88.99.0/24".split(),
     )
 )
-_PINS_FROM = (2, 37)
+_FIRST_GIT_THAT_PINS = (2, 37)
 
 
-async def public_place(url: str) -> str:
-    """Where the host of an https URL leads, as `HOST:PORT:ADDRESS,…`: what git may connect to.
+async def resolve_public(url: str) -> str:
+    """Resolve the host of an https URL; return `HOST:PORT:ADDRESS,…`, the only addresses git may connect to.
 
     Raises:
         Forbidden: one of its addresses is not public.
-        SourceError: the name leads nowhere.
+        SourceError: the name cannot be resolved.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or 443
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise SourceError(f"{host} cannot be found ({error.strerror or error})") from error
+        raise SourceError(f"{host} cannot be resolved ({error.strerror or error})") from error
     addresses = dict.fromkeys(str(address[0]).partition("%")[0] for *_, address in found)
     if not all(map(is_public, addresses)):
-        raise Forbidden(f"{host} leads to an address that is not public, which is not served")
+        raise Forbidden(f"{host} resolves to an address that is not public, which is not served")
     return f"{host}:{port}:{','.join(f'[{one}]' if ':' in one else one for one in addresses)}"
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public network.
+    """Whether an IP address is public.
 
-    Not so are shared ones (100.64.0.0/10, where some clouds tell their secrets), those at which clouds answer
-    their own machines, and IPv6 ones that hold an address which is not public.
+    Not public are shared addresses (100.64.0.0/10, where some clouds serve credentials), those where clouds
+    serve their own machines, and IPv6 addresses that contain an address which is not public.
     """
     ip = ipaddress.ip_address(address)
     inner = _inner(ip) if isinstance(ip, ipaddress.IPv6Address) else None
@@ -71,7 +70,7 @@ def is_public(address: str) -> bool:
 
 
 def _inner(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 one leads to: mapped, 6to4, or ISATAP in whatever network."""
+    """Return the IPv4 address that an IPv6 address contains: mapped, 6to4, or ISATAP in any network."""
     is_isatap = (int(ip) >> 32) & 0xFCFF_FFFF == 0x0000_5EFE
     return (
         ip.ipv4_mapped
@@ -80,26 +79,26 @@ def _inner(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     )
 
 
-def git_stays_where_told() -> bool:
-    """Whether the git there is connects to the addresses that it is given, and looks nothing up itself."""
+def git_pins_addresses() -> bool:
+    """Whether the installed git connects to given addresses only, without resolving the host itself."""
     try:
-        told = git_version()
+        version = git_version()
     except SourceError:
         return False
-    found = re.search(r"(\d+)\.(\d+)", told)
-    return found is not None and (int(found[1]), int(found[2])) >= _PINS_FROM
+    found = re.search(r"(\d+)\.(\d+)", version)
+    return found is not None and (int(found[1]), int(found[2])) >= _FIRST_GIT_THAT_PINS
 
 
 def check_git(hosts: Sequence[str]) -> None:
-    """Refuse to allow hosts where git would look their names up again.
+    """Refuse allowed hosts with a git that would resolve their names again.
 
     Raises:
-        SettingsError: hosts are allowed, and git is older than 2.37 or not there.
+        SettingsError: hosts are allowed, and git is older than 2.37 or not installed.
     """
-    if hosts and not git_stays_where_told():
-        needed = ".".join(map(str, _PINS_FROM))
+    if hosts and not git_pins_addresses():
+        needed = ".".join(map(str, _FIRST_GIT_THAT_PINS))
         raise SettingsError(
-            f"URLs on {', '.join(hosts)} cannot be served with the git that is here: one older than {needed} "
-            "looks names up again after they were checked, and may be led inside; install git "
+            f"URLs on {', '.join(hosts)} cannot be served with the installed git: before {needed} it "
+            "resolves names again after they were checked, which may lead to a private address; install git "
             f"{needed} or newer, or serve without --allow-urls"
         )

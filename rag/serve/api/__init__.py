@@ -1,1 +1,1 @@
-"""`/api`: our own routes, and the models of what they take and give."""
+"""The native routes under `/api`, and the models of their requests and responses."""

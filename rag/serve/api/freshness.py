@@ -1,4 +1,4 @@
-"""Whether what was answered still holds for the code as it is now, and what would be answered today."""
+"""Routes that check answers against the current code, and that ask a question again."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
-from rag.serve.api.pagination import MOST, Limit, Offset, page
+from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
 from rag.serve.api.rendering import Renderer
 from rag.serve.api.routes import Named
-from rag.serve.api.turns import ConversationId, Desk, TurnId
+from rag.serve.api.turns import CallerContext, ConversationId, TurnId
 from rag.serve.errors import IndexingFailed
 from rag.serve.service import Service
-from rag.serve.sse import until_gone
+from rag.serve.sse import until_disconnect
 from rag.service.freshness import checked, turns_about
 from rag.service.replay import Replay
 from rag.types import DialogTurn
 
 Ref = Annotated[
     str | None,
-    Query(min_length=1, max_length=200, description="A branch, tag or commit; the present without."),
+    Query(min_length=1, max_length=200, description="A branch, tag or commit. Default: the current state."),
 ]
 
 
@@ -39,30 +39,30 @@ def _freshness(service: Service) -> APIRouter:
     async def freshness(
         request: Request, caller: CallerOf, conversation: ConversationId, ref: Ref = None
     ) -> list[responses.CheckedTurn]:
-        """What became of the lines that each answer rests on; oldest turn first.
+        """Check the lines that each answer cites; oldest turn first.
 
-        They are compared with the repositories as they are on disk, byte for byte, or at a `ref`. Of a
-        repository that is not served here nothing is known.
+        They are compared byte for byte with the repositories on disk, or at a `ref`. For a repository that
+        is not served here the result is unknown.
         """
         engine = service.engine_for(caller)
         namespace = caller.namespace
         one = await to_thread(engine.find_conversation, conversation)
-        shelves = [shelf for source in one.sources if (shelf := service.library.of_source(source))]
+        entries = [entry for source in one.sources if (entry := service.registry.entry_of(source))]
         if ref is not None:
-            shelves = [service.at_ref(shelf, ref, caller) for shelf in shelves]
-        for shelf in shelves:
-            try:  # a ref or URL beyond the list may have made room on disk
-                if ref is not None or not shelf.is_listed:
-                    await service.library.opened(shelf)
+            entries = [service.at_ref(entry, ref, caller) for entry in entries]
+        for entry in entries:
+            try:  # the store of an unlisted ref or URL may have been evicted
+                if ref is not None or not entry.is_listed:
+                    await service.registry.opened(entry)
             except IndexingFailed:
                 if ref is not None:
                     raise
-        served = [shelf.source for shelf in shelves]
+        served = [entry.source for entry in entries]
 
         def compared() -> list[DialogTurn]:
             return checked(engine, engine.turns.turns(one.id, namespace=namespace), served)
 
-        async with service.limiter.seat():
+        async with service.limiter.slot():
             turns = await to_thread(compared)
         renderer = Renderer(service, caller, str(request.base_url))
         return [responses.CheckedTurn(**renderer.checked_turn(turn)) for turn in turns]
@@ -81,20 +81,20 @@ def _about(service: Service) -> APIRouter:
         name: Named,
         path: Annotated[str, Query(min_length=1, max_length=1000, examples=["snip/auth.py"])],
         line: Annotated[int | None, Query(ge=1, le=2**31)] = None,
-        limit: Limit = MOST,
+        limit: Limit = MAX_LIMIT,
         offset: Offset = 0,
     ) -> list[responses.TurnAbout]:
-        """The turns whose answers rest on a file, or on a line of it, wherever its lines stood then.
+        """List the turns whose answers cite a file, or a line of it, even if the line has moved since.
 
-        Oldest first; with `NAME@REF` of that state of the repository.
+        Oldest first; `NAME@REF` selects a state of the repository.
         """
-        desk = Desk(service, caller, str(request.base_url))
-        shelf = service.library.shelf(name, caller=caller)
-        await service.library.opened(shelf)
-        async with service.limiter.seat():
-            found = await to_thread(turns_about, desk.engine, shelf.source, path, line=line)
+        context = CallerContext(service, caller, str(request.base_url))
+        entry = service.registry.entry(name, caller=caller)
+        await service.registry.opened(entry)
+        async with service.limiter.slot():
+            found = await to_thread(turns_about, context.engine, entry.source, path, line=line)
         return [
-            responses.TurnAbout(turn=desk.render.turn(turn), citations=desk.render.checked(pairs))
+            responses.TurnAbout(turn=context.render.turn(turn), citations=context.render.checked(pairs))
             for turn, pairs in page(request, response, found, limit=limit, offset=offset)
         ]
 
@@ -108,14 +108,16 @@ def _replay(service: Service) -> APIRouter:
     async def replay(
         request: Request, caller: CallerOf, turn: TurnId, wanted: requests.ReplayRequest | None = None
     ) -> responses.ReplayBody:
-        """Ask a turn's question again, of the code as it is now or at a `ref`, and say what differs.
+        """Ask a turn's question again, for the current code or a `ref`, and report the differences.
 
         Nothing is stored.
         """
-        desk = Desk(service, caller, str(request.base_url))
-        found = await desk.call(desk.store.turn, turn)
+        context = CallerContext(service, caller, str(request.base_url))
+        found = await context.call(context.store.turn, turn)
         ref = wanted.ref if wanted else None
-        return _replayed(await until_gone(request, service.replayed(caller, found, ref)), desk.render)
+        return _replayed(
+            await until_disconnect(request, service.replayed(caller, found, ref)), context.render
+        )
 
     return router
 

@@ -1,7 +1,7 @@
-"""JsonModels of the JSON that an interface sends, derived from the forms of the values (`rag.schema`).
+"""Models of the JSON that an interface sends, derived from the JSON forms of the values (`rag.schema`).
 
-They describe it (OpenAPI, the output schemas of MCP's tools) and check it: a field that a model does not know
-is an error, and so is one that is missing.
+They describe the JSON (OpenAPI, the output schemas of MCP's tools) and validate it: an unknown or a missing
+field is an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
 
 from rag.schema import OLD_OUTPUT, OPAQUE, Interface, form_of
 
-_MOMENT = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+_TIMESTAMP = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 _OLD_TYPES: Mapping[str, Any] = {
     **dict.fromkeys(("start", "end", "turns"), int),
     **dict.fromkeys(("order", "forked_at"), int | None),
@@ -24,14 +24,14 @@ _OLD_TYPES: Mapping[str, Any] = {
 }
 
 
-class Sent(BaseModel):
-    """What an interface sends."""
+class ResponseModel(BaseModel):
+    """JSON that an interface sends."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class JsonModels:
-    """The models of one interface, with the deprecated names that it still gives out."""
+    """The models of one interface, with the deprecated names that it still sends."""
 
     def __init__(self, interface: Interface) -> None:
         self._old, self._known = OLD_OUTPUT[interface], dict[Any, Any]()
@@ -39,30 +39,30 @@ class JsonModels:
     def of(
         self, cls: Any, name: str = "", doc: str = "", /, *, without: Sequence[str] = (), **more: Any
     ) -> Any:
-        """The model of a dataclass's JSON, with `more` fields by name and type.
+        """Create the model of a dataclass's JSON, with `more` fields by name and type.
 
-        Fields of later models whose type is this dataclass have this model.
+        Models created later use it for fields of this dataclass.
         """
         form = form_of(cls)
         found = {field.name: self._json_type(field.name, field.type) for field in form.fields}
         found |= {name: get_type_hints(getattr(cls, name).fget)["return"] for name in form.computed}
         found = {name: kind for name, kind in found.items() if name not in without} | more
-        self._known[cls] = self.made(name or cls.__name__, doc or cls.__doc__ or "", found)
+        self._known[cls] = self.create(name or cls.__name__, doc or cls.__doc__ or "", found)
         return self._known[cls]
 
-    def made(self, name: str, doc: str, types: Mapping[str, Any], base: Any = Sent) -> Any:
-        """A model with these fields, and their deprecated names."""
+    def create(self, name: str, doc: str, types: Mapping[str, Any], base: Any = ResponseModel) -> Any:
+        """Create a model with these fields and their deprecated names."""
         fields: dict[str, Any] = {name: (kind, ...) for name, kind in types.items()}
         for old, follows in self._old.items():
             try:
                 follows(dict.fromkeys(types, 0))
-            except KeyError:  # of other fields
+            except KeyError:  # derived from other fields
                 continue
             fields[old] = (_OLD_TYPES[old], Field(deprecated=True))
         return create_model(name, __base__=base, __doc__=doc, **fields)
 
     def _json_type(self, name: str, hint: Any) -> Any:
-        """The type of a value in JSON."""
+        """Return the type of a value in JSON."""
         origin, arguments = get_origin(hint), get_args(hint)
         if name in OPAQUE:
             return JsonValue
@@ -74,4 +74,4 @@ class JsonModels:
             return dict[str, self._json_type(name, arguments[1])]  # type: ignore[misc]
         if is_dataclass(hint):
             return self._known[hint]
-        return _MOMENT if hint is datetime else hint
+        return _TIMESTAMP if hint is datetime else hint

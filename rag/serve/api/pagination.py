@@ -1,7 +1,7 @@
-"""Lists in pages: `limit` and `offset` in the request, and in the answer whether more follows.
+"""Pagination with `limit` and `offset`.
 
-Every route that gives a list of all there is does it in this way. `X-Total-Count` says how many there are,
-and `Link: <…>; rel="next"` (RFC 8288) leads to the next page; without it this page is the last.
+Every route that lists all items uses it. `X-Total-Count` is the total, and `Link: <…>; rel="next"` (RFC 8288)
+is the next page; without it this page is the last.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Annotated, TypeVar
 
 from fastapi import Query, Request, Response
 
-MOST = 200
+MAX_LIMIT = 200
 HEADERS = ("Link", "X-Total-Count")
-"""What a page in a browser may read, if it is of another origin."""
+"""The response headers that scripts of other origins may read."""
 
-Limit = Annotated[int, Query(ge=1, le=MOST, description="How many at most.")]
-Offset = Annotated[int, Query(ge=0, le=2**53, description="How many are left out before them.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="The largest number of items.")]
+Offset = Annotated[int, Query(ge=0, le=2**53, description="The number of items to skip.")]
 T = TypeVar("T")
 
 
 def page(request: Request, response: Response, items: Sequence[T], *, limit: int, offset: int) -> Sequence[T]:
-    """The items that are asked for; the response is told how many there are, and where the next are."""
+    """Return the requested items; set the total and the link to the next page in the response."""
     response.headers["X-Total-Count"] = str(len(items))
     if offset + limit < len(items):
         following = request.url.include_query_params(limit=limit, offset=offset + limit)
-        # Only path and query: behind a proxy the server does not know what it is called.
+        # Only path and query: behind a proxy the server does not know its public address.
         response.headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
     return items[offset : offset + limit]

@@ -1,6 +1,6 @@
-"""What the native routes take: strict, as a field that is not known is a mistake.
+"""Request models of the native routes. Unknown fields are errors.
 
-Names that a field had before 0.2 are taken until 0.3.
+Field names from before 0.2 are accepted until 0.3.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, C
 from rag.evaluation.metrics import LineSpan
 from rag.schema import OLD_NAMES, order_of
 from rag.serve.errors import TooLarge
-from rag.serve.service import MOST_REPOSITORIES
+from rag.serve.service import MAX_REPOSITORIES
 from rag.types import MAX_HISTORY
 
-MOST_RESULTS = 100
-MOST_QUESTIONS = 500
+MAX_RESULTS = 100
+MAX_QUESTIONS = 500
 MAX_SEARCHES = 1_000
-"""Of one evaluation: each question is searched, and each of its history."""
+"""Per evaluation: one search for each question, and one for each question of its history."""
 MAX_CHARS = 500_000
-"""Of the questions of one evaluation and their histories together."""
-_MOST_FILES = 100
-_MOST_CHARS = 10_000
-_MOST_LINES = 10_000_000
+"""Per evaluation: all questions and their histories."""
+_MAX_FILES = 100
+_MAX_CHARS = 10_000
+_MAX_LINES = 10_000_000
 
 
 def _whole(value: object) -> object:
-    """JSON knows one kind of number: 3.0 is as whole as 3."""
+    """Convert a float such as 3.0 to an int: JSON has only one type of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _kept(value: JsonValue) -> JsonValue:
-    """JSON knows no NaN and no infinity, though Python reads them."""
-    if len(json.dumps(value, allow_nan=False)) > _MOST_CHARS:
-        raise ValueError(f"a preference has at most {_MOST_CHARS:,} signs")
+def _checked_preference(value: JsonValue) -> JsonValue:
+    """Refuse long values, and NaN and infinity, which Python's parser accepts but JSON does not have."""
+    if len(json.dumps(value, allow_nan=False)) > _MAX_CHARS:
+        raise ValueError(f"a preference may have at most {_MAX_CHARS:,} characters")
     return value
 
 
 WHOLE = BeforeValidator(_whole)
 Name = Annotated[str, Field(min_length=1, max_length=300, examples=["sample"])]
-Names = Annotated[list[Name], Field(max_length=MOST_REPOSITORIES, examples=[["sample"]])]
+Names = Annotated[list[Name], Field(max_length=MAX_REPOSITORIES, examples=[["sample"]])]
 Question = Annotated[str, Field(min_length=1, examples=["Where is a short code made?"])]
 ConversationName = Annotated[str, Field(min_length=1, max_length=200, examples=["login"])]
 Mark = Annotated[str, Field(min_length=1, max_length=100, examples=["useful"])]
 Corrected = Annotated[str, Field(max_length=1_000_000, examples=["It expires after 14 days."])]
 FactText = Annotated[
-    str, Field(min_length=1, max_length=2000, pattern=r"\S", examples=["Codes have seven signs"])
+    str, Field(min_length=1, max_length=2000, pattern=r"\S", examples=["Codes have seven characters"])
 ]
 _Number = Annotated[int, Field(ge=0, le=2**53, examples=[1]), WHOLE]
 _Order = Annotated[
@@ -56,37 +56,37 @@ _Order = Annotated[
 ]
 
 
-_Line = Annotated[int, Field(ge=1, le=_MOST_LINES), WHOLE]
+_Line = Annotated[int, Field(ge=1, le=_MAX_LINES), WHOLE]
 
 
-def _either(name: str) -> Any:
-    """A field that is None by default and may come under its old name."""
+def _renamed(name: str) -> Any:
+    """Return a field that is None by default and is also accepted under its old name."""
     return Field(default=None, validation_alias=AliasChoices(name, OLD_NAMES[name]))
 
 
 class Strict(BaseModel):
-    """A request: a field that is not known is a mistake."""
+    """A request without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class IndexRequest(Strict):
-    """How to index."""
+    """How to index a repository."""
 
     rebuild: bool = False
 
 
 class SearchRequest(Strict):
-    """What to look for."""
+    """A search."""
 
     question: Question
     repositories: Names = Field(default_factory=list)
     conversation: ConversationName | None = None
-    k: Annotated[int, Field(ge=1, le=MOST_RESULTS), WHOLE] = 10
+    k: Annotated[int, Field(ge=1, le=MAX_RESULTS), WHOLE] = 10
 
 
 class AskRequest(Strict):
-    """A question. Without repositories, those of the conversation are asked."""
+    """A question. Without repositories, those of the conversation are used."""
 
     question: Question
     repositories: Names = Field(default_factory=list)
@@ -98,19 +98,19 @@ class AskRequest(Strict):
 
 
 class ReplayRequest(Strict):
-    """Of which state of the code: a branch, tag or commit; null is the state that is served."""
+    """The state of the code to ask: a branch, tag or commit; null is the served state."""
 
     ref: Annotated[str, Field(min_length=1, max_length=200, examples=["main"])] | None = None
 
 
 class CorrectAnswer(Strict):
-    """The answer as it should be."""
+    """The corrected answer."""
 
     answer: Corrected
 
 
 class CorrectQuestion(Strict):
-    """The question as it should be; its answer, too, where that is given."""
+    """The corrected question, and optionally its corrected answer."""
 
     question: Question
     answer: Corrected | None = None
@@ -123,8 +123,8 @@ class _Rewind(Strict):
 class Rewind(_Rewind):
     """The number of the last turn to keep; 0 keeps none.
 
-    `last_turn` is the id of the last turn that the caller knows of, "" for none. If the conversation has
-    another one by now, nothing is removed (409).
+    `last_turn` is the id of the last turn that the caller has seen, "" for none. If the conversation has a
+    newer one, nothing is removed (409).
     """
 
     number: _Number
@@ -136,7 +136,7 @@ class Rewind(_Rewind):
 
 
 class RewindToOrder(_Rewind):
-    """Deprecated: `Rewind`, with the order of the last turn to keep, which is its number - 1."""
+    """Deprecated: `Rewind` by the order of the last turn to keep, which is its number - 1."""
 
     model_config = ConfigDict(json_schema_extra={"deprecated": True})
     to: Annotated[int, Field(ge=-1, le=2**53), WHOLE]
@@ -148,19 +148,19 @@ class RewindToOrder(_Rewind):
 
 
 class Consolidate(Strict):
-    """How many of the newest turns are left for later."""
+    """How many of the newest turns to leave out."""
 
     keep_recent: Annotated[int, Field(ge=0, le=2**53, examples=[10]), WHOLE] = 0
 
 
 class Rename(Strict):
-    """Another name, "" for none."""
+    """The new name, "" for none."""
 
     name: Annotated[str, Field(max_length=200, examples=["login"])]
 
 
 class Fork(Strict):
-    """Where to fork: after the turn of this number, 0 for before the first; its end when left out."""
+    """Where to fork: after the turn of this number, 0 for before the first. Default: after the last."""
 
     number: _Number | None = None
     at: _Order = None
@@ -168,12 +168,12 @@ class Fork(Strict):
 
     @property
     def order(self) -> int | None:
-        """The order of the last turn that the fork has."""
+        """The order of the last turn in the fork."""
         return order_of(self.number) if self.at is None else self.at
 
 
 class Marking(Strict):
-    """Marks to give and to take."""
+    """Marks to add and to remove."""
 
     add: Annotated[list[Mark], Field(max_length=20)] = Field(default_factory=list)
     remove: Annotated[list[Mark], Field(max_length=20)] = Field(default_factory=list)
@@ -183,7 +183,7 @@ class Marking(Strict):
 
 
 class FactAbout(Strict):
-    """A fact about a repository, on one's own word."""
+    """A fact about a repository, without citations."""
 
     text: FactText
     repository: Name
@@ -197,9 +197,9 @@ class FactOfTurn(Strict):
 
 
 class Preferred(Strict):
-    """A value: text, or any JSON."""
+    """A value: text or any JSON."""
 
-    value: Annotated[JsonValue, AfterValidator(_kept), Field(examples=["zh-CN"])]
+    value: Annotated[JsonValue, AfterValidator(_checked_preference), Field(examples=["zh-CN"])]
 
 
 # ---------------------------------------------------------------- evaluation
@@ -209,44 +209,44 @@ class ExpectedLines(Strict):
     """A file, or lines of it, that answer a question."""
 
     path: Annotated[str, Field(min_length=1, max_length=1000, examples=["shortener/codes.py"])]
-    start_line: _Line | None = _either("start_line")
-    end_line: _Line | None = _either("end_line")
+    start_line: _Line | None = _renamed("start_line")
+    end_line: _Line | None = _renamed("end_line")
 
     def lines(self) -> LineSpan | None:
-        """The lines, where they are named."""
+        """Return the lines, or None for the whole file."""
         if self.start_line is None:
             return None
         return LineSpan(self.path, self.start_line, max(self.start_line, self.end_line or self.start_line))
 
 
 class Judged(Strict):
-    """A question with what answers it."""
+    """A question with its expected results."""
 
     question: Question
-    answers: Annotated[list[ExpectedLines], Field(min_length=1, max_length=_MOST_FILES)]
+    answers: Annotated[list[ExpectedLines], Field(min_length=1, max_length=_MAX_FILES)]
     history: Annotated[list[Question], Field(max_length=MAX_HISTORY)] = Field(default_factory=list)
 
 
 class EvalRequest(Strict):
-    """Questions to measure retrieval on."""
+    """Questions to evaluate retrieval with."""
 
     repository: Name
-    questions: Annotated[list[Judged], Field(min_length=1, max_length=MOST_QUESTIONS)]
-    k: Annotated[int, Field(ge=1, le=MOST_RESULTS), WHOLE] = 50
+    questions: Annotated[list[Judged], Field(min_length=1, max_length=MAX_QUESTIONS)]
+    k: Annotated[int, Field(ge=1, le=MAX_RESULTS), WHOLE] = 50
 
     def check_size(self) -> None:
-        """Bound the work of the request. Raises TooLarge."""
+        """Limit the work of the request. Raises TooLarge."""
         searches = sum(1 + len(judged.history) for judged in self.questions)
         if searches > MAX_SEARCHES:
             raise TooLarge(
                 f"{len(self.questions):,} questions with {searches - len(self.questions):,} in their "
-                f"histories are {searches:,} searches, {MAX_SEARCHES:,} are taken in one request; send fewer",
+                f"histories need {searches:,} searches, the limit is {MAX_SEARCHES:,}; send fewer",
                 param="questions",
             )
         texts = (text for judged in self.questions for text in (judged.question, *judged.history))
         if (chars := sum(map(len, texts))) > MAX_CHARS:
             raise TooLarge(
                 f"the questions and their histories have {chars:,} characters, "
-                f"{MAX_CHARS:,} are taken in one request; send fewer",
+                f"the limit is {MAX_CHARS:,}; send fewer",
                 param="questions",
             )

@@ -1,9 +1,9 @@
-"""What the native routes give: models that are derived from the JSON forms of the values (`rag.schema`).
+"""Response models of the native routes, derived from the JSON forms of the values (`rag.schema`).
 
-To a type checker they are JSON objects, which is what the routes return; at run time they are the models by
-which FastAPI describes what is sent, and checks it: a field that a model does not know is an error.
+For a type checker they are JSON objects, which the routes return. At run time they are the models that
+FastAPI uses for the specification and for validation: an unknown field is an error.
 
-Text from a repository may hold bytes that are no text, as names of files do: `?` is sent in their place.
+File names and other text from a repository may contain invalid UTF-8, which is sent as `?`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rag import types
 from rag.answer_cache.cache import CacheStats
 from rag.memory.facts import Fact as FactValue
 from rag.schema import Json
-from rag.serve.api.json_models import JsonModels, Sent
-from rag.serve.api.rendering import shown
+from rag.serve.api.json_models import JsonModels, ResponseModel
+from rag.serve.api.rendering import encodable
 from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
 from rag.wiki.forges import web_address
@@ -48,7 +48,7 @@ else:
     _models.of(
         types.Hit,
         "RankedHit",
-        "A hit without its text: `legs` is what each signal of retrieval gave it.",
+        "A hit without its text: `legs` holds the results of each retrieval signal.",
         without=("text", "blank_end"),
     )
     Answer = _models.of(types.Answer)
@@ -56,7 +56,7 @@ else:
     Message = _models.of(types.Message)
     _models.of(types.Source, name=str | None)
     Conversation = _models.of(types.Conversation, title=str)
-    ConversationDetail = _models.made(
+    ConversationDetail = _models.create(
         "ConversationDetail",
         "A conversation with its turns, oldest first.",
         {"all_turns": list[Turn]},
@@ -67,7 +67,7 @@ else:
 
 
 class ErrorDetail(BaseModel):
-    """What went wrong."""
+    """The details of an error."""
 
     message: str
     type: str
@@ -84,8 +84,8 @@ class Error(BaseModel):
 # ---------------------------------------------------------------- repositories
 
 
-class IndexJob(Sent):
-    """How far the indexing of a repository is. A `total` of 0 is unknown."""
+class IndexJob(ResponseModel):
+    """The progress of indexing a repository. A `total` of 0 is unknown."""
 
     running: bool
     stage: str
@@ -94,8 +94,8 @@ class IndexJob(Sent):
     error: str | None = None
 
 
-class RepositoryState(Sent):
-    """A repository that is served."""
+class RepositoryState(ResponseModel):
+    """A served repository."""
 
     name: str
     location: str
@@ -112,8 +112,8 @@ class RepositoryState(Sent):
     indexed: datetime | None = None
 
 
-class SourceLines(Sent):
-    """Lines of a file as they are in the index; `lines` is how many the file has."""
+class SourceLines(ResponseModel):
+    """Lines of a file as indexed; `lines` is the number of lines in the file."""
 
     path: str
     start_line: int
@@ -127,39 +127,40 @@ class SourceLines(Sent):
     end: Annotated[int, Field(deprecated=True)]
 
 
-def repository_state(shelf: ServedRepository, service: Service) -> RepositoryState:
-    """A shelf as it is now, its texts as callers may read them."""
-    checkout = shelf.checkout
-    report: dict[str, Any] = shelf.report or {}
+def repository_state(entry: ServedRepository, service: Service) -> RepositoryState:
+    """Return the state of an entry, with its texts as callers may read them."""
+    checkout = entry.checkout
+    report: dict[str, Any] = entry.report or {}
     remote = checkout.remote if checkout else None
     return RepositoryState(
-        name=shelf.name,
-        location=shown(service.told(shelf.source.location)),
-        ref=shelf.source.ref,
-        state=shelf.state,
+        name=entry.name,
+        location=encodable(service.redacted(entry.source.location)),
+        ref=entry.source.ref,
+        state=entry.state,
         job=IndexJob(
-            running=shelf.running,
-            stage=shelf.stage,
-            done=shelf.done,
-            total=shelf.total,
-            error=shown(service.told(str(shelf.error))) if shelf.error else None,
+            running=entry.running,
+            stage=entry.stage,
+            done=entry.done,
+            total=entry.total,
+            error=encodable(service.redacted(str(entry.error))) if entry.error else None,
         ),
         commit=checkout.commit if checkout else None,
         dirty=bool(checkout and checkout.dirty),
-        remote=shown(service.told(remote)) if remote and web_address(remote) else None,  # may be a folder
+        # The remote may be a local folder.
+        remote=encodable(service.redacted(remote)) if remote and web_address(remote) else None,
         files=report.get("files"),
         chunks=report.get("chunks"),
         size_bytes=report.get("size_bytes"),
         skipped=report.get("skipped", {}),
-        indexed=datetime.fromtimestamp(shelf.indexed).astimezone() if shelf.indexed else None,
+        indexed=datetime.fromtimestamp(entry.indexed).astimezone() if entry.indexed else None,
     )
 
 
 # ---------------------------------------------------------------- answers, turns, conversations
 
 
-class SearchResult(Sent):
-    """What was found, best first."""
+class SearchResult(ResponseModel):
+    """The hits, best first."""
 
     question: str
     standalone_question: str
@@ -167,8 +168,8 @@ class SearchResult(Sent):
     coverage: list[Coverage]
 
 
-class CheckedTurn(Sent):
-    """What became of what an answer rests on: `freshness` is the worst of it."""
+class CheckedTurn(ResponseModel):
+    """The freshness of an answer's citations; `freshness` is the worst of them."""
 
     turn: str
     number: int | None
@@ -179,18 +180,18 @@ class CheckedTurn(Sent):
     order: Annotated[int | None, Field(deprecated=True)]
 
 
-class TurnAbout(Sent):
-    """A turn, and those of its citations that are about what was asked for."""
+class TurnAbout(ResponseModel):
+    """A turn, and its citations of the requested lines."""
 
     turn: Turn
     citations: list[CheckedCitation]
 
 
-class ReplayBody(Sent):
-    """A turn and the answer that its question has now, which is stored nowhere.
+class ReplayBody(ResponseModel):
+    """A turn and the current answer to its question, which is not stored.
 
     `lost` are the citations of the old answer that no citation of the new one overlaps, `gained` those of
-    the new answer that overlap none of the old.
+    the new answer that overlap none of the old one.
     """
 
     turn: Turn
@@ -201,8 +202,8 @@ class ReplayBody(Sent):
     gained: list[Citation]
 
 
-class RecalledBody(Sent):
-    """Something that was said: a turn, or a message; `kind` is which of the two is there."""
+class RecalledBody(ResponseModel):
+    """A turn or a message; `kind` says which of the two is set."""
 
     kind: Literal["turn", "message"]
     score: float
@@ -210,35 +211,35 @@ class RecalledBody(Sent):
     message: Message | None = None
 
 
-class ConsolidatedBody(Sent):
-    """A conversation's summary, how many turns are new in it, and the facts that a model named."""
+class ConsolidatedBody(ResponseModel):
+    """A conversation's summary, the number of turns added to it, and the facts that a model extracted."""
 
     summary: str
     turns: int
     facts: list[str]
 
 
-class PromptBody(Sent):
-    """What the model was shown for a turn; null where that was not kept."""
+class PromptBody(ResponseModel):
+    """The prompt that the model received for a turn, or null if it was not stored."""
 
     turn: str
     prompt: str | None
 
 
-class Deleted(Sent):
-    """How many turns were removed."""
+class Deleted(ResponseModel):
+    """The number of removed turns."""
 
     turns: int
 
 
-class Cleared(Sent):
-    """How many cached answers were removed."""
+class Cleared(ResponseModel):
+    """The number of removed cached answers."""
 
     cleared: int
 
 
-class Imported(Sent):
-    """How many conversations are new; what is there already stays as it is."""
+class Imported(ResponseModel):
+    """The number of new conversations; existing ones are unchanged."""
 
     conversations: int
 
@@ -246,8 +247,8 @@ class Imported(Sent):
 # ---------------------------------------------------------------- evaluation
 
 
-class EvalScores(Sent):
-    """How well one question was answered. `lines` is null where no answer has lines."""
+class EvalScores(ResponseModel):
+    """The scores of one question. `lines` is null if no expected result has lines."""
 
     question: str
     ndcg: float
@@ -257,8 +258,8 @@ class EvalScores(Sent):
     seconds: float
 
 
-class EvalResult(Sent):
-    """Means over the questions, at 10 files; and each of them."""
+class EvalResult(ResponseModel):
+    """The means over the questions, at 10 files, and the scores of each question."""
 
     repository: str
     questions: int

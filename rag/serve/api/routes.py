@@ -1,6 +1,6 @@
-"""`/api`: our own routes. Repositories and their indexing, search, questions, evaluation.
+"""Native routes for repositories, indexing, search, questions and evaluation.
 
-Progress and answers also come as server-sent events. Conversations are in `rag.serve.api.turns`.
+Progress and answers are also available as server-sent events. `rag.serve.api.turns` has the conversations.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rag.schema import to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
 from rag.serve.api.pagination import Limit, Offset, page
-from rag.serve.api.rendering import Renderer, sent, shown
+from rag.serve.api.rendering import Renderer, encodable, sent
 from rag.serve.errors import ModelFailed, shape_of
 from rag.serve.service import Service
-from rag.serve.sse import EventStream, event, until_gone
+from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Repository
 from rag.service.read_lines import read_lines
 from rag.types import Answer
@@ -48,57 +48,56 @@ def install(app: FastAPI, service: Service) -> None:
 
 def _repositories(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["repositories"])
-    library = service.library
+    registry = service.registry
 
     @router.get("/repositories")
     async def repositories(
         request: Request,
         response: Response,
         caller: CallerOf,
-        ready: Annotated[bool | None, Query(description="Only those that can be asked, or cannot.")] = None,
+        ready: Annotated[bool | None, Query(description="Only those that can answer, or cannot.")] = None,
         limit: Limit = 100,
         offset: Offset = 0,
     ) -> list[responses.RepositoryState]:
-        """The repositories that are served, then the refs and URLs that the caller has asked for.
+        """List the served repositories, then the refs and URLs that the caller has requested.
 
-        A `Link` header leads to the next page where more follow; `X-Total-Count` says how many there are.
+        `Link` is the next page, if there is one; `X-Total-Count` is the total.
         """
-        seen = [s for s in library.seen_by(caller) if ready is None or s.can_answer == ready]
+        seen = [s for s in registry.visible_to(caller) if ready is None or s.can_answer == ready]
         paged = page(request, response, seen, limit=limit, offset=offset)
-        return [responses.repository_state(shelf, service) for shelf in paged]
+        return [responses.repository_state(entry, service) for entry in paged]
 
     @router.post("/repositories/{name:path}/index", status_code=202)
     async def index(
         caller: CallerOf, name: Named, how: requests.IndexRequest | None = None
     ) -> responses.RepositoryState:
-        """Begin to index a repository, or what changed of it; a job that is going on is not begun again."""
-        shelf = library.shelf(name, caller=caller)
-        library.index(shelf, rebuild=bool(how and how.rebuild))
-        return responses.repository_state(shelf, service)
+        """Start to index a repository, or its changes, unless a job is already running."""
+        entry = registry.entry(name, caller=caller)
+        registry.index(entry, rebuild=bool(how and how.rebuild))
+        return responses.repository_state(entry, service)
 
     @router.post("/repositories/{name:path}/index/cancel")
     async def cancel(caller: CallerOf, name: Named) -> responses.RepositoryState:
-        """End the job that indexes a repository, if there is one. The index before it stays."""
-        shelf = library.shelf(name, caller=caller)
-        await library.cancel(shelf)
-        return responses.repository_state(shelf, service)
+        """Cancel the indexing of a repository, if it is running. The previous index stays."""
+        entry = registry.entry(name, caller=caller)
+        await registry.cancel(entry)
+        return responses.repository_state(entry, service)
 
     @router.get("/repositories/{name:path}/index/events", responses=_EVENTS, response_class=Response)
     async def progress(caller: CallerOf, name: Named) -> Response:
-        """The state of a repository, now and as its job goes on, until that ends: events `state`."""
-        shelf = library.shelf(name, caller=caller)
+        """Send the state of a repository now and at each change until its job ends: events `state`."""
+        entry = registry.entry(name, caller=caller)
 
         async def states() -> AsyncGenerator[bytes, None]:
-            async for now in library.events(shelf):
+            async for now in registry.events(entry):
                 yield event(responses.repository_state(now, service).model_dump(mode="json"), "state")
 
-        last = partial(last_words, service)
-        return EventStream(states(), streams=service.streams, last_words=last)
+        return EventStream(states(), streams=service.streams, error_event=partial(error_event, service))
 
     @router.get("/repositories/{name:path}/index", include_in_schema=False)
     @router.get("/repositories/{name:path}/index/cancel", include_in_schema=False)
     async def only_posted(name: str) -> None:
-        """These are no refs of a repository, though a name of a path would be."""
+        """Refuse GET here, which would match a repository whose name ends in this path."""
         raise HTTPException(405, headers={"Allow": "POST"})
 
     @router.get("/repositories/{name:path}/source")
@@ -111,16 +110,16 @@ def _repositories(service: Service) -> APIRouter:
         start: Annotated[int | None, Query(ge=1, deprecated=True)] = None,
         end: Annotated[int | None, Query(ge=1, deprecated=True)] = None,
     ) -> responses.SourceLines:
-        """Lines of a file as they are in the index: both ends belong; nothing outside it is opened."""
+        """Return lines of a file as indexed, including both ends. Files outside the index are not opened."""
         first, last = start or start_line, end or end_line
-        repository = await library.repository(name, caller=caller)
-        async with service.limiter.seat():
+        repository = await registry.repository(name, caller=caller)
+        async with service.limiter.slot():
             return await to_thread(source_lines, repository, path, first, last)
 
     @router.get("/repositories/{name:path}")
     async def repository(caller: CallerOf, name: Named) -> responses.RepositoryState:
-        """One repository."""
-        return responses.repository_state(library.shelf(name, caller=caller), service)
+        """Return one repository."""
+        return responses.repository_state(registry.entry(name, caller=caller), service)
 
     return router
 
@@ -132,12 +131,12 @@ def _asking(service: Service) -> APIRouter:
     async def search(
         request: Request, asked: requests.SearchRequest, caller: CallerOf
     ) -> responses.SearchResult:
-        """Retrieval alone, best first; in the light of a conversation when one is named."""
+        """Search without generating an answer, best first; a conversation gives context for follow-ups."""
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(
             caller, asked.repositories, conversation=asked.conversation, named=False
         )
-        async with service.limiter.seat():
+        async with service.limiter.slot():
             result = await to_thread(dialog.search, asked.question, k=asked.k)
         rendered = Renderer(service, caller, str(request.base_url))
         return responses.SearchResult(
@@ -155,10 +154,10 @@ def _asking(service: Service) -> APIRouter:
     async def ask(
         request: Request, asked: requests.AskRequest, caller: CallerOf
     ) -> responses.Answer | Response:
-        """Ask a question. The answer is stored as a turn of the conversation, which it begins if need be.
+        """Answer a question and store it as a turn of the conversation, which is created if needed.
 
-        With `stream`: events `piece` ({"text": …}) as they come, then one `answer` (as without), or `error`.
-        Where the model fails, `quotes` beside `error` is the answer without a model, which is not stored.
+        With `stream`: events `piece` ({"text": …}), then one `answer` (as without `stream`) or `error`.
+        If the model fails, `quotes` next to `error` is the answer without a model, which is not stored.
         """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(caller, asked.repositories, conversation=asked.conversation)
@@ -168,11 +167,11 @@ def _asking(service: Service) -> APIRouter:
             if error.quotes is None:
                 return error
             quotes = body_of(error.quotes)
-            return ModelFailed(error, service.words(error), {"quotes": quotes})
+            return ModelFailed(error, service.public_message(error), {"quotes": quotes})
 
         if not asked.stream:
             try:
-                return body_of(await until_gone(request, service.answered(dialog, asked.question)))
+                return body_of(await until_disconnect(request, service.answered(dialog, asked.question)))
             except ProviderError as error:
                 raise failed(error) from error
 
@@ -187,8 +186,12 @@ def _asking(service: Service) -> APIRouter:
             except ProviderError as error:
                 raise failed(error) from error
 
-        last = partial(last_words, service)
-        return EventStream(events(), streams=service.streams, last_words=last, patience_s=service.patience_s)
+        return EventStream(
+            events(),
+            streams=service.streams,
+            error_event=partial(error_event, service),
+            start_after_s=service.start_after_s,
+        )
 
     return router
 
@@ -200,18 +203,18 @@ def _evaluation(service: Service) -> APIRouter:
     async def evaluate(
         request: Request, asked: requests.EvalRequest, caller: CallerOf
     ) -> responses.EvalResult:
-        """Measure retrieval on one's own questions: NDCG@10, MRR@10, recall@10, lines found of 200 read."""
+        """Evaluate retrieval on your own questions: NDCG@10, MRR@10, recall@10, lines found of 200 read."""
         asked.check_size()
         for judged in asked.questions:
             for text in (judged.question, *judged.history):
                 service.limiter.check_question(text, param="questions")
-        repository = await service.library.repository(asked.repository, caller=caller)
+        repository = await service.registry.repository(asked.repository, caller=caller)
 
         async def measured() -> list[responses.EvalScores]:
-            async with service.limiter.long_seat():
+            async with service.limiter.long_slot():
                 return [await to_thread(_scores, repository, one, asked.k) for one in asked.questions]
 
-        each = await until_gone(request, measured())
+        each = await until_disconnect(request, measured())
         lines = [one.lines for one in each if one.lines is not None]
         return responses.EvalResult(
             repository=asked.repository,
@@ -226,21 +229,21 @@ def _evaluation(service: Service) -> APIRouter:
     return router
 
 
-def last_words(service: Service, error: RagError) -> bytes:
-    """An error as the last event of a stream."""
-    return event(shape_of(error, service.words(error)), "error")
+def error_event(service: Service, error: RagError) -> bytes:
+    """Return an error as the last event of a stream."""
+    return event(shape_of(error, service.public_message(error)), "error")
 
 
 def source_lines(repository: Repository, path: str, start: int, end: int | None) -> responses.SourceLines:
-    """Lines of a file, from the index. An `end` beyond the file is its end, one before the start the start.
+    """Return lines of a file from the index. `end` is limited to the end of the file, and at least `start`.
 
     Raises:
-        NotFound: the index has no such file, or the file no such line.
+        NotFound: the file is not in the index, or has no such line.
     """
     found = read_lines(repository, path, start, None if end is None else max(start, end))
     last = max(found.start, found.end)
     return responses.SourceLines(
-        path=shown(found.path),
+        path=encodable(found.path),
         start_line=found.start,
         end_line=last,
         lines=found.total,

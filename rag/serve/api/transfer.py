@@ -1,11 +1,11 @@
-"""`/api/conversations/…/export` and `/api/conversations/import`: conversations as files, each caller's own.
+"""`/api/conversations/…/export` and `/api/conversations/import`: a caller's conversations as files.
 
-The files are those of `rag turns export` and `rag turns import`, but for two things.
+The files are those of `rag turns export` and `rag turns import`, with two differences:
 
-    places    to callers from elsewhere a repository's folder is its name; a name that is served here
-              becomes its folder again
-    ids       a file may say anything, also that it goes on from a conversation whose id somebody else has.
-              So a conversation that the caller does not have comes under another id, the same each time
+    locations  for remote callers a repository's folder is replaced by its name, and the name of a served
+               repository by its folder
+    ids        a file may contain any id, even that of another caller's conversation. So a conversation that
+               the caller does not have gets another id, which is the same for each import
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from rag.parsing import parse_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.json_limits import check_json
 from rag.serve.api import responses
-from rag.serve.api.turns import ConversationId, Desk
+from rag.serve.api.turns import CallerContext, ConversationId
 from rag.serve.errors import BadRequest, TooLarge
 from rag.serve.service import Service
 
 Line = dict[str, Any]
 
 _FILE = "application/x-ndjson"
-_SENT = {
+_REQUEST_BODY = {
     "requestBody": {
-        "description": "A file that an export wrote: a JSON object a line.",
+        "description": "A file that an export has written: one JSON object per line.",
         "required": True,
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
@@ -45,64 +45,65 @@ def install(app: FastAPI, service: Service) -> None:
 
     @router.get("/{conversation}/export", response_class=Response)
     async def export(caller: CallerOf, conversation: ConversationId) -> Response:
-        """The conversation as JSON lines, as `rag turns export` writes and `rag turns import` reads them."""
-        desk = Desk(service, caller)
-        one = await desk.conversation(conversation)
-        async with service.limiter.long_seat():
-            lines = await desk.call(desk.store.dump, conversations=[one.id])
-            text = await to_thread(_written, lines, service.place)
+        """Return the conversation as JSON lines, in the format of `rag turns export`."""
+        context = CallerContext(service, caller)
+        one = await context.conversation(conversation)
+        async with service.limiter.long_slot():
+            lines = await context.call(context.store.dump, conversations=[one.id])
+            text = await to_thread(_written, lines, service.shown_location)
         name = {"Content-Disposition": f'attachment; filename="{one.id}.jsonl"'}
         return Response(text, media_type=_FILE, headers=name)
 
-    @router.post("/import", openapi_extra=_SENT)
+    @router.post("/import", openapi_extra=_REQUEST_BODY)
     async def import_(request: Request, caller: CallerOf) -> responses.Imported:
+        """Store conversations from JSON lines: all of them, or none."""
         """Read conversations from JSON lines; all of them are stored, or none."""
-        desk, sent = Desk(service, caller), await request.body()
-        locations = [shelf.source.location for shelf in service.library.seen_by(caller)]
-        served = {service.place(location): location for location in locations}
-        async with service.limiter.long_seat():
-            most = service.settings.max_json_values
-            return responses.Imported(conversations=await to_thread(_restored, desk, sent, served, most))
+        context, sent = CallerContext(service, caller), await request.body()
+        locations = [entry.source.location for entry in service.registry.visible_to(caller)]
+        served = {service.shown_location(location): location for location in locations}
+        async with service.limiter.long_slot():
+            limit = service.settings.max_json_values
+            return responses.Imported(conversations=await to_thread(_restored, context, sent, served, limit))
 
     app.include_router(router)
 
 
-def _written(lines: Iterable[Line], place: Callable[[str], str]) -> str:
-    return "".join(f"{json.dumps(_placed(line, place))}\n" for line in lines)
+def _written(lines: Iterable[Line], shown: Callable[[str], str]) -> str:
+    return "".join(f"{json.dumps(_relocated(line, shown))}\n" for line in lines)
 
 
-def _restored(desk: Desk, sent: bytes, served: Mapping[str, str], most: int) -> int:
-    """Store what the lines say; there are at most so many, each with at most so many values.
+def _restored(context: CallerContext, sent: bytes, served: Mapping[str, str], limit: int) -> int:
+    """Store the conversations of the lines; `limit` applies to the lines, and to the values in each.
 
     Raises:
-        BadRequest: they say nothing that could be stored.
-        TooLarge: there are too many, or one has too many values.
+        BadRequest: the lines cannot be stored.
+        TooLarge: there are too many lines, or one has too many values.
     """
     written: list[bytes] = []
-    for line in BytesIO(sent):  # one after another: nobody waits for a million of them
+    for line in BytesIO(sent):  # not split at once, so that too many lines are refused early
         if line.strip():
-            check_json(line, max_values=most)
+            check_json(line, max_values=limit)
             written.append(line)
-            if len(written) > most:
-                raise TooLarge(f"the file has more than {most:,} lines; send its conversations in parts")
+            if len(written) > limit:
+                raise TooLarge(f"the file has more than {limit:,} lines; send its conversations in parts")
     try:
         lines = [parse_json(line.decode()) for line in written]
         if not lines:
             raise ValueError("it is empty")
         if any("record" in line for line in lines):
-            raise ValueError("it holds what is kept beside conversations, which `rag turns import` reads")
-        lines = [_placed(line, lambda told: served.get(told, told)) for line in lines]
-        return desk.store.restore(_own(desk, lines), namespace=desk.namespace)
+            raise ValueError("it has records other than conversations, which only `rag turns import` reads")
+        lines = [_relocated(line, lambda location: served.get(location, location)) for line in lines]
+        return context.store.restore(_own(context, lines), namespace=context.namespace)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
-        raise BadRequest(f"the file cannot be read: {error}; nothing was stored") from error
+        raise BadRequest(f"the file is invalid: {error}; nothing was stored") from error
 
 
-def _placed(line: Line, place: Callable[[str], str]) -> Line:
-    """The line with the locations of its repositories in other words."""
+def _relocated(line: Line, relocate: Callable[[str], str]) -> Line:
+    """Return a line with the locations of its repositories replaced."""
 
-    def placed(record: Mapping[str, Any], *lists: str) -> dict[str, Any]:
+    def relocated(record: Mapping[str, Any], *lists: str) -> dict[str, Any]:
         changed = {
-            name: [{**one, "location": place(one["location"])} for one in record[name]]
+            name: [{**one, "location": relocate(one["location"])} for one in record[name]]
             for name in lists
             if name in record
         }
@@ -110,25 +111,25 @@ def _placed(line: Line, place: Callable[[str], str]) -> Line:
 
     line = dict(line)
     if "conversation" in line:
-        line["conversation"] = placed(line["conversation"], "sources")
+        line["conversation"] = relocated(line["conversation"], "sources")
     if "turn" in line:
-        line["turn"] = placed(line["turn"], "citations")
-        line["versions"] = [placed(version, "citations") for version in line.get("versions", ())]
+        line["turn"] = relocated(line["turn"], "citations")
+        line["versions"] = [relocated(version, "citations") for version in line.get("versions", ())]
     return line
 
 
-def _own(desk: Desk, lines: list[Line]) -> list[Line]:
-    """The lines with each conversation under an id that is the caller's, wherever it is named."""
-    mine = {one.id for one in desk.store.conversations(namespace=desk.namespace)}
+def _own(context: CallerContext, lines: list[Line]) -> list[Line]:
+    """Return the lines with ids of conversations that belong to the caller."""
+    mine = {one.id for one in context.store.conversations(namespace=context.namespace)}
     turns = [line["turn"]["id"] for line in lines if "turn" in line]
-    # A conversation may be gone whose turns a fork still shows.
-    shown = desk.store.turns_by_id(turns, namespace=desk.namespace)
+    # A deleted conversation's turns may still be visible in a fork.
+    shown = context.store.turns_by_id(turns, namespace=context.namespace)
     mine |= {turn.conversation_id or "" for turn in shown.values()}
 
     def own(conversation: str) -> str:
         if conversation in mine:
             return conversation
-        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{desk.namespace}\0{conversation}"))
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{context.namespace}\0{conversation}"))
 
     for line in lines:
         if "conversation" in line:
@@ -136,7 +137,7 @@ def _own(desk: Desk, lines: list[Line]) -> list[Line]:
             parent = record.get("parent")
             record |= {"id": own(record["id"]), "parent": parent if parent is None else own(parent)}
             line["spans"] = [[own(origin), *rest] for origin, *rest in line["spans"]]
-        for said in (line.get("turn"), line.get("message"), *line.get("versions", ())):
-            if said is not None:
-                said["conversation"] = own(said["conversation"])
+        for item in (line.get("turn"), line.get("message"), *line.get("versions", ())):
+            if item is not None:
+                item["conversation"] = own(item["conversation"])
     return lines

@@ -1,4 +1,4 @@
-"""`/api/conversations` and `/api/turns`: what was asked and answered, each caller's own."""
+"""`/api/conversations`, `/api/turns` and `/api/recall`: a caller's conversations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rag.schema import Json
 from rag.serve.access.auth import CallerOf
 from rag.serve.access.keys import Caller
 from rag.serve.api import requests, responses
-from rag.serve.api.pagination import MOST, Limit, Offset, page
-from rag.serve.api.rendering import Renderer, shown
+from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
+from rag.serve.api.rendering import Renderer, encodable
 from rag.serve.service import Service
 from rag.service import retention
 from rag.service.corrections import correct_turn
@@ -30,13 +30,13 @@ LastTurn = Annotated[
     str | None,
     Query(
         max_length=200,
-        description='The id of the last turn that the caller knows of, "" for none. If the conversation has '
-        "another one by now, nothing is removed (409).",
+        description='The id of the last turn that the caller has seen, "" for none. If the conversation has '
+        "a newer one, nothing is removed (409).",
     ),
 ]
 
 Words = Annotated[
-    str, Query(min_length=1, max_length=1000, description="Words to look for.", examples=["token"])
+    str, Query(min_length=1, max_length=1000, description="Words to search for.", examples=["token"])
 ]
 
 T = TypeVar("T")
@@ -50,11 +50,11 @@ def install(app: FastAPI, service: Service) -> None:
     app.include_router(_changes(service))
     app.include_router(_turns(service))
     app.include_router(_turn_changes(service))
-    app.include_router(_said(service))
+    app.include_router(_recall(service))
 
 
-class Desk:
-    """One caller's conversations, with what the routes need of them."""
+class CallerContext:
+    """A caller's engine, store and renderer, as the routes need them."""
 
     def __init__(self, service: Service, caller: Caller, base: str = "") -> None:
         self.service, self.caller, self.namespace = service, caller, caller.namespace
@@ -63,7 +63,7 @@ class Desk:
         self.render = Renderer(service, caller, base)
 
     async def conversation(self, name: str) -> Conversation:
-        """The conversation of an id or name. Raises NotFound."""
+        """Return the conversation of an id or name. Raises NotFound."""
         return await to_thread(self.engine.find_conversation, name)
 
     async def call(self, method: Callable[..., T], *arguments: Any, **options: Any) -> T:
@@ -71,11 +71,11 @@ class Desk:
         return await to_thread(method, *arguments, namespace=self.namespace, **options)
 
     async def body(self, conversation: Conversation) -> Json:
-        """A conversation as it is sent."""
+        """Return the JSON of a conversation."""
         return (await self.bodies([conversation]))[0]
 
     async def bodies(self, conversations: Sequence[Conversation]) -> list[Json]:
-        """Several, in their order."""
+        """Return the JSON of several conversations, in order."""
         titles = await to_thread(lambda: [self._title(one) for one in conversations])
         pairs = zip(conversations, titles, strict=True)
         return [self.render.conversation(one, title) for one, title in pairs]
@@ -86,7 +86,7 @@ class Desk:
         try:
             first = self.store.turns(conversation.id, namespace=self.namespace, before=1)
             first = first or self.store.turns(conversation.id, namespace=self.namespace, last=1)
-        except NotFound:  # deleted meanwhile
+        except NotFound:  # deleted in the meantime
             return ""
         return " ".join(first[0].question.split())[:_TITLE_CHARS] if first else ""
 
@@ -103,28 +103,28 @@ def _conversations(service: Service) -> APIRouter:
         limit: Limit = 50,
         offset: Offset = 0,
     ) -> list[responses.Conversation]:
-        """The conversations, the one last written to first; only those about a repository if one is named.
+        """List the conversations, most recently changed first; optionally those about one repository.
 
-        A `Link` header leads to the next page where more follow; `X-Total-Count` says how many there are.
+        `Link` is the next page, if there is one; `X-Total-Count` is the total.
         """
-        desk = Desk(service, caller)
-        async with service.limiter.seat():
-            found = await desk.call(desk.store.conversations)
+        context = CallerContext(service, caller)
+        async with service.limiter.slot():
+            found = await context.call(context.store.conversations)
         if repository is not None:
-            source = service.library.source(repository)
+            source = service.registry.source(repository)
             found = [one for one in found if source in one.sources]
-        return await desk.bodies(page(request, response, found, limit=limit, offset=offset))
+        return await context.bodies(page(request, response, found, limit=limit, offset=offset))
 
     @router.get("/{conversation}")
     async def conversation(
         request: Request, caller: CallerOf, conversation: ConversationId
     ) -> responses.ConversationDetail:
-        """One conversation with its turns."""
-        desk = Desk(service, caller, str(request.base_url))
-        one = await desk.conversation(conversation)
-        async with service.limiter.seat():
-            turns = await desk.call(desk.store.turns, one.id)
-        return await desk.body(one) | {"all_turns": [desk.render.turn(turn) for turn in turns]}
+        """Return one conversation with its turns."""
+        context = CallerContext(service, caller, str(request.base_url))
+        one = await context.conversation(conversation)
+        async with service.limiter.slot():
+            turns = await context.call(context.store.turns, one.id)
+        return await context.body(one) | {"all_turns": [context.render.turn(turn) for turn in turns]}
 
     return router
 
@@ -136,56 +136,62 @@ def _changes(service: Service) -> APIRouter:
     async def rename(
         caller: CallerOf, conversation: ConversationId, wanted: requests.Rename
     ) -> responses.Conversation:
-        """Give a conversation another name."""
-        desk = Desk(service, caller)
-        one = await desk.conversation(conversation)
-        return await desk.body(await desk.call(desk.store.rename, one.id, wanted.name))
+        """Rename a conversation."""
+        context = CallerContext(service, caller)
+        one = await context.conversation(conversation)
+        return await context.body(await context.call(context.store.rename, one.id, wanted.name))
 
     @router.post("/{conversation}/fork", status_code=201)
     async def fork(
         caller: CallerOf, conversation: ConversationId, wanted: requests.Fork | None = None
     ) -> responses.Conversation:
-        """A conversation that goes on from a turn of this one."""
+        """Create a conversation that continues from a turn of this one."""
         wanted = wanted or requests.Fork()
-        desk = Desk(service, caller)
-        one = await desk.conversation(conversation)
-        return await desk.body(await desk.call(desk.store.fork, one.id, at=wanted.order, name=wanted.name))
+        context = CallerContext(service, caller)
+        one = await context.conversation(conversation)
+        return await context.body(
+            await context.call(context.store.fork, one.id, at=wanted.order, name=wanted.name)
+        )
 
     @router.post("/{conversation}/consolidate")
     async def consolidate(
         caller: CallerOf, conversation: ConversationId, wanted: requests.Consolidate | None = None
     ) -> responses.ConsolidatedBody:
-        """Take the turns that are not in the conversation's summary yet into it; they stay as they are.
+        """Add turns to the conversation's summary; the turns themselves stay unchanged.
 
-        A model writes it and names facts; without one it is a digest.
+        A model writes the summary and extracts facts; without a model, the summary is a digest.
         """
         recent = wanted.keep_recent if wanted else 0
-        desk = Desk(service, caller)
-        one = await desk.conversation(conversation)
-        async with service.limiter.long_seat():
-            done = await to_thread(consolidate_conversation, desk.engine, one, keep_recent=recent)
+        context = CallerContext(service, caller)
+        one = await context.conversation(conversation)
+        async with service.limiter.long_slot():
+            done = await to_thread(consolidate_conversation, context.engine, one, keep_recent=recent)
         return responses.ConsolidatedBody(
-            summary=shown(done.summary), turns=done.turns, facts=[shown(fact.text) for fact in done.facts]
+            summary=encodable(done.summary),
+            turns=done.turns,
+            facts=[encodable(fact.text) for fact in done.facts],
         )
 
     @router.post("/{conversation}/rewind")
     async def rewind(
         caller: CallerOf, conversation: ConversationId, wanted: requests.Rewind | requests.RewindToOrder
     ) -> responses.Deleted:
-        """Take back the turns after one, and all that was kept for them. A fork keeps what it inherited."""
-        desk = Desk(service, caller)
-        one = await desk.conversation(conversation)
-        gone = await to_thread(retention.rewind, desk.store, one, to=wanted.order, last_turn=wanted.last_turn)
+        """Remove the turns after one, and all data stored for them. A fork keeps the turns it inherited."""
+        context = CallerContext(service, caller)
+        one = await context.conversation(conversation)
+        gone = await to_thread(
+            retention.rewind, context.store, one, to=wanted.order, last_turn=wanted.last_turn
+        )
         return responses.Deleted(turns=gone)
 
     @router.delete("/{conversation}")
     async def delete(
         caller: CallerOf, conversation: ConversationId, last_turn: LastTurn = None
     ) -> responses.Deleted:
-        """Delete a conversation with its turns, and all that was kept for them."""
-        desk = Desk(service, caller)
-        one = await desk.conversation(conversation)
-        gone = await to_thread(retention.delete_conversation, desk.store, one, last_turn=last_turn)
+        """Delete a conversation with its turns, and all data stored for them."""
+        context = CallerContext(service, caller)
+        one = await context.conversation(conversation)
+        gone = await to_thread(retention.delete_conversation, context.store, one, last_turn=last_turn)
         return responses.Deleted(turns=gone)
 
     return router
@@ -199,27 +205,27 @@ def _turns(service: Service) -> APIRouter:
         request: Request,
         caller: CallerOf,
         q: Words,
-        limit: Annotated[int, Query(ge=1, le=MOST)] = 20,
+        limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 20,
     ) -> list[responses.Turn]:
-        """Turns that hold words of the query, best first."""
-        desk = Desk(service, caller, str(request.base_url))
-        async with service.limiter.seat():
-            found = await to_thread(recall, desk.engine, q, k=limit)
-        return [desk.render.turn(turn) for turn in found]
+        """Search for turns that contain words of the query, best first."""
+        context = CallerContext(service, caller, str(request.base_url))
+        async with service.limiter.slot():
+            found = await to_thread(recall, context.engine, q, k=limit)
+        return [context.render.turn(turn) for turn in found]
 
     @router.get("/{turn}")
     async def turn(request: Request, caller: CallerOf, turn: TurnId) -> responses.Turn:
-        """One turn."""
-        desk = Desk(service, caller, str(request.base_url))
-        return desk.render.turn(await desk.call(desk.store.turn, turn))
+        """Return one turn."""
+        context = CallerContext(service, caller, str(request.base_url))
+        return context.render.turn(await context.call(context.store.turn, turn))
 
     @router.get("/{turn}/prompt")
     async def prompt(caller: CallerOf, turn: TurnId) -> responses.PromptBody:
-        """What the model was shown for a turn, word for word; null where that was not kept."""
-        desk = Desk(service, caller)
-        found = await desk.call(desk.store.turn, turn)
-        text = await to_thread(retention.kept_prompt, desk.engine, found)
-        return responses.PromptBody(turn=found.id, prompt=None if text is None else shown(text))
+        """Return the exact prompt that the model received for a turn, or null if it was not stored."""
+        context = CallerContext(service, caller)
+        found = await context.call(context.store.turn, turn)
+        text = await to_thread(retention.kept_prompt, context.engine, found)
+        return responses.PromptBody(turn=found.id, prompt=None if text is None else encodable(text))
 
     return router
 
@@ -234,39 +240,43 @@ def _turn_changes(service: Service) -> APIRouter:
         turn: TurnId,
         wanted: requests.CorrectAnswer | requests.CorrectQuestion,
     ) -> responses.Turn:
-        """Correct a turn's question or answer. The version before is kept; marks and citations stay."""
+        """Correct a turn's question or answer. The old version is kept; marks and citations are unchanged."""
         question = wanted.question if isinstance(wanted, requests.CorrectQuestion) else None
         service.limiter.check_question(question or "")
-        desk = Desk(service, caller, str(request.base_url))
-        edited = await desk.call(correct_turn, desk.store, turn, question=question, answer=wanted.answer)
-        return desk.render.turn(edited)
+        context = CallerContext(service, caller, str(request.base_url))
+        edited = await context.call(
+            correct_turn, context.store, turn, question=question, answer=wanted.answer
+        )
+        return context.render.turn(edited)
 
     @router.delete("/{turn}")
     async def delete(caller: CallerOf, turn: TurnId) -> responses.Deleted:
-        """Delete one turn, and all that was kept for it. Orders of the others stay."""
-        desk = Desk(service, caller)
-        if not await to_thread(retention.delete_turn, desk.store, await desk.call(desk.store.turn, turn)):
-            raise NotFound("there is no such turn")
+        """Delete one turn, and all data stored for it. The orders of the others are unchanged."""
+        context = CallerContext(service, caller)
+        if not await to_thread(
+            retention.delete_turn, context.store, await context.call(context.store.turn, turn)
+        ):
+            raise NotFound("the turn does not exist")
         return responses.Deleted(turns=1)
 
     @router.post("/{turn}/marks")
     async def mark(
         request: Request, caller: CallerOf, turn: TurnId, wanted: requests.Marking
     ) -> responses.Turn:
-        """Give a turn marks, and take some."""
-        desk = Desk(service, caller, str(request.base_url))
-        found = await desk.call(desk.store.turn, turn)
-        where = (await to_thread(desk.engine.conversation_of, found)).id
+        """Add and remove marks of a turn."""
+        context = CallerContext(service, caller, str(request.base_url))
+        found = await context.call(context.store.turn, turn)
+        where = (await to_thread(context.engine.conversation_of, found)).id
         for given in wanted.add:
-            await desk.call(desk.store.update_marks, where, given, ids=[turn])
+            await context.call(context.store.update_marks, where, given, ids=[turn])
         for taken in wanted.remove:
-            await desk.call(desk.store.update_marks, where, None, old=taken, ids=[turn])
-        return desk.render.turn(await desk.call(desk.store.turn, turn))
+            await context.call(context.store.update_marks, where, None, old=taken, ids=[turn])
+        return context.render.turn(await context.call(context.store.turn, turn))
 
     return router
 
 
-def _said(service: Service) -> APIRouter:
+def _recall(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["turns"])
 
     @router.get("/recall")
@@ -274,20 +284,22 @@ def _said(service: Service) -> APIRouter:
         request: Request,
         caller: CallerOf,
         q: Words,
-        conversation: Annotated[str | None, Query(max_length=200, description="Only this one.")] = None,
+        conversation: Annotated[
+            str | None, Query(max_length=200, description="Search only this conversation.")
+        ] = None,
         kind: Annotated[Kind | None, Query(description="Only turns, or only messages.")] = None,
-        limit: Annotated[int, Query(ge=1, le=MOST)] = 20,
+        limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 20,
     ) -> list[responses.RecalledBody]:
-        """Turns, and messages that other programs stored, that hold words of the query, best first."""
-        desk = Desk(service, caller, str(request.base_url))
-        async with service.limiter.seat():
+        """Search for turns, and messages that other programs stored, with words of the query, best first."""
+        context = CallerContext(service, caller, str(request.base_url))
+        async with service.limiter.slot():
             found = await to_thread(
-                recall_said, desk.engine, q, conversation=conversation, kind=kind, k=limit
+                recall_said, context.engine, q, conversation=conversation, kind=kind, k=limit
             )
         return [
-            responses.RecalledBody(kind="turn", score=one.score, turn=desk.render.turn(item))
+            responses.RecalledBody(kind="turn", score=one.score, turn=context.render.turn(item))
             if isinstance(item, DialogTurn)
-            else responses.RecalledBody(kind="message", score=one.score, message=desk.render.message(item))
+            else responses.RecalledBody(kind="message", score=one.score, message=context.render.message(item))
             for one, item in found
         ]
 

@@ -12,7 +12,7 @@ from rag.ports import CompletingGenerator, is_async
 from rag.serve.access.keys import Caller
 from rag.serve.deepwiki.filters import FileRules, rules_of
 from rag.serve.deepwiki.prompts import LAST_STAGE, SEARCHED, SOURCES, Wanted, read_request, research_heading
-from rag.serve.deepwiki.repositories import ready, shelf_of
+from rag.serve.deepwiki.repositories import entry_named, ready
 from rag.serve.deepwiki.schema import LANGUAGES, DeepWikiRequest
 from rag.serve.deepwiki.wiki import Wikis
 from rag.serve.errors import BadRequest, Forbidden, ModelFailed
@@ -56,23 +56,23 @@ class DeepWikiChat:
             RagError: as `Service.answer`.
         """
         self._service.limiter.check_history(len(asked.messages))
-        shelf = await shelf_of(self._service.library, asked.repo_url, caller)
+        entry = await entry_named(self._service.registry, asked.repo_url, caller)
         wanted = read_request([(message.role, message.content) for message in asked.messages])
         if wanted.kind in ("question", "research"):
             self._service.limiter.check_question(wanted.text, param="messages")
-        repository = await ready(self._service.library, shelf)
+        repository = await ready(self._service.registry, entry)
         rules = rules_of(asked)
         engine = self._engine(caller, asked.language)
         if wanted.kind in ("question", "research"):
-            dialog = await self._dialog(engine, shelf, repository, wanted, rules, asked.filePath, browser)
-            async with aclosing(self._answered(dialog, wanted, shelf, base)) as pieces:
+            dialog = await self._dialog(engine, entry, repository, wanted, rules, asked.filePath, browser)
+            async with aclosing(self._answered(dialog, wanted, entry, base)) as pieces:
                 async for piece in pieces:
                     yield piece
             return
         if wanted.kind == "plan":
-            text = await self._wikis.plan(shelf, repository, rules, is_concise=wanted.is_concise)
+            text = await self._wikis.plan(entry, repository, rules, is_concise=wanted.is_concise)
         elif wanted.kind == "page":
-            text = await self._wikis.page(engine, shelf, repository, rules, wanted.title, wanted.files, base)
+            text = await self._wikis.page(engine, entry, repository, rules, wanted.title, wanted.files, base)
         else:
             text = await self._task(wanted.text)
         for start in range(0, len(text), _PIECE_CHARS):
@@ -81,7 +81,7 @@ class DeepWikiChat:
     # ------------------------------------------------------------ questions
 
     async def _answered(
-        self, dialog: Dialog, wanted: Wanted, shelf: ServedRepository, base: str
+        self, dialog: Dialog, wanted: Wanted, entry: ServedRepository, base: str
     ) -> AsyncGenerator[str, None]:
         has_model = dialog.engine.settings.has_model
         made = Inert()
@@ -96,7 +96,7 @@ class DeepWikiChat:
             async with aclosing(self._service.answer(dialog, wanted.text)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Answer):
-                        rest = made.close().rstrip("\n") + _after(piece, shelf, base)
+                        rest = made.close().rstrip("\n") + _after(piece, entry, base)
                         if heading + rest:
                             yield heading + rest
                     elif said := made.feed(piece):
@@ -105,16 +105,16 @@ class DeepWikiChat:
         except ProviderError as error:
             if error.quotes is None:
                 raise
-            quotes = inert(error.quotes.text).rstrip("\n") + _after(error.quotes, shelf, base)
+            quotes = inert(error.quotes.text).rstrip("\n") + _after(error.quotes, entry, base)
             if not begun:
-                raise ModelFailed(error, self._service.words(error), {"quotes": quotes}) from error
+                raise ModelFailed(error, self._service.public_message(error), {"quotes": quotes}) from error
             yield f"{made.close()}\n\n{quotes}"
             raise
 
     async def _dialog(
         self,
         engine: Engine,
-        shelf: ServedRepository,
+        entry: ServedRepository,
         repository: Repository,
         wanted: Wanted,
         rules: FileRules,
@@ -126,10 +126,10 @@ class DeepWikiChat:
             ClientHistory,
             engine,
             [repository.source],
-            names=[shelf.name],
+            names=[entry.name],
             history=wanted.history,
             prefixes=self._prefixes,
-            named=_conversation(browser, shelf),
+            named=_conversation(browser, entry),
         )
         return Dialog(engine, [repository], history=history, selection=_selection(rules, own))
 
@@ -153,7 +153,7 @@ class DeepWikiChat:
         """A task whose prompt holds all there is to know: done by the model alone."""
         if not self._service.engine.settings.has_model:
             raise BadRequest("slides and workshops need a language model; start the server with --model")
-        async with self._service.limiter.seat(), self._service.generator() as generator:
+        async with self._service.limiter.slot(), self._service.generator() as generator:
             if is_async(generator):
                 return await generator.acomplete(prompt)
             assert isinstance(generator, CompletingGenerator)
@@ -172,12 +172,12 @@ def _selection(rules: FileRules, own: Sequence[Hit]) -> HitSelection | None:
     return HitSelection(choose, depth=4, is_judged=not own)
 
 
-def _conversation(browser: str, shelf: ServedRepository) -> str:
+def _conversation(browser: str, entry: ServedRepository) -> str:
     """What the conversation of a browser about a repository is called; "" where no browser says who it is."""
     if not browser:
         return ""
-    told = f"{browser}\0{shelf.name}\0{shelf.source}"
-    return f"Ask {shelf.name} {hashlib.sha256(told.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    told = f"{browser}\0{entry.name}\0{entry.source}"
+    return f"Ask {entry.name} {hashlib.sha256(told.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
 def _chunks_of(repository: Repository, path: str) -> list[Hit]:
@@ -201,20 +201,20 @@ def _chunks_of(repository: Repository, path: str) -> list[Hit]:
     return [store.hit(chunk, 1.0, {"file": 1.0}) for chunk in rows[:_CHUNKS_OF_FILE]]
 
 
-def _after(answer: Answer, shelf: ServedRepository, base: str) -> str:
+def _after(answer: Answer, entry: ServedRepository, base: str) -> str:
     """What comes after an answer: the list of what it cites, and what was searched for it.
 
     The protocol has text and nothing else, so that this is a paragraph of it.
     """
     searched = "; ".join(one.summary for one in answer.coverage)
-    return _sources(answer, shelf, base) + (f"{SEARCHED}{plain(searched)})" if searched else "")
+    return _sources(answer, entry, base) + (f"{SEARCHED}{plain(searched)})" if searched else "")
 
 
-def _sources(answer: Answer, shelf: ServedRepository, base: str) -> str:
+def _sources(answer: Answer, entry: ServedRepository, base: str) -> str:
     """The list of what an answer cites, as it stands after it."""
     lines = [
         f"- [{citation.n}] "
-        + link(code(citation.place), citation_url(citation, shelf.checkout, shelf.name, base))
+        + link(code(citation.place), citation_url(citation, entry.checkout, entry.name, base))
         for citation in answer.citations
     ]
     return SOURCES + inert("\n".join(lines)) if lines else ""

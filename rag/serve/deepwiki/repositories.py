@@ -21,17 +21,17 @@ _NO_HOST = "example"
 _LONGEST = 4_096
 
 
-async def shelf_of(library: RepositoryRegistry, repo_url: str, caller: Caller) -> ServedRepository:
+async def entry_named(registry: RepositoryRegistry, repo_url: str, caller: Caller) -> ServedRepository:
     """The repository that is meant.
 
     Raises:
         Forbidden: as `name_of`.
-        TooMany: as `RepositoryRegistry.shelf`.
+        TooMany: as `RepositoryRegistry.entry`.
     """
-    return library.shelf(await name_of(library, repo_url), caller=caller)
+    return registry.entry(await name_of(registry, repo_url), caller=caller)
 
 
-async def name_of(library: RepositoryRegistry, repo_url: str) -> str:
+async def name_of(registry: RepositoryRegistry, repo_url: str) -> str:
     """What the repository that is meant is called here; an allowed URL is not taken up by it.
 
     Raises:
@@ -41,19 +41,19 @@ async def name_of(library: RepositoryRegistry, repo_url: str) -> str:
     if not asked or len(asked) > _LONGEST or "\0" in asked:
         raise Forbidden("no repository is served by that name")
     if "://" in asked:
-        return _by_address(library, asked)
-    shelves = [shelf for shelf in library.shelves() if shelf.is_listed]
-    by_name = next((shelf for shelf in shelves if shelf.name == asked), None)
+        return _by_address(registry, asked)
+    entries = [entry for entry in registry.entries() if entry.is_listed]
+    by_name = next((entry for entry in entries if entry.name == asked), None)
     if by_name is not None:
         return by_name.name
     meant = await to_thread(_real_path, asked)
-    for shelf in shelves:
-        if not shelf.source.is_url and shelf.source.location == meant:
-            return shelf.name
+    for entry in entries:
+        if not entry.source.is_url and entry.source.location == meant:
+            return entry.name
     raise Forbidden("this path is not served here; whoever runs the server lists it with --repo NAME=PATH")
 
 
-async def ready(library: RepositoryRegistry, shelf: ServedRepository) -> Repository:
+async def ready(registry: RepositoryRegistry, entry: ServedRepository) -> Repository:
     """The repository, once it can be asked.
 
     Raises:
@@ -61,9 +61,9 @@ async def ready(library: RepositoryRegistry, shelf: ServedRepository) -> Reposit
     """
     while True:
         try:
-            return await library.opened(shelf)
+            return await registry.opened(entry)
         except StillIndexing:
-            async for _ in library.events(shelf):
+            async for _ in registry.events(entry):
                 pass
 
 
@@ -74,22 +74,22 @@ def _real_path(path: str) -> str:
         return ""
 
 
-def is_served(library: RepositoryRegistry, name: str) -> bool:
+def is_served(registry: RepositoryRegistry, name: str) -> bool:
     """Whether a name that `name_of` gave once is served still."""
     try:
-        return bool(library.named(name))
+        return bool(registry.named(name))
     except ServeError:
         return False
 
 
-def _by_address(library: RepositoryRegistry, asked: str) -> str:
+def _by_address(registry: RepositoryRegistry, asked: str) -> str:
     try:
         parts = urlsplit(asked)
         host = parts.hostname
     except ValueError:
         raise Forbidden("that address cannot be read") from None
-    shelves = [shelf for shelf in library.shelves() if shelf.is_listed]
-    names = {shelf.name: shelf for shelf in shelves}
+    entries = [entry for entry in registry.entries() if entry.is_listed]
+    names = {entry.name: entry for entry in entries}
     if host == _NO_HOST and parts.scheme == "http":
         path = parts.path.strip("/")
         found = names.get(path) or names.get(path.rpartition("/")[2])
@@ -97,10 +97,10 @@ def _by_address(library: RepositoryRegistry, asked: str) -> str:
             raise Forbidden("no repository is served by that name")
         return found.name
     page = web_address(asked)
-    for shelf in shelves:
-        remote = shelf.source.location if shelf.source.is_url else None
-        if remote is None and shelf.checkout is not None:
-            remote = shelf.checkout.remote
+    for entry in entries:
+        remote = entry.source.location if entry.source.is_url else None
+        if remote is None and entry.checkout is not None:
+            remote = entry.checkout.remote
         if page and remote and web_address(remote) == page:
-            return shelf.name
-    return library.named(asked)
+            return entry.name
+    return registry.named(asked)

@@ -33,12 +33,12 @@ from rag.serve.deepwiki import schema as shapes
 from rag.serve.deepwiki.cache import WikiCache
 from rag.serve.deepwiki.chat import DeepWikiChat
 from rag.serve.deepwiki.export import exported
-from rag.serve.deepwiki.repositories import is_served, name_of, ready, shelf_of
+from rag.serve.deepwiki.repositories import entry_named, is_served, name_of, ready
 from rag.serve.deepwiki.websocket import answer_socket
 from rag.serve.errors import BadRequest, StillIndexing, Unauthorized, headers_of, status_of
 from rag.serve.registry import ServedRepository
 from rag.serve.service import Service
-from rag.serve.sse import EventStream, until_gone
+from rag.serve.sse import EventStream, until_disconnect
 from rag.service import Repository
 
 _WAIT_FOR_FILES_S = 25.0
@@ -60,7 +60,7 @@ class _Route(APIRoute):
                 return await inner(request)
             except RagError as error:
                 status, _ = status_of(error)
-                words = request.app.state.service.words(error)
+                words = request.app.state.service.public_message(error)
                 return JSONResponse({self.key: words}, status, headers=headers_of(error))
             except RequestValidationError as error:
                 return JSONResponse({self.key: _what_is_wrong(error)}, 422)
@@ -106,7 +106,7 @@ def _chat(app: FastAPI, service: Service) -> APIRouter:
         """Answer the last message, as plain text that comes in pieces, whatever its media type says."""
         pieces = chat.pieces(caller, asked, base=str(request.base_url))
         try:
-            first = await until_gone(request, _next(pieces))
+            first = await until_disconnect(request, _next(pieces))
         except BaseException:
             await pieces.aclose()
             raise
@@ -117,7 +117,7 @@ def _chat(app: FastAPI, service: Service) -> APIRouter:
                 async for piece in pieces:
                     yield piece.encode("utf-8", "replace")
 
-        return EventStream(streamed(), streams=service.streams, last_words=partial(_last_words, service))
+        return EventStream(streamed(), streams=service.streams, error_event=partial(_error_event, service))
 
     async def socket(connection: WebSocket) -> None:
         await answer_socket(connection, service, chat)
@@ -130,8 +130,8 @@ async def _next(pieces: AsyncGenerator[str, None]) -> str:
     return await anext(pieces, "")
 
 
-def _last_words(service: Service, error: RagError) -> bytes:
-    return f"\n\nError: {' '.join(service.words(error).split())}".encode("utf-8", "replace")
+def _error_event(service: Service, error: RagError) -> bytes:
+    return f"\n\nError: {' '.join(service.public_message(error).split())}".encode("utf-8", "replace")
 
 
 def _menus(service: Service) -> APIRouter:
@@ -172,7 +172,7 @@ def _is_code(service: Service, code: str) -> bool:
 def _wikis(service: Service, cache: WikiCache) -> APIRouter:
     router = _router()
 
-    library = service.library
+    registry = service.registry
 
     @router.get("/api/wiki_cache")
     async def cached(
@@ -181,12 +181,12 @@ def _wikis(service: Service, cache: WikiCache) -> APIRouter:
         """A wiki that was made; null where there is none."""
         info = shapes.RepoInfo(owner=owner, repo=repo, type=repo_type)
         kept = await to_thread(cache.read, caller.namespace, info, _language(language))
-        return kept[1] if kept is not None and is_served(library, kept[0]) else None
+        return kept[1] if kept is not None and is_served(registry, kept[0]) else None
 
     @router.post("/api/wiki_cache")
     async def keep(caller: CallerOf, wiki: shapes.WikiCacheRequest) -> shapes.Done:
         """Keep a wiki, without its token. One with an error for a page is refused."""
-        name = await name_of(library, _address(wiki.repo))
+        name = await name_of(registry, _address(wiki.repo))
         wiki.language = _language(wiki.language)
         await to_thread(cache.write, caller.namespace, name, wiki)
         return shapes.Done(message="Wiki cache saved successfully")
@@ -214,13 +214,13 @@ def _wikis(service: Service, cache: WikiCache) -> APIRouter:
     async def projects(caller: CallerOf) -> list[shapes.ProcessedProject]:
         """The wikis that were made, the newest first."""
         kept = await to_thread(cache.projects, caller.namespace)
-        return [project for name, project in kept if is_served(library, name)]
+        return [project for name, project in kept if is_served(registry, name)]
 
     return router
 
 
 def _export(service: Service) -> APIRouter:
-    router, library = _router(), service.library
+    router, registry = _router(), service.registry
 
     @router.post(
         "/export/wiki",
@@ -229,8 +229,8 @@ def _export(service: Service) -> APIRouter:
     )
     async def export(asked: shapes.ExportRequest) -> Response:
         """Pages as one file."""
-        await name_of(library, asked.repo_url)
-        async with service.limiter.seat():
+        await name_of(registry, asked.repo_url)
+        async with service.limiter.slot():
             text, media_type, name = await to_thread(exported, asked)
         headers = {"Content-Disposition": f"attachment; filename={name}"}
         return Response(text.encode("utf-8", "replace"), media_type=media_type, headers=headers)
@@ -248,9 +248,9 @@ def _files(service: Service) -> APIRouter:
         """The files of a repository of the list, as they are indexed, and its README."""
         if not path:
             raise BadRequest("No path provided. Please provide a 'path' query parameter.")
-        shelf = await shelf_of(service.library, path, caller)
-        repository = await _within(_WAIT_FOR_FILES_S, ready(service.library, shelf), shelf)
-        async with service.limiter.seat():
+        entry = await entry_named(service.registry, path, caller)
+        repository = await _within(_WAIT_FOR_FILES_S, ready(service.registry, entry), entry)
+        async with service.limiter.slot():
             return await to_thread(_tree, repository)
 
     return router
@@ -267,13 +267,13 @@ def _tree(repository: Repository) -> shapes.FileTree:
     )
 
 
-async def _within(seconds: float, work: Awaitable[Repository], shelf: ServedRepository) -> Repository:
+async def _within(seconds: float, work: Awaitable[Repository], entry: ServedRepository) -> Repository:
     try:
         async with asyncio.timeout(seconds):
             return await work
     except TimeoutError:
         raise StillIndexing(
-            f"{shelf.name} is being indexed; come again in a moment", retry_after_s=5
+            f"{entry.name} is being indexed; come again in a moment", retry_after_s=5
         ) from None
 
 

@@ -41,7 +41,7 @@ async def answer_socket(socket: WebSocket, service: Service, chat: DeepWikiChat)
     try:
         asked = await _request(socket, service.settings)
         sending = asyncio.create_task(_send(socket, service, chat, asked, browser))
-        with service.streams.holding(sending):
+        with service.streams.registered(sending):
             await _unless_gone(socket, sending)
     except WebSocketDisconnect:
         return
@@ -127,4 +127,4 @@ async def _say(socket: WebSocket, text: str) -> None:
 
 
 def _one_line(service: Service, error: RagError) -> str:
-    return " ".join(service.words(error).split())
+    return " ".join(service.public_message(error).split())

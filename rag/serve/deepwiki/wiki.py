@@ -37,10 +37,10 @@ _SOURCES_LISTED = 40
 class PageLinks:
     """Lines at the forge where they are known there, else in our viewer; other pages as anchors."""
 
-    def __init__(self, shelf: ServedRepository, checkout: Checkout, surveyed: Survey, base: str) -> None:
+    def __init__(self, entry: ServedRepository, checkout: Checkout, surveyed: Survey, base: str) -> None:
         blobs = {path: file.blob for path, file in surveyed.files.items()}
         self._forge = ForgeLinks(checkout, blobs)
-        self._name, self._base = shelf.name, base
+        self._name, self._base = entry.name, base
 
     def lines(self, path: str, start: int, end: int) -> str:
         """The address of these lines."""
@@ -72,17 +72,17 @@ class Wikis:
         self._prose: OrderedDict[tuple[str, str, str], Prose] = OrderedDict()
 
     async def plan(
-        self, shelf: ServedRepository, repository: Repository, rules: FileRules, *, is_concise: bool
+        self, entry: ServedRepository, repository: Repository, rules: FileRules, *, is_concise: bool
     ) -> str:
         """The plan as `<wiki_structure>` XML."""
         most = _CONCISE_PAGES if is_concise else MAX_PAGES
-        _, structure = await self._structure(shelf, repository, rules, most)
-        return await to_thread(structure_xml, replace(structure, title=shelf.name))
+        _, structure = await self._structure(entry, repository, rules, most)
+        return await to_thread(structure_xml, replace(structure, title=entry.name))
 
     async def page(
         self,
         engine: Engine,
-        shelf: ServedRepository,
+        entry: ServedRepository,
         repository: Repository,
         rules: FileRules,
         title: str,
@@ -93,34 +93,34 @@ class Wikis:
 
         Args:
             engine: the caller's, in the language that is asked for.
-            shelf: what the repository is called here.
+            entry: what the repository is called here.
             repository: it, open.
             rules: which of its files are meant.
             title: the page's, as the plan has it; another title is a page about the files.
             files: those that the page is asked to be about; those that do not exist are left out.
             base: the server's own address.
         """
-        wiki, structure = await self._structure(shelf, repository, rules, MAX_PAGES)
+        wiki, structure = await self._structure(entry, repository, rules, MAX_PAGES)
         plans = [structure, *(plan for plan in wiki.plans.values() if plan is not structure)]
         named = [(plan, page) for plan in plans for page in plan.pages if page.title == title]
         if named:
             # Two pages may have the same title: the files tell which is meant.
             structure, page = max(named, key=lambda pair: len(set(files) & set(pair[1].file_paths)))
         else:
-            async with self._service.limiter.seat():
+            async with self._service.limiter.slot():
                 page = await to_thread(_asked_page, structure, wiki.repository, title, files)
             structure = replace(structure, pages=(*structure.pages, page))
         prose = None
         if engine.settings.has_model and page.kind in WITH_PROSE:
-            prose = await self._written(engine, wiki, structure, page, shelf)
-        async with self._service.limiter.long_seat():
-            links = await to_thread(PageLinks, shelf, wiki.repository.checkout, structure.survey, base)
+            prose = await self._written(engine, wiki, structure, page, entry)
+        async with self._service.limiter.long_slot():
+            links = await to_thread(PageLinks, entry, wiki.repository.checkout, structure.survey, base)
             return await to_thread(_rendered, structure, page, prose, links)
 
     async def _structure(
-        self, shelf: ServedRepository, repository: Repository, rules: FileRules, most: int
+        self, entry: ServedRepository, repository: Repository, rules: FileRules, most: int
     ) -> tuple[_Wiki, WikiStructure]:
-        key = (shelf.name, rules)
+        key = (entry.name, rules)
         wiki = self._wikis.pop(key, None)
         if wiki is None or wiki.repository.store is not repository.store:
             wiki = _Wiki(repository, rules)
@@ -128,13 +128,13 @@ class Wikis:
         while len(self._wikis) > _KEPT_WIKIS:
             self._wikis.popitem(last=False)
         if most not in wiki.plans:
-            async with self._service.limiter.long_seat(), wiki.making:
+            async with self._service.limiter.long_slot(), wiki.making:
                 if most not in wiki.plans:
                     wiki.plans[most] = await to_thread(_plan, repository, rules, most)
         return wiki, wiki.plans[most]
 
     async def _written(
-        self, engine: Engine, wiki: _Wiki, structure: WikiStructure, page: WikiPage, shelf: ServedRepository
+        self, engine: Engine, wiki: _Wiki, structure: WikiStructure, page: WikiPage, entry: ServedRepository
     ) -> Prose:
         """The prose of a page; what was written for the same sources is not asked for again."""
         namespace, language = engine.settings.namespace, engine.settings.language
@@ -144,7 +144,7 @@ class Wikis:
             writer = await to_thread(ProseWriter, engine, wiki.repository, structure)
             if any(structure is plan for plan in wiki.plans.values()):
                 wiki.writers[key] = writer
-        known = (namespace, shelf.name, await to_thread(writer.fingerprint, page))
+        known = (namespace, entry.name, await to_thread(writer.fingerprint, page))
         if known not in self._prose:
             answer: Answer = await self._service.answered(writer.dialog(page), writer.question(page))
             self._prose[known] = writer.taken(page, answer)

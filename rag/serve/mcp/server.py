@@ -21,7 +21,7 @@ from pydantic import Field
 from rag.errors import BackendMissing, RagError
 from rag.schema import to_json
 from rag.serve.access.keys import Caller
-from rag.serve.api.pagination import MOST
+from rag.serve.api.pagination import MAX_LIMIT
 from rag.serve.api.rendering import sent
 from rag.serve.mcp.sessions import Sessions
 from rag.serve.mcp.tools import (
@@ -35,7 +35,7 @@ from rag.serve.mcp.tools import (
     as_values,
 )
 from rag.serve.service import Service
-from rag.serve.telemetry import JsonLines
+from rag.serve.telemetry import JsonFormatter
 
 try:  # 2.x
     from mcp.server import MCPServer as _Server
@@ -118,7 +118,7 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     """The SDK's server with all tools and resources, over a service that runs."""
     if _IS_V2:
         settings["version"] = version("rag-turns")
-    instructions = f"{_INSTRUCTIONS}\nRepositories here: {service.library.listed_names()}."
+    instructions = f"{_INSTRUCTIONS}\nRepositories here: {service.registry.listed_names()}."
     with _logged_as_json():
         server = _Server("rag", instructions=instructions, log_level="WARNING", **settings)
     if not _IS_V2:
@@ -130,7 +130,7 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     return server
 
 
-class _Lines(JsonLines):
+class _Lines(JsonFormatter):
     """Log records of the SDK. What a client did wrong is a ValueError there, and needs no traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -174,7 +174,7 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def list_available_repos(
         ctx: Context,
-        limit: Annotated[int, Field(ge=1, le=MOST, description="How many at most.")] = MOST,
+        limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description="How many at most.")] = MAX_LIMIT,
         offset: Annotated[int, Field(ge=0, description="How many are left out before them.")] = 0,
     ) -> Annotated[CallToolResult, ToolReply]:
         """List the repositories that can be asked."""
@@ -300,11 +300,11 @@ def _add_resources(server: Any, service: Service) -> None:
         """The turns of a conversation, oldest first, with what each answer was made from."""
         engine = service.engine_for(_caller(ctx, service))
         try:
-            async with service.limiter.seat():
+            async with service.limiter.slot():
                 found = await to_thread(engine.find_conversation, conversation)
                 turns = await to_thread(engine.turns.turns, found.id, namespace=engine.settings.namespace)
         except RagError as error:
-            raise ResourceError(service.words(error)) from error
+            raise ResourceError(service.public_message(error)) from error
         return json.dumps([sent(service, to_json(turn), "mcp") for turn in turns], ensure_ascii=False)
 
 
@@ -317,7 +317,7 @@ async def _result(service: Service, coming: Awaitable[ToolReply]) -> CallToolRes
     try:
         reply = await coming
     except RagError as error:
-        raise ToolError(service.words(error)) from error
+        raise ToolError(service.public_message(error)) from error
     except ValueError as error:
         raise ToolError(str(error)) from error
     return CallToolResult.model_validate(
@@ -332,7 +332,7 @@ def _caller(ctx: Any, service: Service) -> Caller:
     """Who sent the request: the gate knows over HTTP; over stdio, where there are no keys, it is the user."""
     request = getattr(ctx.request_context, "request", None)
     if request is None:
-        return service.keyring.nobody
+        return service.keyring.anonymous
     caller: Caller = request.state.caller
     return caller
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rag.errors import NotFound
 from rag.serve.access.keys import Caller
-from rag.serve.errors import ComeAgain, TooLarge
+from rag.serve.errors import TemporarilyUnavailable, TooLarge
 from rag.serve.middleware import App, Message, Receive, Scope, Send
 
 _ID = b"mcp-session-id"
@@ -56,7 +56,7 @@ class Sessions:
         Raises:
             TooLarge: the message is longer than any that a tool takes.
             NotFound: the session is not there, or not the caller's.
-            ComeAgain: there are too many sessions, and all are in use.
+            TemporarilyUnavailable: there are too many sessions, and all are in use.
         """
         receive = await _bounded(receive)
         caller: Caller = scope["state"]["caller"]
@@ -127,7 +127,7 @@ class Sessions:
             counted = Counter(one.owner for one in self._sessions.values())
             unused = [(key, one.owner) for key, one in self._sessions.items() if not one.requests]
             if not unused:
-                raise ComeAgain(
+                raise TemporarilyUnavailable(
                     f"{len(self._sessions)} MCP sessions are open and in use; come again in a moment",
                     retry_after_s=_RETRY_S,
                 )

@@ -22,12 +22,12 @@ from rag.lines import lines_of
 from rag.retrieval.lookup import Use, definitions, uses
 from rag.schema import Json, to_json
 from rag.serve.access.keys import Caller
-from rag.serve.api.json_models import JsonModels, Sent
+from rag.serve.api.json_models import JsonModels, ResponseModel
 from rag.serve.api.rendering import sent
 from rag.serve.errors import BadRequest, ModelFailed, StillIndexing
 from rag.serve.links import citation_url
 from rag.serve.registry import ServedRepository
-from rag.serve.service import MOST_REPOSITORIES, Service
+from rag.serve.service import MAX_REPOSITORIES, Service
 from rag.service import Dialog, Repository
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall
@@ -60,7 +60,7 @@ else:
     Lines = _models.of(types.Span, "Lines", "Lines of a file.", text=str)
 
 
-class ToolReply(Sent):
+class ToolReply(ResponseModel):
     """What a tool says, as text; and what of the repositories it rests on, where it is about some."""
 
     result: str
@@ -125,12 +125,12 @@ class Toolbox:
 
     async def list_available_repos(self, caller: Caller, limit: int, offset: int) -> ToolReply:
         """The repositories of the list, with how far each is indexed; says how many follow."""
-        seen = self._service.library.seen_by(caller)
+        seen = self._service.registry.visible_to(caller)
         lines = []
-        for shelf in seen[offset : offset + limit]:
-            commit = shelf.checkout.commit if shelf.checkout else None
+        for entry in seen[offset : offset + limit]:
+            commit = entry.checkout.commit if entry.checkout else None
             where = f" at {commit[:10]}" if commit else ""
-            lines.append(f"- {shelf.name} ({shelf.state}{where})")
+            lines.append(f"- {entry.name} ({entry.state}{where})")
         if (more := len(seen) - offset - limit) > 0:
             lines += ["", f"{more:,} more follow: pass offset={offset + limit}"]
         return ToolReply(result="\n".join(["Available repositories:", "", *lines]))
@@ -148,7 +148,7 @@ class Toolbox:
         structure, repository = await self._wiki(caller, repo, ref, tell)
         coverage = [to_json(repository.coverage)]
         if page is None and max_chars is None:
-            async with self._service.limiter.long_seat():
+            async with self._service.limiter.long_slot():
                 text = await to_thread(wiki_contents, structure)
             titles = [one.title for one in structure.pages]
             return WikiContents(result=text, coverage=coverage, pages=titles)
@@ -159,7 +159,7 @@ class Toolbox:
             )
         texts: list[str] = []
         for one in structure.pages[first - 1 :]:
-            async with self._service.limiter.long_seat():
+            async with self._service.limiter.long_slot():
                 text = f"# Page: {one.title}\n\n{await to_thread(page_markdown, structure, one.id)}"
             if texts and (max_chars is None or sum(map(len, texts)) + len(text) > max_chars):
                 break
@@ -183,12 +183,12 @@ class Toolbox:
     ) -> AskResult:
         """Answer a question about one or more repositories; the turn is kept."""
         names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
-        if len(names) > MOST_REPOSITORIES:
-            raise BadRequest(f"{len(names)} repositories were named; at most {MOST_REPOSITORIES} are asked")
-        shelves = [(await self._ready(caller, name, ref, tell))[0] for name in names]
-        dialog = await self._service.dialog(caller, shelves, conversation=conversation)
+        if len(names) > MAX_REPOSITORIES:
+            raise BadRequest(f"{len(names)} repositories were named; at most {MAX_REPOSITORIES} are asked")
+        entries = [(await self._ready(caller, name, ref, tell))[0] for name in names]
+        dialog = await self._service.dialog(caller, entries, conversation=conversation)
         await tell(0.5, 1.0, "answering")
-        served = {shelf.source.location: shelf for shelf in shelves}
+        served = {entry.source.location: entry for entry in entries}
 
         def places_of(answer: Answer) -> list[Json]:
             return [self._place(citation, served.get(citation.location)) for citation in answer.citations]
@@ -199,7 +199,7 @@ class Toolbox:
             if error.quotes is None:
                 raise
             quotes = _with_sources(error.quotes, places_of(error.quotes))
-            raise ModelFailed(error, f"{self._service.words(error)}\n\n{quotes}", {}) from error
+            raise ModelFailed(error, f"{self._service.public_message(error)}\n\n{quotes}", {}) from error
         places = places_of(answer)
         return AskResult(
             result=_with_notes(_with_sources(answer, places), answer.notes),
@@ -222,11 +222,11 @@ class Toolbox:
     ) -> Places:
         """The chunks that answer a query best, with their text."""
         self._service.limiter.check_question(query, param="query")
-        shelf, repository = await self._ready(caller, repo, ref, tell)
+        entry, repository = await self._ready(caller, repo, ref, tell)
         dialog = Dialog(self._service.engine_for(caller), [repository])
-        async with self._service.limiter.seat():
+        async with self._service.limiter.slot():
             found = await to_thread(dialog.search, query, k=max(1, min(limit, _MOST_HITS)), turns=[])
-        places = [self._place(hit, shelf) for hit in found.hits]
+        places = [self._place(hit, entry) for hit in found.hits]
         return _found(_listed(found.hits, nothing="Nothing was found."), places, repository)
 
     async def read_span(
@@ -240,13 +240,13 @@ class Toolbox:
         tell: Tell,
     ) -> LinesRead:
         """Lines of a file, as they are indexed."""
-        shelf, repository = await self._ready(caller, repo, ref, tell)
+        entry, repository = await self._ready(caller, repo, ref, tell)
         last = min(end or start + _MOST_LINES - 1, start + _MOST_LINES - 1)
         if start < 1 or last < start:
             raise BadRequest(f"lines count from 1 and end after they start, not {start}-{end}")
-        async with self._service.limiter.seat():
+        async with self._service.limiter.slot():
             read = await to_thread(read_lines, repository, path, start, last)
-        span = types.Span(shelf.name, read.path, read.start, read.end, read.blob, read.commit)
+        span = types.Span(entry.name, read.path, read.start, read.end, read.blob, read.commit)
         coverage = repository.coverage
         text = f"{span.place} (of {read.total} lines)\n\n{_numbered(read.text, read.start)}"
         return LinesRead(
@@ -259,11 +259,11 @@ class Toolbox:
         self, caller: Caller, repo: str | None, name: str, ref: str | None, tell: Tell
     ) -> Places:
         """Where a symbol is defined."""
-        shelf, repository = await self._ready(caller, repo, ref, tell)
-        async with self._service.limiter.seat():
+        entry, repository = await self._ready(caller, repo, ref, tell)
+        async with self._service.limiter.slot():
             hits = await to_thread(definitions, repository.store, name)
         hits = hits[:_MOST_HITS]
-        places = [self._place(hit, shelf) for hit in hits]
+        places = [self._place(hit, entry) for hit in hits]
         nothing = f"{name} is not in the index: nothing that is indexed defines it."
         return _found(_listed(hits, nothing=nothing), places, repository)
 
@@ -271,12 +271,12 @@ class Toolbox:
         self, caller: Caller, repo: str | None, symbol: str, ref: str | None, tell: Tell
     ) -> Places:
         """Where a symbol is called, else where it is named."""
-        shelf, repository = await self._ready(caller, repo, ref, tell)
-        async with self._service.limiter.seat():
+        entry, repository = await self._ready(caller, repo, ref, tell)
+        async with self._service.limiter.slot():
             found, is_defined = await to_thread(_uses, repository.store, symbol)
         calls = [use for use in found if use.calls]
         shown = (calls or found)[:_SHOWN_USES]
-        places = [self._place(use.hit, shelf) for use in shown]
+        places = [self._place(use.hit, entry) for use in shown]
         if not shown:
             nothing = f"Nothing that is indexed calls or names {symbol}."
             if not is_defined:
@@ -293,7 +293,7 @@ class Toolbox:
         """Earlier turns of the caller that hold the words of a query."""
         engine = self._service.engine_for(caller)
         most = max(1, min(limit, _MOST_HITS))
-        async with self._service.limiter.seat():
+        async with self._service.limiter.slot():
             found = await to_thread(recall, engine, query, conversation=conversation, k=most)
         if not found:
             return ToolReply(result="No earlier turn speaks of this.")
@@ -312,38 +312,38 @@ class Toolbox:
     ) -> tuple[ServedRepository, Repository]:
         """A repository, the only one where none is named, once it can be asked; tells how far its index is
         meanwhile."""
-        library = self._service.library
-        shelf = library.shelf(library.only_one().name if name is None else name, ref, caller=caller)
+        registry = self._service.registry
+        entry = registry.entry(registry.only_entry().name if name is None else name, ref, caller=caller)
         while True:
             try:
-                return shelf, await library.opened(shelf)
+                return entry, await registry.opened(entry)
             except StillIndexing:
-                async for state in library.events(shelf):
+                async for state in registry.events(entry):
                     await tell(float(state.done), float(state.total) or None, state.stage or "indexing")
 
     async def _wiki(
         self, caller: Caller, name: str, ref: str | None, tell: Tell
     ) -> tuple[WikiStructure, Repository]:
         """The structure of a repository's wiki, made once for each state of its index."""
-        shelf, repository = await self._ready(caller, name, ref, tell)
-        wiki = self._wikis.pop(shelf.name, None)
+        entry, repository = await self._ready(caller, name, ref, tell)
+        wiki = self._wikis.pop(entry.name, None)
         if wiki is None or wiki.store is not repository.store:
             wiki = _Wiki(repository.store)
-        self._wikis[shelf.name] = wiki
+        self._wikis[entry.name] = wiki
         while len(self._wikis) > _KEPT_WIKIS:
             self._wikis.popitem(last=False)
         if wiki.structure is None:
             # The seat comes first: who waits for another to make the structure is counted, too.
-            async with self._service.limiter.long_seat(), wiki.making:
+            async with self._service.limiter.long_slot(), wiki.making:
                 if wiki.structure is None:
                     await tell(0.5, 1.0, "reading the structure")
                     wiki.structure = await to_thread(wiki_structure, repository)
         return wiki.structure, repository
 
-    def _place(self, found: types.Citation | types.Hit, shelf: ServedRepository | None) -> Json:
+    def _place(self, found: types.Citation | types.Hit, entry: ServedRepository | None) -> Json:
         """A citation or hit, under the name that its repository is served under, and where it can be read."""
-        name = shelf.name if shelf else found.repo
-        url = citation_url(found, shelf.checkout if shelf else None, name, self._base)
+        name = entry.name if entry else found.repo
+        url = citation_url(found, entry.checkout if entry else None, name, self._base)
         # Over stdio there is no viewer of ours to lead to.
         shown = "" if url.startswith("/") else url
         return self._sent(to_json(found) | {"repository": name, "url": shown})

@@ -33,8 +33,8 @@ from rag.serve.links import citation_url
 from rag.serve.openai.messages import done_without_model, read_messages
 from rag.serve.openai.thread_matching import ClientHistory, Prefixes
 from rag.serve.registry import ServedRepository
-from rag.serve.service import MOST_REPOSITORIES, Service
-from rag.serve.sse import EventStream, event, until_gone
+from rag.serve.service import MAX_REPOSITORIES, Service
+from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Dialog
 from rag.types import Answer, Citation, Usage
 
@@ -121,41 +121,41 @@ class ChatCompletions:
 
     # ------------------------------------------------------------ what is asked
 
-    def shelves(self, model: str, caller: Caller) -> list[ServedRepository]:
+    def entries(self, model: str, caller: Caller) -> list[ServedRepository]:
         """The repositories a model names; `rag` alone is the only one of the list.
 
         Raises:
             UnknownRepository: it names none that is served.
         """
-        library = self.service.library
+        registry = self.service.registry
         names = [name for name in model.removeprefix(_MODEL).split(",") if name]
-        listed = [shelf.name for shelf in library.shelves() if shelf.is_listed]
+        listed = [entry.name for entry in registry.entries() if entry.is_listed]
         if model in ("rag", _MODEL) and len(listed) == 1:
             names = listed
-        if not names or len(names) > MOST_REPOSITORIES:
+        if not names or len(names) > MAX_REPOSITORIES:
             raise UnknownRepository(
                 f"the model {model[:80]!r} names no repository; it is rag:NAME, and /v1/models lists them",
                 param="model",
             )
-        return [library.shelf(name, caller=caller) for name in dict.fromkeys(names)]
+        return [registry.entry(name, caller=caller) for name in dict.fromkeys(names)]
 
     async def dialog(
         self,
         caller: Caller,
-        shelves: Sequence[ServedRepository],
+        entries: Sequence[ServedRepository],
         history: Sequence[tuple[str, str]],
         named: str | None,
         *,
         resends: bool,
     ) -> Dialog:
         """The conversation that goes on."""
-        opened = [await self.service.library.opened(shelf) for shelf in shelves]
+        opened = [await self.service.registry.opened(entry) for entry in entries]
         engine = self.service.engine_for(caller)
         client_history = await to_thread(
             ClientHistory,
             engine,
             [repository.source for repository in opened],
-            names=[shelf.name for shelf in shelves],
+            names=[entry.name for entry in entries],
             history=history,
             prefixes=self.prefixes,
             named=named,
@@ -166,7 +166,7 @@ class ChatCompletions:
     async def task(self, text: str) -> tuple[str, Usage, str]:
         """A task of the client's own: done by the model alone, without repository or memory."""
         self.service.limiter.check_question(text, param="messages")
-        async with self.service.limiter.seat(), self.service.generator() as generator:
+        async with self.service.limiter.slot(), self.service.generator() as generator:
             if is_async(generator):
                 said = await generator.acomplete(text)
             elif isinstance(generator, CompletingGenerator):
@@ -179,7 +179,7 @@ class ChatCompletions:
     # ------------------------------------------------------------ what is sent
 
     def annotations(
-        self, answer: Answer, shelves: Sequence[ServedRepository], base: str
+        self, answer: Answer, entries: Sequence[ServedRepository], base: str
     ) -> list[dict[str, Any]]:
         """The citations as OpenAI writes them, and as we do in `rag`: the n-th is what `[n]` in the text is.
 
@@ -190,16 +190,16 @@ class ChatCompletions:
         spans = reference_spans(answer.text)
         end_of_text = (len(answer.text), len(answer.text))
         for citation in answer.citations:
-            shelf = next((s for s in shelves if s.source.location == citation.location), shelves[0])
-            url = citation_url(citation, shelf.checkout, shelf.name, base)
+            entry = next((s for s in entries if s.source.location == citation.location), entries[0])
+            url = citation_url(citation, entry.checkout, entry.name, base)
             start, end = spans.get(citation.n, end_of_text)
             cited = {
                 "url": url,
-                "title": _title(citation, several=len(shelves) > 1),
+                "title": _title(citation, several=len(entries) > 1),
                 "start_index": start,
                 "end_index": end,
             }
-            ours = sent(self.service, to_json(citation) | {"repository": shelf.name, "url": url}, "openai")
+            ours = sent(self.service, to_json(citation) | {"repository": entry.name, "url": url}, "openai")
             found.append({"type": "url_citation", "url_citation": cited, "rag": ours})
         return found
 
@@ -212,7 +212,7 @@ class ChatCompletions:
         self,
         dialog: Dialog,
         question: str,
-        shelves: Sequence[ServedRepository],
+        entries: Sequence[ServedRepository],
         head: dict[str, Any],
         base: str,
     ) -> AsyncGenerator[str | Answer, None]:
@@ -227,28 +227,30 @@ class ChatCompletions:
             if begun and error.quotes is not None:
                 yield begun + error.quotes.text
                 raise
-            raise self.quoted(error, shelves, head, base) from error
+            raise self.quoted(error, entries, head, base) from error
 
     def quoted(
-        self, error: ProviderError, shelves: Sequence[ServedRepository], head: dict[str, Any], base: str
+        self, error: ProviderError, entries: Sequence[ServedRepository], head: dict[str, Any], base: str
     ) -> RagError:
         """A failure of the model; `quotes` beside the error is a completion, written without it."""
         if (quotes := error.quotes) is None:
             return error
-        annotations = self.annotations(quotes, shelves, base)
+        annotations = self.annotations(quotes, entries, base)
         body = _completion(head, quotes.text, annotations, quotes.usage)
-        return ModelFailed(error, self.service.words(error), {"quotes": body | {"rag": self.more(quotes)}})
+        return ModelFailed(
+            error, self.service.public_message(error), {"quotes": body | {"rag": self.more(quotes)}}
+        )
 
     async def stream(
         self,
         dialog: Dialog,
         question: str,
-        shelves: Sequence[ServedRepository],
+        entries: Sequence[ServedRepository],
         head: dict[str, Any],
         base: str,
     ) -> AsyncGenerator[dict[str, Any], None]:
         """The chunks of an answer, in the order clients expect: role, content, annotations, end."""
-        async with aclosing(self._pieces(dialog, question, shelves, head, base)) as pieces:
+        async with aclosing(self._pieces(dialog, question, entries, head, base)) as pieces:
             first = True
             async for piece in pieces:
                 if first:
@@ -257,7 +259,7 @@ class ChatCompletions:
                 if isinstance(piece, str):
                     yield _chunk(head, {"content": piece})
                     continue
-                if annotations := self.annotations(piece, shelves, base):
+                if annotations := self.annotations(piece, entries, base):
                     yield _chunk(head, {"annotations": annotations})
                 yield _chunk(head, {}, finish_reason=_ended(piece)) | {"rag": self.more(piece)}
                 yield {**head, "choices": [], "usage": _usage(piece.usage)}
@@ -275,29 +277,29 @@ def _add_models(router: APIRouter, chat: ChatCompletions) -> None:
     @router.get("/models")
     async def models(
         caller: CallerOf,
-        limit: Annotated[int | None, Query(ge=1, le=pagination.MOST, description="How many at most.")] = None,
+        limit: Annotated[int | None, Query(ge=1, le=pagination.MAX_LIMIT, description="How many at most.")] = None,
         after: Annotated[str | None, Query(max_length=1_000, description="The id they come after.")] = None,
     ) -> Models:
         """What can be asked: one model for each repository, and each ref that the caller asked for.
 
         All of them where no `limit` is named: OpenAI's own list has no pages, and its clients ask for none.
         """
-        shelves = chat.service.library.seen_by(caller)
-        begin = 0 if after is None else _position_after(after, shelves)
-        end = len(shelves) if limit is None else begin + limit
-        found = [_model(shelf) for shelf in shelves[begin:end]]
+        entries = chat.service.registry.visible_to(caller)
+        begin = 0 if after is None else _position_after(after, entries)
+        end = len(entries) if limit is None else begin + limit
+        found = [_model(entry) for entry in entries[begin:end]]
         return Models(
             data=found,
             first_id=found[0].id if found else None,
             last_id=found[-1].id if found else None,
-            has_more=end < len(shelves),
+            has_more=end < len(entries),
         )
 
     @router.get("/models/{model:path}")
     async def model(model: str, caller: CallerOf) -> Model:
         """One of them."""
-        (shelf, *_) = chat.shelves(model, caller)
-        return _model(shelf)
+        (entry, *_) = chat.entries(model, caller)
+        return _model(entry)
 
 
 def _add_completions(router: APIRouter, chat: ChatCompletions) -> None:
@@ -321,33 +323,33 @@ def _add_completions(router: APIRouter, chat: ChatCompletions) -> None:
         before the question do.
         """
         service.limiter.check_history(len(asked.messages))
-        shelves = chat.shelves(asked.model, caller)
+        entries = chat.entries(asked.model, caller)
         read = read_messages([(message.role, message.content) for message in asked.messages])
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}
         wants_usage = bool(asked.stream_options and asked.stream_options.include_usage)
         if read.is_task:
-            text, usage, _ = await until_gone(request, chat.task(read.question))
+            text, usage, _ = await until_disconnect(request, chat.task(read.question))
             if not asked.stream:
                 return JSONResponse(_completion(head, text, [], usage))
             return _streamed(service, _said(_as_chunk(head), text, usage), wants_usage)
         service.limiter.check_question(read.question, param="messages")
         dialog = await chat.dialog(
             caller,
-            shelves,
+            entries,
             read.history,
             x_rag_conversation or x_openwebui_chat_id,
             resends=x_rag_conversation is None,
         )
         base = str(request.base_url)
         if asked.stream:
-            chunks = chat.stream(dialog, read.question, shelves, _as_chunk(head), base)
+            chunks = chat.stream(dialog, read.question, entries, _as_chunk(head), base)
             known = dialog.conversation.id if dialog.conversation else ""
             return _streamed(service, chunks, wants_usage, known)
         try:
-            answer = await until_gone(request, service.answered(dialog, read.question))
+            answer = await until_disconnect(request, service.answered(dialog, read.question))
         except ProviderError as error:
-            raise chat.quoted(error, shelves, head, base) from error
-        annotations = chat.annotations(answer, shelves, base)
+            raise chat.quoted(error, entries, head, base) from error
+        annotations = chat.annotations(answer, entries, base)
         body = _completion(head, answer.text, annotations, answer.usage, _ended(answer))
         headers = {"X-Rag-Conversation": answer.conversation_id}
         return JSONResponse(body | {"rag": chat.more(answer)}, headers=headers)
@@ -366,7 +368,7 @@ def _add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
             raise TooLarge(f"a text has more than the {most:,} characters that are taken", param="input")
         if (asked.model_extra or {}).get("dimensions") not in (None, embedder.dim):
             raise BadRequest(f"the vectors have {embedder.dim} dimensions, and no others", param="dimensions")
-        async with service.limiter.seat():
+        async with service.limiter.slot():
             vectors = await to_thread(embedder.embed, texts, role="passage")
         tokens = await to_thread(lambda: sum(map(service.engine.counter.count, texts)))
         as_text = asked.encoding_format == "base64"
@@ -379,14 +381,14 @@ def _add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
         return JSONResponse({"object": "list", "model": name, "data": data, "usage": usage})
 
 
-def _model(shelf: ServedRepository) -> Model:
-    return Model(id=f"{_MODEL}{shelf.name}", created=int(shelf.indexed or 0))
+def _model(entry: ServedRepository) -> Model:
+    return Model(id=f"{_MODEL}{entry.name}", created=int(entry.indexed or 0))
 
 
-def _position_after(model: str, shelves: Sequence[ServedRepository]) -> int:
+def _position_after(model: str, entries: Sequence[ServedRepository]) -> int:
     """The number of the model that follows one of the list. Raises BadRequest where that is not in it."""
-    for number, shelf in enumerate(shelves, start=1):
-        if f"{_MODEL}{shelf.name}" == model:
+    for number, entry in enumerate(entries, start=1):
+        if f"{_MODEL}{entry.name}" == model:
             return number
     raise BadRequest(
         f"`after` names {model[:80]!r}, which is not in the list; send the last_id of the page before",
@@ -452,12 +454,12 @@ def _streamed(
         yield _DONE
 
     headers = {"X-Rag-Conversation": conversation} if conversation else {}
-    last = partial(_last_words, service)
-    return EventStream(events(), streams=service.streams, last_words=last, headers=headers)
+    last = partial(_error_event, service)
+    return EventStream(events(), streams=service.streams, error_event=last, headers=headers)
 
 
-def _last_words(service: Service, error: RagError) -> bytes:
-    return event(shape_of(error, service.words(error)))
+def _error_event(service: Service, error: RagError) -> bytes:
+    return event(shape_of(error, service.public_message(error)))
 
 
 def _base64(row: Any) -> str:

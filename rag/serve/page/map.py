@@ -22,15 +22,15 @@ from rag.database.quantise import restored
 from rag.database.store import Store
 from rag.ports import Rows
 from rag.serve.access.auth import CallerOf
-from rag.serve.api.rendering import shown
+from rag.serve.api.rendering import encodable
 from rag.serve.api.routes import Named
 from rag.serve.service import Service
 
 Array = npt.NDArray[Any]
 
-MOST_POINTS = 6_000
+MAX_POINTS = 6_000
 """Chunks that are shown of a large repository, beside those of the files that are asked for."""
-MOST_FILES = 50
+MAX_FILES = 50
 _FITTED = 20_000
 """Chunks that the plane is computed from; more make no visible difference."""
 _MOST_GROUPS = 10
@@ -71,11 +71,11 @@ def install(app: FastAPI, service: Service) -> None:
     async def chunk_map(
         caller: CallerOf,
         name: Named,
-        path: Annotated[list[str], Query(max_length=MOST_FILES, description="Show all of these.")] = [],  # noqa: B006
+        path: Annotated[list[str], Query(max_length=MAX_FILES, description="Show all of these.")] = [],  # noqa: B006
     ) -> ChunkMap:
         """Where the chunks lie, in two dimensions. Of a large repository a sample, and all of `path`."""
-        repository = await service.library.repository(name, caller=caller)
-        async with service.limiter.long_seat():
+        repository = await service.registry.repository(name, caller=caller)
+        async with service.limiter.long_slot():
             return await to_thread(lambda: planes.of(repository.store).drawn(repository.store, path))
 
     app.include_router(router)
@@ -108,8 +108,8 @@ class Plane:
             shown=len(chunks),
             explained=round(self.explained, 4),
             commit=store.commit,
-            groups=[shown(name) for name in groups],
-            files=[shown(name) for name in files],
+            groups=[encodable(name) for name in groups],
+            files=[encodable(name) for name in files],
             group=group,
             x=[round(float(x), 4) for x in self.points[chunks, 0]],
             y=[round(float(y), 4) for y in self.points[chunks, 1]],
@@ -142,7 +142,7 @@ def plane_of(store: Store) -> Plane:
     """Compute where the chunks of a store lie."""
     live = _live(store)
     chance = np.random.default_rng(_SEED)
-    rows = np.sort(chance.permutation(live)[:MOST_POINTS])
+    rows = np.sort(chance.permutation(live)[:MAX_POINTS])
     if len(live) < 3:
         return Plane(np.zeros((len(store), 2), np.float32), 0.0, rows)
     fitted = _rows(store, np.sort(chance.permutation(live)[:_FITTED]))

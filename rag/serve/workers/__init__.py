@@ -1,1 +1,1 @@
-"""Work outside the event loop: indexing, preparing and storing, in child processes and threads."""
+"""Work outside the event loop, in child processes and threads: indexing, preparing and storing."""

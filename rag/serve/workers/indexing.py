@@ -1,9 +1,9 @@
-"""Indexing in a child process: the server answers as quickly while it goes on, and can end it at any moment.
+"""Indexing in a child process, which does not slow down the server and can be ended at any time.
 
-A child reads one job a line from its standard input and answers in lines on its standard output: progress
-and notices, then one `done` or `error`. It ends when its input does, so it never outlives the server. A
-store is written beside its place and renamed, and the kernel frees the lock of a process that is gone:
-ending a child in the middle leaves the store as it was.
+A child reads one JSON job per line from its standard input and writes JSON lines to its standard output:
+progress and notices, then one `done` or `error`. It ends when its input is closed, so it never outlives the
+server. A store is written to a temporary file and renamed, and the kernel releases the lock of a process that
+has ended, so ending a child at any point leaves the previous store intact.
 
     {"settings": {…}, "source": {…}, "rebuild": false}
     {"progress": ["chunk", 120, 6800]}
@@ -29,44 +29,44 @@ from typing import Any
 
 from rag.errors import RagError
 from rag.serve.errors import IndexingFailed
-from rag.serve.workers.subprocesses import Child, started
+from rag.serve.workers.subprocesses import Child, start_child
 from rag.settings import Settings
 from rag.types import Checkout, Filters, IndexReport, Source
 
-Tell = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], None]
 
 _MAX_LINE = 1 << 20
-_LEAVES_WITHIN_S = 5.0
+_EXIT_TIMEOUT_S = 5.0
 _NICENESS = 10
-"""Questions that are asked meanwhile come first."""
+"""Lower priority than the server's own process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What a job came to: the source on disk, and the report as JSON values (skipped files by reason)."""
+    """The result of a job: the source on disk, and the report as JSON values (skipped files by reason)."""
 
     checkout: Checkout
     report: dict[str, Any]
 
 
-class _Turns:
-    """So many jobs at once; the others wait in the order in which they came.
+class _JobQueue:
+    """Runs a limited number of jobs at once; the others wait in order of arrival.
 
-    Those that somebody asks for come first, and one of them may run beside the others: no question waits for
-    the long first index of another repository.
+    Jobs that a question waits for are first in the queue, and one of them may exceed the limit: no question
+    waits for the long first index of another repository.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._running = most, 0
+    def __init__(self, max_jobs: int) -> None:
+        self._max_jobs, self._running = max_jobs, 0
         self._waiting: OrderedDict[asyncio.Future[None], Source] = OrderedDict()
-        self._hurried: set[Source] = set()
+        self._prioritized: set[Source] = set()
 
     @asynccontextmanager
-    async def turn(self, source: Source) -> AsyncIterator[None]:
-        """Wait for a turn, and have it while the block runs."""
+    async def slot(self, source: Source) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it in the block."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[mine] = source
-        if source in self._hurried:
+        if source in self._prioritized:
             self._waiting.move_to_end(mine, last=False)
         self._next()
         try:
@@ -77,9 +77,9 @@ class _Turns:
                 self._running -= 1
                 self._next()
 
-    def hurry(self, source: Source) -> None:
-        """The job of a source, which waits or is about to, is next."""
-        self._hurried.add(source)
+    def prioritize(self, source: Source) -> None:
+        """Move the waiting or next job of a source to the front."""
+        self._prioritized.add(source)
         for mine in [mine for mine, waiting in self._waiting.items() if waiting == source]:
             self._waiting.move_to_end(mine, last=False)
         self._next()
@@ -87,32 +87,32 @@ class _Turns:
     def _next(self) -> None:
         while self._waiting:
             mine, source = next(iter(self._waiting.items()))
-            if self._running >= self._most + (source in self._hurried):
+            if self._running >= self._max_jobs + (source in self._prioritized):
                 return
             del self._waiting[mine]
-            self._hurried.discard(source)
+            self._prioritized.discard(source)
             self._running += 1
-            if not mine.done():  # else it was cancelled, and gives its turn back
+            if not mine.done():  # if it was cancelled, `slot` releases it
                 mine.set_result(None)
 
 
 class Indexers:
-    """Children that index, at most `most` at once; an idle one waits for the next job.
+    """Child processes that index; an idle one is reused for the next job.
 
     Args:
-        settings: what they index with.
-        notice: told in a sentence what the operator ought to know.
-        most: jobs at once; one more waits.
+        settings: the settings to index with.
+        notice: called with each message for the operator.
+        max_jobs: the number of jobs at once; others wait.
     """
 
-    def __init__(self, settings: Settings, *, notice: Callable[[str], None], most: int = 2) -> None:
+    def __init__(self, settings: Settings, *, notice: Callable[[str], None], max_jobs: int = 2) -> None:
         self._settings, self._notice = settings, notice
-        self._turns = _Turns(most)
+        self._queue = _JobQueue(max_jobs)
         self._idle: list[Child] = []
 
-    def hurry(self, source: Source) -> None:
-        """Somebody asks for the job of this source, which waits or is about to: it is next."""
-        self._turns.hurry(source)
+    def prioritize(self, source: Source) -> None:
+        """Move the job of a source, which a question waits for, to the front."""
+        self._queue.prioritize(source)
 
     async def index(
         self,
@@ -120,20 +120,20 @@ class Indexers:
         *,
         rebuild: bool,
         place: str | None,
-        tell: Tell,
+        progress: Progress,
         refs: Sequence[str] | None = None,
     ) -> Indexed:
-        """Index a source, or bring its store up to date. Cancelling ends the child.
+        """Index a source, or update its store. Cancelling ends the child.
 
         Args:
             source: what to index.
-            rebuild: make it anew, whatever there is.
-            place: where git may connect to and nowhere else, see `public_place`; None is wherever it is led.
-            tell: told stage, done and total, in the event loop.
-            refs: patterns of the refs that may be read, see `rag.corpus.refs`; None is all.
+            rebuild: rebuild the store from scratch.
+            place: the only addresses git may connect to, see `resolve_public`; None does not restrict it.
+            progress: called with stage, done and total, in the event loop.
+            refs: patterns of the refs that may be read, see `rag.corpus.refs`; None allows all.
 
         Raises:
-            IndexingFailed: with the error's message, or because the child died.
+            IndexingFailed: with the error's message, or because the child ended.
         """
         job = {
             "settings": _plain(self._settings),
@@ -142,10 +142,10 @@ class Indexers:
             "place": place,
             "refs": refs,
         }
-        async with self._turns.turn(source):
+        async with self._queue.slot(source):
             child = await self._child()
             try:
-                result = await self._run(child, job, tell)
+                result = await self._run(child, job, progress)
             except BaseException:
                 await child.end()
                 raise
@@ -156,14 +156,14 @@ class Indexers:
         return Indexed(_checkout(done["checkout"], source), done["report"])
 
     async def _child(self) -> Child:
-        """One that waits for a job and was not ended by anyone meanwhile, else a new one."""
+        """Return an idle child that is still alive, or start one."""
         while self._idle:
             child = self._idle.pop()
             if child.returncode is None:
                 return child
             await child.end()
         try:
-            return await started("rag.serve.workers.indexing", limit=_MAX_LINE, niceness=_NICENESS)
+            return await start_child("rag.serve.workers.indexing", limit=_MAX_LINE, niceness=_NICENESS)
         except OSError as error:
             raise IndexingFailed(f"no indexing process could be started: {error}", kind="Died") from error
 
@@ -172,26 +172,26 @@ class Indexers:
         while self._idle:
             await self._idle.pop().end()
 
-    async def _run(self, child: Child, job: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+    async def _run(self, child: Child, job: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
         try:
             child.stdin.write(json.dumps(job).encode() + b"\n")
             await child.stdin.drain()
             while line := await child.stdout.readline():
-                said: dict[str, Any] = json.loads(line)
-                if progress := said.get("progress"):
-                    tell(*progress)
-                elif notice := said.get("notice"):
+                message: dict[str, Any] = json.loads(line)
+                if state := message.get("progress"):
+                    progress(*state)
+                elif notice := message.get("notice"):
                     self._notice(notice)
                 else:
-                    return said
+                    return message
         except (ConnectionError, ValueError) as error:
             raise IndexingFailed(
-                f"the indexing process broke off ({error}); try again", kind="Died"
+                f"the connection to the indexing process broke ({error}); try again", kind="Died"
             ) from error
         code = await child.wait()
         raise IndexingFailed(
-            f"the indexing process ended with {code} before it was done; its last words are in the server's "
-            "log; is there enough memory?",
+            f"the indexing process ended with {code} before it was done; its last lines are in the server's "
+            "log; check that there is enough memory",
             kind="Died",
         )
 
@@ -205,7 +205,7 @@ def _checkout(record: Mapping[str, Any], source: Source) -> Checkout:
 
 
 def report_record(report: IndexReport) -> dict[str, Any]:
-    """A report as JSON values; skipped files are counted by reason."""
+    """Return a report as JSON values; skipped files are counted by reason."""
     skipped: dict[str, int] = {}
     for skip in report.skipped:
         skipped[skip.reason] = skipped.get(skip.reason, 0) + 1
@@ -216,46 +216,46 @@ def report_record(report: IndexReport) -> dict[str, Any]:
     }
 
 
-# ---------------------------------------------------------------- in the child
+# ---------------------------------------------------------------- child process
 
 
 def main() -> None:
-    """Do jobs until the input ends, or the server has no use for it: git ends with it, wherever it is."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and ends its children
-    signal.signal(signal.SIGTERM, _leave)
+    """Run jobs until the input is closed or SIGTERM arrives. git's processes end with this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles it and ends its children
+    signal.signal(signal.SIGTERM, _terminate)
     jobs: list[str] = []
-    there = threading.Semaphore(0)
+    available = threading.Semaphore(0)
 
     def read() -> None:
         for line in sys.stdin:
             jobs.append(line)
-            there.release()
-        # The server is gone, whatever is being done.
+            available.release()
+        # The server has ended, so this process ends too, even during a job.
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-        time.sleep(_LEAVES_WITHIN_S)
+        time.sleep(_EXIT_TIMEOUT_S)
         os._exit(1)
 
     threading.Thread(target=read, daemon=True).start()
     try:
         while True:
-            there.acquire()
-            _say(_done(json.loads(jobs.pop(0))))
+            available.acquire()
+            _send(_run_job(json.loads(jobs.pop(0))))
     except SystemExit:
-        os._exit(0)  # all is put away; Python's own end would wait for the thread that reads
+        os._exit(0)  # cleanup is done; a normal exit would wait for the reading thread
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    """What is under way is put away as after an error. Being told again does not disturb that."""
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """Clean up the current job as after an error. A second signal does not interrupt that."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise SystemExit
 
 
-def _say(value: Mapping[str, Any]) -> None:
+def _send(value: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
 
-def _done(job: dict[str, Any]) -> dict[str, Any]:
+def _run_job(job: dict[str, Any]) -> dict[str, Any]:
     from rag.service import Engine
 
     settings = Settings(**{**job["settings"], "home": Path(job["settings"]["home"])})
@@ -263,8 +263,8 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
     source = Source(given["location"], given["ref"], Filters(*map(tuple, given["filters"].values())))
     engine = Engine(
         settings,
-        progress=lambda stage, done, total: _say({"progress": [stage, done, total]}),
-        notice=lambda text: _say({"notice": text}),
+        progress=lambda stage, done, total: _send({"progress": [stage, done, total]}),
+        notice=lambda text: _send({"notice": text}),
         place=job["place"],
         refs=job["refs"],
     )

@@ -1,14 +1,14 @@
-"""Questions prepared in child processes, once several are asked at the same time.
+"""Prepares questions in child processes when several are asked at the same time.
 
-Searching and rendering are most of what a question takes, and Python does that for one question at a time
-in a process. A child opens the same stores and the same conversations; what it prepares is generated and
-remembered here. One question alone is prepared here, so children are started when a second one comes; from
-then on they prepare all but those whose dialog knows more than its conversation says (a client's own history,
-files that are left out).
+Searching and rendering take most of a question's time, and in one Python process they run for one question at
+a time. A child opens the same stores and conversations; the server itself generates the answer and stores the
+turn. A single question is prepared in the server, and children are started when a second one arrives; after
+that, children prepare all questions except those whose dialog has state outside its conversation (a client's
+own history, excluded files).
 
-A child reads jobs from its standard input and answers on its standard output, each a pickle behind its length
-in four bytes. It ends when its input does, so it never outlives the server. Where it fails, whatever the
-reason, the question is prepared here, and fails with its own error if it has to.
+A child reads jobs from its standard input and writes results to its standard output, each a pickle preceded
+by its length in four bytes. It ends when its input is closed, so it never outlives the server. If a child
+fails for any reason, the server prepares the question itself, and raises the error if it fails again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rag.errors import RagError
 from rag.serve.telemetry import log
-from rag.serve.workers.open_files import most_open_stores
-from rag.serve.workers.subprocesses import Child, started
+from rag.serve.workers.open_files import max_open_stores
+from rag.serve.workers.subprocesses import Child, start_child
 from rag.service import Dialog, Engine
 from rag.service.quote_preview import with_quotes
 from rag.settings import Settings
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">I")
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Children share the processors among them; threads below numpy would only get in each other's way."""
+"""Children share the processors, so threads inside numpy would only slow them down."""
 _MAX_QUESTIONS_PER_CHILD = 2
-"""So many questions a child has: the one it prepares, and the next, for which it need not wait then."""
+"""The one that a child prepares, and the next one, so that it never idles."""
 _SLOW_QUESTION_S = 0.05
-"""A question that takes longer keeps no other one waiting."""
-_GIVES_WAY = 5
-"""How much less urgent a child is than the server's own process, which everybody waits for."""
-_MOST_ENGINES = 32
+"""No other question is queued behind one that takes longer."""
+_NICENESS = 5
+"""Lower priority than the server's own process, which all requests depend on."""
+_MAX_ENGINES = 32
 _BROKEN = (
     OSError,
     EOFError,
@@ -64,14 +64,14 @@ _BROKEN = (
     ValueError,
     pickle.PickleError,
 )
-"""A child that is gone, and all that reading a damaged pickle is known to raise."""
+"""The errors of a child that ended, and those that unpickling damaged data may raise."""
 _GC_THRESHOLDS = (20_000, 20, 20)
-"""How often a child looks for garbage: at Python's own rate that is a tenth of a question's time."""
+"""With Python's default thresholds garbage collection takes a tenth of a question's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A question, as a child gets it."""
+    """A question, as sent to a child."""
 
     settings: Settings
     checkouts: tuple[Checkout, ...]
@@ -80,62 +80,62 @@ class Job:
     standalone: str | None
 
 
-class Preparing:
-    """Prepares questions: one alone in a thread, when several have come in at most `processes` children.
+class PreparePool:
+    """Prepares questions: a single one in a thread, concurrent ones in at most `processes` children.
 
     Attributes:
-        children: those that are ready, and how many questions each has.
-        done_by_children: how many questions they prepared.
+        children: the running children, each with its number of questions.
+        done_by_children: the number of questions that children have prepared.
     """
 
     def __init__(self, processes: int) -> None:
         self.children: dict[Child, int] = {}
         self.done_by_children = 0
-        self._most = processes
-        self._under_way = 0
+        self._max_children = processes
+        self._active = 0
         self._starting: set[asyncio.Task[None]] = set()
         self._asking: set[asyncio.Task[Prepared | None]] = set()
-        self._listening: dict[Child, asyncio.Lock] = {}
-        self._began: dict[
-            Child, float
-        ] = {}  # what it does now, unless that is its first, which opens a store
+        self._locks: dict[Child, asyncio.Lock] = {}
+        # When a child's current question began; not for its first, which opens a store.
+        self._began: dict[Child, float] = {}
         self._waiting: deque[asyncio.Future[Child | None]] = deque()
 
     async def prepare(self, dialog: Dialog, question: str, standalone: str | None) -> Prepared:
+        """Return the same as `dialog.prepare`."""
         """The same as `dialog.prepare`."""
-        self._under_way += 1
+        self._active += 1
         try:
-            is_alone = self._under_way == 1 and not self.children
+            is_alone = self._active == 1 and not self.children
             if not is_alone and dialog.is_plain and (child := await self._free_child()):
                 asking = asyncio.create_task(self._ask(child, _job(dialog, question, standalone)))
                 self._asking.add(asking)
                 asking.add_done_callback(self._asking.discard)
-                # A child that was asked is listened to, also when nobody waits for it any more.
+                # Read the child's reply even if the caller is cancelled.
                 if prepared := await asyncio.shield(asking):
                     self.done_by_children += 1
                     return prepared
             return await to_thread(dialog.prepare, question, standalone=standalone)
         finally:
-            self._under_way -= 1
+            self._active -= 1
 
     async def close(self) -> None:
         """End the children."""
-        self._most = 0
+        self._max_children = 0
         await asyncio.gather(*self._starting, return_exceptions=True)
         for child in list(self.children):
             await self._end(child)
 
     async def _free_child(self) -> Child | None:
-        """A child that takes a question now, the one that has fewest; None while there is none at all."""
-        free = [child for child in self.children if self._takes_one(child)]
+        """Wait for the least busy child that accepts a question; return None if there are no children."""
+        free = [child for child in self.children if self._accepts(child)]
         least = min(free, key=self.children.__getitem__, default=None)
         is_idle = least is not None and not self.children[least]
-        if not is_idle and len(self.children) + len(self._starting) < self._most:
+        if not is_idle and len(self.children) + len(self._starting) < self._max_children:
             task = asyncio.create_task(self._start())
             self._starting.add(task)
             task.add_done_callback(self._starting.discard)
         if least is not None:
-            self._take(least)
+            self._assign(least)
             return least
         if not self.children:
             return None
@@ -145,11 +145,11 @@ class Preparing:
             return await waiting
         except asyncio.CancelledError:
             if waiting.done() and not waiting.cancelled() and (child := waiting.result()):
-                self._free(child)
+                self._release(child)
             raise
 
-    def _takes_one(self, child: Child) -> bool:
-        """Whether a child has nothing to do, or soon will: no question is tied to a long one."""
+    def _accepts(self, child: Child) -> bool:
+        """Whether a child is idle or will be soon: no question is queued behind a long one."""
         has = self.children[child]
         began = self._began.get(child)
         return not has or (
@@ -158,7 +158,7 @@ class Preparing:
             and time.monotonic() - began < _SLOW_QUESTION_S
         )
 
-    def _take(self, child: Child) -> None:
+    def _assign(self, child: Child) -> None:
         if not self.children[child] and child in self._began:
             self._began[child] = time.monotonic()
         self.children[child] += 1
@@ -166,63 +166,63 @@ class Preparing:
     async def _start(self) -> None:
         try:
             one_thread = dict.fromkeys(_ONE_THREAD, "1")
-            child = await started(
-                "rag.serve.workers.prepare_pool", environment=one_thread, niceness=_GIVES_WAY
+            child = await start_child(
+                "rag.serve.workers.prepare_pool", environment=one_thread, niceness=_NICENESS
             )
         except OSError as error:
-            self._not_started(error)
+            self._start_failed(error)
             return
         try:
-            await child.stdout.readexactly(1)  # it has imported what it needs
+            await child.stdout.readexactly(1)  # sent after its imports
         except (OSError, asyncio.IncompleteReadError) as error:
             await child.end()
-            self._not_started(error)
+            self._start_failed(error)
             return
-        self.children[child], self._listening[child] = 0, asyncio.Lock()
-        self._hand_on(child)
+        self.children[child], self._locks[child] = 0, asyncio.Lock()
+        self._assign_waiting(child)
 
-    def _not_started(self, error: Exception) -> None:
-        log.warning("no process that prepares questions could be started (%s)", error)
-        self._most -= 1
+    def _start_failed(self, error: Exception) -> None:
+        log.warning("could not start a process that prepares questions (%s)", error)
+        self._max_children -= 1
 
     async def _ask(self, child: Child, job: Job) -> Prepared | None:
         prepared, is_whole = None, False
         try:
-            listening = self._listening.get(child)
-            if listening is None:  # it has ended meanwhile
+            lock = self._locks.get(child)
+            if lock is None:  # the child has ended
                 return None
             write(child.stdin, job)
-            async with listening:  # it answers in the order in which it was asked
+            async with lock:  # replies arrive in the order of the questions
                 (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
                 prepared = pickle.loads(await child.stdout.readexactly(length))
             is_whole = True
         except _BROKEN as error:
-            log.warning("a process that prepares questions was ended (%s: %s)", type(error).__name__, error)
-        finally:  # it is free again or ended, whatever it said: others may wait for it
+            log.warning("ended a process that prepares questions (%s: %s)", type(error).__name__, error)
+        finally:  # release or end the child in any case: other questions may wait for it
             if is_whole:
-                self._free(child)
+                self._release(child)
             else:
                 await self._end(child)
         return prepared if isinstance(prepared, Prepared) else None
 
-    def _free(self, child: Child) -> None:
-        """A child has one question less, and begins with its next if there is one."""
+    def _release(self, child: Child) -> None:
+        """Record that a child has finished a question, and assign waiting ones to it."""
         if child in self.children:
             self.children[child] -= 1
             self._began[child] = time.monotonic()
-            self._hand_on(child)
+            self._assign_waiting(child)
 
-    def _hand_on(self, child: Child) -> None:
-        """Give a child to those who wait longest, as many as it takes."""
-        while self._waiting and self._takes_one(child):
+    def _assign_waiting(self, child: Child) -> None:
+        """Assign a child to the questions that have waited longest, as many as it accepts."""
+        while self._waiting and self._accepts(child):
             waiting = self._waiting.popleft()
             if not waiting.done():
-                self._take(child)
+                self._assign(child)
                 waiting.set_result(child)
 
     async def _end(self, child: Child) -> None:
         self.children.pop(child, None)
-        self._listening.pop(child, None)
+        self._locks.pop(child, None)
         self._began.pop(child, None)
         while self._waiting and not self.children:
             waiting = self._waiting.popleft()
@@ -237,39 +237,39 @@ def _job(dialog: Dialog, question: str, standalone: str | None) -> Job:
 
 
 def write(to: BinaryIO | asyncio.StreamWriter, value: object) -> None:
-    """Write a value behind its length."""
+    """Write a pickled value preceded by its length."""
     content = io.BytesIO()
     pickler = pickle.Pickler(content, pickle.HIGHEST_PROTOCOL)
-    pickler.dispatch_table = _AS_CALLS
+    pickler.dispatch_table = _DISPATCH_TABLE
     pickler.dump(value)
     to.write(_LENGTH.pack(content.tell()) + content.getvalue())
 
 
-def _as_calls(*types: type) -> dict[type, Callable[[Any], tuple[type, tuple[Any, ...]]]]:
-    """How to pickle values of data classes as calls of them, which takes half the time of their own way."""
+def _reducers(*types: type) -> dict[type, Callable[[Any], tuple[type, tuple[Any, ...]]]]:
+    """Return reducers that pickle dataclass instances as constructor calls, twice as fast as the default."""
     values = {each: attrgetter(*(field.name for field in fields(each))) for each in types}
     return dict.fromkeys(types, lambda value: (type(value), values[type(value)](value)))
 
 
-_AS_CALLS = {**copyreg.dispatch_table, **_as_calls(Hit, NumberedSource)}
-"""There are dozens of them in what is prepared."""
+_DISPATCH_TABLE = {**copyreg.dispatch_table, **_reducers(Hit, NumberedSource)}
+"""A prepared question contains dozens of these."""
 
 
-# ---------------------------------------------------------------- in the child
+# ---------------------------------------------------------------- child process
 
 
 class Engines:
-    """Engines by their settings, which differ in the namespace, and the repositories they have open."""
+    """The engines of a child by their settings, which differ in the namespace, and its open repositories."""
 
     def __init__(self) -> None:
         self._known: dict[Settings, Engine] = {}
         self._opened: OrderedDict[Checkout, tuple[object, Repository]] = OrderedDict()
 
     def engine(self, settings: Settings) -> Engine:
-        """The engine of these settings; all share one embedder, one counter and one turn store."""
+        """Return the engine of these settings; all share one embedder, one counter and one turn store."""
         if (known := self._known.get(settings)) is not None:
             return known
-        if len(self._known) >= _MOST_ENGINES:
+        if len(self._known) >= _MAX_ENGINES:
             for engine in self._known.values():
                 engine.close()
             self._known.clear()
@@ -287,18 +287,18 @@ class Engines:
         return made
 
     def repository(self, engine: Engine, checkout: Checkout) -> Repository:
-        """A repository as it is on disk now; those asked last are kept open."""
+        """Return the repository with the current store on disk; the least recently used are closed."""
         state = engine.generation(checkout.source)
         found, repository = self._opened.pop(checkout, (None, None))
         if repository is None or found != state:
             repository = engine.as_indexed(checkout)
             for other in [other for other in self._opened if other.source == checkout.source]:
                 del self._opened[other]
-            for known in self._known.values():  # what they have open may be the store before
+            for known in self._known.values():  # they may have the previous store open
                 if known is not engine:
                     known.release(checkout.source)
         self._opened[checkout] = state, repository
-        while len(self._opened) > most_open_stores():
+        while len(self._opened) > max_open_stores():
             _, (_, oldest) = self._opened.popitem(last=False)
             for known in self._known.values():
                 known.release(oldest.source)
@@ -306,13 +306,13 @@ class Engines:
 
 
 def main() -> None:
-    """Do jobs until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server is told, and may let streams end first
+    """Run jobs until the input is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles it, and may let streams end first
     asked, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
     answers.write(b"+")
     answers.flush()
-    # What is imported stays; a question leaves little behind that only the collector finds.
+    # Imported objects are permanent, and a question leaves little cyclic garbage.
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     engines = Engines()
@@ -323,12 +323,12 @@ def main() -> None:
 
 
 def _prepared(engines: Engines, job: Job) -> Prepared | None:
-    """The question prepared; None where that fails: the server then finds out why."""
+    """Prepare a question; return None if that fails, so that the server finds the reason."""
     try:
         engine = engines.engine(job.settings)
         repositories = [engines.repository(engine, checkout) for checkout in job.checkouts]
         dialog = Dialog(engine, repositories, job.conversation)
-        # The lines are quoted here too: the server's own process is the narrow place.
+        # Quote the lines here too: the server's own process is the bottleneck.
         return with_quotes(dialog.prepare(job.question, standalone=job.standalone), job.settings)
     except (RagError, OSError):
         return None

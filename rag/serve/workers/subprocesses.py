@@ -1,8 +1,8 @@
-"""Processes of the server's own, each a module of ours that is talked to over its standard input and output.
+"""Child processes of the server, each running one of our modules, with pipes for input and output.
 
-They are not started by the event loop. uvloop forks, and a library below numpy ends its threads before each
-fork: while another thread computes, that waits for ever, and nobody is served any more. `subprocess` uses
-vfork, which tells no library anything.
+They are not started by the event loop: uvloop forks, and a library used by numpy stops its threads before a
+fork. If another thread computes at that moment, the fork never returns and the server hangs. `subprocess`
+uses vfork, which does not run these handlers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from rag.processes import Limits, Process, closed_environment, python_command, share_of_memory, start
 
 _LIMIT = 1 << 16
-_LOOKED_S = 0.01
-_ENDS_WITHIN_S = 5.0
+_POLL_S = 0.01
+_EXIT_TIMEOUT_S = 5.0
 
 
 class Child:
-    """A process under way. What is written to `stdin` it reads, what it writes is read from `stdout`.
+    """A running child process, with its `stdin` to write to and its `stdout` to read from.
 
-    Both are one socket, so that no thread waits for either; it ends for the child when the server does.
+    Both are one socket, so that no thread waits for them; the child sees it close when the server ends.
     """
 
     def __init__(
@@ -32,32 +32,32 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process's number."""
+        """The process id."""
         return self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        """What it ended with; None while it runs."""
+        """The exit code; None while the process runs."""
         return self._process.poll()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self._process.kill()
 
     async def wait(self) -> int:
-        """What it ends with, once it has."""
+        """Wait for the process to end, and return its exit code."""
         while (code := self._process.poll()) is None:
-            await asyncio.sleep(_LOOKED_S)  # no thread of the server's few waits for it
+            await asyncio.sleep(_POLL_S)  # polling, so that none of the few threads is blocked
         return code
 
     async def end(self) -> None:
-        """End it, and what it started: the input's end reaches its own children.
+        """Terminate the process; its own children end when their input is closed.
 
-        It is asked to; one that takes longer than 5 seconds, or is waited for no more, is killed.
+        It is killed after 5 seconds, or when this call is cancelled.
         """
         self._process.terminate()
         try:
-            await asyncio.wait_for(self.wait(), _ENDS_WITHIN_S)
+            await asyncio.wait_for(self.wait(), _EXIT_TIMEOUT_S)
         except TimeoutError:
             self._process.kill()
             await self.wait()
@@ -67,41 +67,41 @@ class Child:
                 self._process.kill()
 
 
-async def started(
+async def start_child(
     module: str,
     *,
     environment: Mapping[str, str] | None = None,
     limit: int = _LIMIT,
     niceness: int = 0,
 ) -> Child:
-    """A process that runs `python -m module`, away from the current folder and bounded in its memory.
+    """Start `python -m module` in another folder than the current one, with a memory limit.
 
     Args:
-        module: one of ours.
-        environment: variables beside those that every child gets.
-        limit: the longest line that is read from it.
-        niceness: how much less urgent it is than this process.
+        module: one of our modules.
+        environment: variables in addition to those that every child gets.
+        limit: the longest line that can be read from it.
+        niceness: added to this process's niceness.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: it could not be started.
     """
-    ours, theirs = socket.socketpair()
+    own, child = socket.socketpair()
     try:
-        with theirs:
+        with child:
             process = start(
                 python_command(module),
                 environment=closed_environment(environment),
                 limits=Limits(memory_bytes=share_of_memory(), niceness=niceness),
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
+                stdin=child.fileno(),
+                stdout=child.fileno(),
             )
     except OSError:
-        ours.close()
+        own.close()
         raise
     try:
-        return Child(process, *await asyncio.open_unix_connection(sock=ours, limit=limit))
-    except BaseException:  # nobody waits for it any more
-        ours.close()
+        return Child(process, *await asyncio.open_unix_connection(sock=own, limit=limit))
+    except BaseException:  # the caller gets no Child to end
+        own.close()
         process.kill()
         process.wait()
         raise

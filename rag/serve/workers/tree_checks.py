@@ -1,18 +1,17 @@
-"""Each answer rests on the files as they are when it is asked for: they are compared with the index first.
+"""Compares a repository's files with its index before each question, so that answers use the current files.
 
-Comparing costs about 20 µs for each file and four calls of git, 72 ms for the 4,079 files of Django. Three
-things keep that from every question:
+A comparison costs about 20 µs per file and four calls of git, 72 ms for the 4,079 files of Django. Three
+measures avoid it for most questions:
 
-- Where the kernel tells that nothing changed since the last comparison (`TreeWatch`), nothing is compared.
-- A comparison that began after a question came is shared by all that came before it began.
-- All comparisons of a server take at most a tenth of one processor over time. The first two seconds of them
-  are free, so that somebody who edits and asks, again and again, never meets this bound; under constant load
-  on a folder that cannot be watched, an answer rests on a comparison that is some tenths of a second old. The
-  answer says how old (`Coverage.checked_ago_s`).
+- If the kernel reports no change since the last comparison (`TreeWatch`), nothing is compared.
+- Questions that arrive before a comparison begins share its result.
+- Over time, all comparisons of a server use at most a tenth of one processor, plus a budget of two seconds
+  that refills, so that somebody who edits and asks repeatedly never reaches the limit. Under constant load on
+  a folder that cannot be watched, an answer may use a comparison that is some tenths of a second old; the
+  answer reports its age (`Coverage.checked_ago_s`).
 
-Besides, a folder that is watched is compared every half minute while it is asked, in the background, for what
-the kernel does not report. Comparisons have threads of their own, so that git on a slow disk keeps no other
-question waiting.
+A watched folder is also compared every half minute in the background while it is asked, in case the kernel
+missed a change. Comparisons have their own threads, so that a slow disk does not delay other questions.
 """
 
 from __future__ import annotations
@@ -30,31 +29,31 @@ from rag.service.tree_watch import TreeWatch
 from rag.types import Source
 
 _SHARE = 0.1
-"""Of one processor, over time, for comparing."""
+"""The share of one processor that comparisons may use over time."""
 _BURST_S = 2.0
-"""Seconds of comparing that were saved up at most while nobody asked."""
-_MOST_WAIT_S = 2.0
-"""A question waits no longer for a comparison: a folder of a hundred thousand files takes longer."""
+"""The largest budget that accumulates while no comparison runs."""
+_MAX_WAIT_S = 2.0
+"""How long a question waits for a comparison; a folder of a hundred thousand files takes longer."""
 _THREADS = 2
 
 
 @dataclass(slots=True, eq=False)
 class _Tree:
-    """What is known of one source."""
+    """The state of one source."""
 
     checked: Repository | None = None
-    """The repository as the last comparison found it."""
+    """The repository as of the last comparison."""
     outdated: bool = False
-    """Whether a refresh would write anything, as the last comparison found."""
+    """Whether the last comparison found changes to index."""
     began: float = 0.0
     state: int | None = None
-    """Which state of the folder that comparison saw, as `TreeWatch` numbers them; None where not watched."""
+    """The state of the folder at that comparison, as numbered by `TreeWatch`; None if not watched."""
     running: asyncio.Task[None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """What a comparison came to."""
+    """The result of a comparison."""
 
     repository: Repository
     outdated: bool
@@ -63,11 +62,11 @@ class _Compared:
 
 
 class TreeChecks:
-    """Compares the sources that are asked with their indexes.
+    """Compares repositories with their indexes when they are asked.
 
     Args:
-        engine: compares.
-        recheck_s: a watched folder is compared again after so long, in the background.
+        engine: performs the comparison.
+        recheck_s: the interval after which a watched folder is compared in the background.
     """
 
     def __init__(self, engine: Engine, *, recheck_s: float) -> None:
@@ -79,10 +78,10 @@ class TreeChecks:
         try:
             self._watch = TreeWatch()
         except OSError as error:
-            log.info("folders are not watched (%s); they are compared from time to time", error)
+            log.info("cannot watch folders (%s); comparing them periodically", error)
 
     async def close(self) -> None:
-        """End what is under way, as far as it can be ended."""
+        """Cancel running comparisons as far as possible."""
         running = [tree.running for tree in self._trees.values() if tree.running]
         for task in running:
             task.cancel()
@@ -92,19 +91,19 @@ class TreeChecks:
             self._watch.close()
 
     def forget(self, source: Source) -> None:
-        """A source is not open any more."""
+        """Drop the state of a source whose store was closed."""
         self._trees.pop(source, None)
 
     async def checked(self, repository: Repository) -> tuple[Repository, bool]:
-        """A repository as it is now, and whether its index is behind.
+        """Compare a repository with its files, if needed.
 
         Returns:
-            The repository, its `coverage` saying what is not indexed and how old the comparison is; and
-            whether a refresh has something to write.
+            The repository, whose `coverage` lists what is not indexed and the age of the comparison; and
+            whether there are changes to index.
         """
         tree = self._trees.setdefault(repository.source, _Tree())
         arrived = time.monotonic()
-        deadline = arrived + _MOST_WAIT_S
+        deadline = arrived + _MAX_WAIT_S
         while not self._is_current(tree, repository, arrived):
             if tree.running is None and not self._begin(tree, repository):
                 break
@@ -116,10 +115,10 @@ class TreeChecks:
         if tree.checked is None or tree.checked.store.segments is not repository.store.segments:
             return repository, False
         ago = 0.0 if self._is_unchanged(tree, repository) else max(0.0, arrived - tree.began)
-        return _aged(tree.checked, ago), tree.outdated
+        return _with_age(tree.checked, ago), tree.outdated
 
     def _is_current(self, tree: _Tree, repository: Repository, arrived: float) -> bool:
-        """Whether the last comparison was of this store, and nothing has changed from then to `arrived`."""
+        """Whether the last comparison used this store and nothing has changed between it and `arrived`."""
         if tree.checked is None or tree.checked.store.segments is not repository.store.segments:
             return False
         if tree.began >= arrived:
@@ -136,12 +135,12 @@ class TreeChecks:
         return self._watch.is_unchanged(repository.checkout.root, tree.state)
 
     def _begin(self, tree: _Tree, repository: Repository) -> bool:
-        """Begin to compare, unless too much of that was done lately; the first comparison is always made."""
+        """Start to compare unless the budget is spent; a store's first comparison is always made."""
         known = tree.checked is not None and tree.checked.store.segments is repository.store.segments
         if known and not self._allowance.is_left():
             return False
         tree.running = asyncio.create_task(self._compare(tree, repository))
-        tree.running.add_done_callback(_log_mistake)
+        tree.running.add_done_callback(_log_failure)
         return True
 
     async def _compare(self, tree: _Tree, repository: Repository) -> None:
@@ -149,7 +148,7 @@ class TreeChecks:
         try:
             done = await asyncio.get_running_loop().run_in_executor(self._pool, self._compared, repository)
         except RagError as error:
-            log.warning("%s could not be compared with its index: %s", repository.source.name, error)
+            log.warning("cannot compare %s with its index: %s", repository.source.name, error)
             coverage = replace(repository.coverage, checked_ago_s=None)
             done = _Compared(replace(repository, coverage=coverage), outdated=False, state=None, took_s=0.0)
         finally:
@@ -167,13 +166,13 @@ class TreeChecks:
         return _Compared(found, outdated, state, time.monotonic() - began)
 
 
-def _log_mistake(comparing: asyncio.Task[None]) -> None:
-    """Nobody may have waited for it."""
+def _log_failure(comparing: asyncio.Task[None]) -> None:
+    """Log the exception of a comparison, which possibly no other task awaits."""
     if not comparing.cancelled() and (error := comparing.exception()) is not None:
         log.error("a comparison failed", exc_info=error)
 
 
-def _aged(repository: Repository, ago_s: float) -> Repository:
+def _with_age(repository: Repository, ago_s: float) -> Repository:
     known = repository.coverage.checked_ago_s
     if known is None or round(known, 3) == round(ago_s, 3):
         return repository

@@ -1,8 +1,8 @@
-"""Turns stored together when several answers are whole at once.
+"""Stores the turns of answers that finish at the same time in one transaction.
 
-A turn store in one file lets one writer in at a time, and each transaction waits for the disk. While one
-is under way, turns of other answers come; the next transaction takes those that wait, up to a few, in the
-order in which they came. So a wait for the disk holds up everybody once, and not everybody in turn.
+A turn store in one file has one writer at a time, and each transaction waits for the disk. During a
+transaction, turns of other answers arrive; the next transaction takes the waiting ones, up to a limit, in
+order of arrival. So each answer waits for about one disk flush, not for one flush per answer before it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from rag.service import Dialog
 from rag.types import Answer
 
 _MAX_BATCH_TURNS = 8
-"""So many turns are one transaction at most: the first of them waits for the last."""
+"""The limit per transaction: the first turn waits for the last."""
 
 Store = Callable[[], Answer]
 
 
-class Storing:
-    """Stores turns: where the store can do several calls at once together, else each in a thread."""
+class WriteBatcher:
+    """Stores turns: in batches if the store supports it, else each in a thread."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Store, asyncio.Future[Answer]]] = deque()
         self._running: asyncio.Task[None] | None = None
 
     async def store(self, dialog: Dialog, store: Store) -> Answer:
-        """What `store` returns, which stores a turn of the dialog; it is on the disk then.
+        """Return the result of `store`, which stores a turn of the dialog, after it is written to disk.
 
         Raises:
-            RagError: what `store` raised, and nothing of it is stored; or the transaction could not be ended.
+            RagError: what `store` raised, and nothing of it is stored; or the transaction failed.
         """
         turns = dialog.engine.turns
         if not isinstance(turns, Grouping):
@@ -46,30 +46,30 @@ class Storing:
         return await done
 
     async def close(self) -> None:
-        """Wait until all is stored."""
+        """Wait until all turns are stored."""
         if self._running is not None:
             await self._running
 
     async def _run(self, turns: Grouping) -> None:
-        while some := self._next():
-            # Whatever it is that fails, everybody who waits is told.
-            storing = to_thread(_together, turns, [store for store, _ in some])
-            (told,) = await asyncio.gather(storing, return_exceptions=True)
-            for n, (_, done) in enumerate(some):
-                _tell(done, told if isinstance(told, BaseException) else told[n])
+        while batch := self._next():
+            # Any exception is passed to all callers of the batch.
+            storing = to_thread(_store_batch, turns, [store for store, _ in batch])
+            (results,) = await asyncio.gather(storing, return_exceptions=True)
+            for n, (_, done) in enumerate(batch):
+                _resolve(done, results if isinstance(results, BaseException) else results[n])
         self._running = None
 
     def _next(self) -> list[tuple[Store, asyncio.Future[Answer]]]:
-        """Those that wait longest. Of one who has gone meanwhile nothing is stored."""
-        some: list[tuple[Store, asyncio.Future[Answer]]] = []
-        while self._waiting and len(some) < _MAX_BATCH_TURNS:
+        """Return the next batch, oldest first, without the turns whose callers were cancelled."""
+        batch: list[tuple[Store, asyncio.Future[Answer]]] = []
+        while self._waiting and len(batch) < _MAX_BATCH_TURNS:
             one = self._waiting.popleft()
             if not one[1].done():
-                some.append(one)
-        return some
+                batch.append(one)
+        return batch
 
 
-def _together(turns: Grouping, calls: Sequence[Store]) -> list[Answer | RagError]:
+def _store_batch(turns: Grouping, calls: Sequence[Store]) -> list[Answer | RagError]:
     with turns.together():
         return [_outcome(call) for call in calls]
 
@@ -81,8 +81,8 @@ def _outcome(call: Store) -> Answer | RagError:
         return error
 
 
-def _tell(done: asyncio.Future[Answer], outcome: Answer | BaseException) -> None:
-    """Say what came of it, unless whoever asked has gone meanwhile."""
+def _resolve(done: asyncio.Future[Answer], outcome: Answer | BaseException) -> None:
+    """Set the result of a future, unless its caller was cancelled."""
     if done.done():
         return
     if isinstance(outcome, BaseException):

@@ -1,8 +1,8 @@
-"""A wiki of a repository: from the code itself, with a model's prose where one is configured.
+"""Generate a wiki of a repository from its code, with prose by a model if one is configured.
 
-    wiki_structure      the pages there are          structure_outline, structure_xml   the same for others
+    wiki_structure      the list of pages            structure_outline, structure_xml   the same as text
     page_markdown       one page, from the code      wiki_contents                      all of them
-    WikiBuilder         writes all into a folder     write_wiki                         the same as a function
+    WikiBuilder         writes them to a folder      write_wiki                         the same as a function
 
 A name is loaded when it is first used.
 """

@@ -1,4 +1,4 @@
-"""What a run of the writer may spend on a model."""
+"""The limit on what a wiki run may spend on a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rag.types import Usage
 
 
 class ModelBudget:
-    """What may still be spent, over all threads."""
+    """The remaining budget, shared by all threads."""
 
     def __init__(self, tokens: int | None, usd: float | None) -> None:
         self._tokens, self._usd = tokens, usd
@@ -18,22 +18,22 @@ class ModelBudget:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """See that something is left. Raises ConfigError when the budget is spent."""
+        """Raise ConfigError when the budget is spent."""
         with self._lock:
             if self._tokens is not None and self._spent_tokens >= self._tokens:
                 raise ConfigError(
                     f"the budget of {self._tokens:,} tokens is spent ({self._spent_tokens:,}); "
-                    "run again to go on"
+                    "run again to continue"
                 )
             if self._usd is not None and self._unpriced:
-                raise ConfigError("the model's price is not known, so no budget in dollars can be kept")
+                raise ConfigError("the model's price is not known: give the budget in tokens, not dollars")
             if self._usd is not None and self._spent_usd >= self._usd:
                 raise ConfigError(
-                    f"the budget of ${self._usd:.2f} is spent (${self._spent_usd:.2f}); run again to go on"
+                    f"the budget of ${self._usd:.2f} is spent (${self._spent_usd:.2f}); run again to continue"
                 )
 
     def spend(self, usage: Usage) -> None:
-        """Take note of what a page cost."""
+        """Subtract the cost of a page."""
         with self._lock:
             self._spent_tokens += usage.total_tokens
             self._spent_usd += usage.cost_usd or 0.0

@@ -1,8 +1,8 @@
-"""What a wiki was written from: kept beside it, so that the next run writes only what changed.
+"""The state file of a wiki: what its pages were written from, so that the next run writes only what changed.
 
-One JSON file in the wiki's folder. For each page it holds the file, a hash of what was written, a
-fingerprint of what it was made of, the blob ids of the files it cites, and the prose a model wrote.
-What a whole run wrote, and from what, is noted when it is done: while that stands, there is nothing to do.
+It is one JSON file in the wiki's folder. For each page it holds the file, a hash of the text, a fingerprint
+of its inputs, the blob ids of the files it cites, and the prose that a model wrote. A completed run also
+records all its inputs and outputs: while both are unchanged, there is nothing to do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ProseCitation:
-    """A source that prose cites: its number in the text, its lines, and the blob they are lines of."""
+    """A source that prose cites: its number in the text, its lines, and the blob that holds them."""
 
     n: int
     path: str
@@ -38,9 +38,9 @@ class ProseCitation:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """What a model wrote for a page. `fingerprint` stands for all that it was asked with.
+    """The text that a model wrote for a page. `fingerprint` identifies all inputs of the request.
 
-    `cut` says that it reached its limit of tokens; the text then ends with its last whole sentence.
+    `cut` is True if it reached its token limit; the text then ends with its last whole sentence.
     """
 
     text: str
@@ -55,7 +55,7 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class PageState:
-    """A page as it was last written. `error` says why it has no prose though it was asked for."""
+    """A page as it was last written. `error` is the reason for missing prose."""
 
     file: str
     sha256: str
@@ -69,8 +69,8 @@ class PageState:
 class WikiState:
     """All pages by id, the copies of cited files with their blobs by file name, and a model's plan.
 
-    `made_of` stands for all that the last run wrote from, "" where it left something undone; `site` are the
-    hashes of the files around the pages, `written` the pages, in order.
+    `made_of` identifies all inputs of the last run, "" if the run was incomplete; `site` holds the hashes of
+    the other files, `written` the pages, in order.
     """
 
     pages: dict[str, PageState] = field(default_factory=dict)
@@ -82,15 +82,15 @@ class WikiState:
 
 
 def sha256(text: str) -> str:
-    """SHA-256 of a text, hexadecimal."""
+    """Return the SHA-256 of a text, hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_state(folder: Path) -> WikiState | None:
-    """The state of the wiki in a folder; None when there is none, or one of another version.
+    """Return the state of the wiki in a folder; None when there is none, or one of another version.
 
     Raises:
-        WikiUnwritable: it is there and cannot be read.
+        WikiUnwritable: it exists but cannot be read.
     """
     path = folder / WIKI_STATE_FILE
     try:
@@ -98,9 +98,7 @@ def read_state(folder: Path) -> WikiState | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise WikiUnwritable(
-            f"{path} cannot be read: {error}; remove it to have the wiki written anew"
-        ) from error
+        raise WikiUnwritable(f"{path} cannot be read: {error}; remove it to rewrite the wiki") from error
     if not isinstance(read, dict) or read.get("version") != VERSION:
         return None
     try:
@@ -113,9 +111,7 @@ def read_state(folder: Path) -> WikiState | None:
             tuple(_written(page) for page in read.get("written", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WikiUnwritable(
-            f"{path} is damaged ({error!r}); remove it to have the wiki written anew"
-        ) from error
+        raise WikiUnwritable(f"{path} is damaged ({error!r}); remove it to rewrite the wiki") from error
 
 
 def _page(read: dict[str, Any]) -> PageState:
@@ -127,12 +123,12 @@ def _page(read: dict[str, Any]) -> PageState:
 
 
 def _written(read: dict[str, Any]) -> WikiPage:
-    told: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in read.items()}
-    return WikiPage(**told)
+    fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in read.items()}
+    return WikiPage(**fields)
 
 
 def write_state(folder: Path, state: WikiState) -> None:
-    """Write the state, whole or not at all."""
+    """Write the state atomically."""
     pages = {name: asdict(page) for name, page in sorted(state.pages.items())}
     value = {
         "version": VERSION,
@@ -147,10 +143,10 @@ def write_state(folder: Path, state: WikiState) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all, its folder made where it is missing.
+    """Write a file atomically, and create its folder if it is missing.
 
     Raises:
-        WikiUnwritable: the system does not let us.
+        WikiUnwritable: the system does not allow it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

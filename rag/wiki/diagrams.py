@@ -1,4 +1,4 @@
-"""The diagrams of a wiki, drawn from the graphs of imports and calls, and what is said below them."""
+"""The diagrams of a wiki, drawn from the graphs of imports and calls, and their captions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_OUTSIDE = 8
 
 
 def pages_diagram(pages: Sequence[WikiPage], between: Mapping[tuple[str, str], int]) -> Diagram | None:
-    """Which page's files import from which other's, with the number of imports."""
+    """Draw which page's files import from which other page's, with the number of imports."""
     graph = Graph()
     for page in pages:
         graph.node(page.id, page.title)
@@ -27,7 +27,7 @@ def pages_diagram(pages: Sequence[WikiPage], between: Mapping[tuple[str, str], i
 def modules_diagram(
     survey: Survey, paths: Sequence[str], page_of: Mapping[str, str], titles: Mapping[str, str]
 ) -> Diagram | None:
-    """Which of these files imports which, and the other pages most joined to them, drawn round."""
+    """Draw the imports between these files, and the other pages most connected to them as round nodes."""
     inside = set(paths)
     graph = Graph()
     for path, name in short_names(paths).items():
@@ -53,7 +53,7 @@ def modules_diagram(
 
 
 def calls_diagram(survey: Survey, paths: Sequence[str], limit: int = 24) -> Diagram | None:
-    """Which of the definitions of these files calls which, the most connected ones."""
+    """Draw the calls between the most connected definitions of these files."""
     inside = set(paths)
     graph = Graph()
     calls = [call for call in survey.calls if call.path in inside and call.callee.path in inside]
@@ -66,7 +66,7 @@ def calls_diagram(survey: Survey, paths: Sequence[str], limit: int = 24) -> Diag
 
 
 def left_out(diagram: Diagram, what: str) -> str:
-    """A sentence on what the diagram does not show; "" when it shows all."""
+    """Return a sentence on what the diagram omits; "" when it shows all."""
     if not diagram.nodes_left_out and not diagram.edges_left_out:
         return ""
     return (
@@ -76,7 +76,7 @@ def left_out(diagram: Diagram, what: str) -> str:
 
 
 def cycles(between: Mapping[tuple[str, str], int]) -> list[list[str]]:
-    """Groups of pages each of which leads to every other of its group, largest first, by Tarjan's method."""
+    """Return groups of pages that all reach each other, largest first, by Tarjan's algorithm."""
     after: dict[str, list[str]] = {}
     for source, target in sorted(between):
         after.setdefault(source, []).append(target)

@@ -1,4 +1,4 @@
-"""Where a repository starts to run, and what it is configured by: as its files declare it."""
+"""The entry points and settings of a repository, as its files declare them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS = (
     "run as a script",
     "script",
 )
-"""The kinds of entry points, those first that a reader would look for first."""
+"""The kinds of entry points, the most useful for a reader first."""
 _MAIN_GUARD = re.compile(r"if __name__ == ['\"]__main__['\"]\s*:")
 _DOCKER = re.compile(r"(?:ENTRYPOINT|CMD)\s")
 _CONSOLE_SCRIPT = re.compile(r"^\s*['\"]?([\w.-]+)\s*=\s*([\w.]+:[\w.]+)")
@@ -43,7 +43,7 @@ _COMMENT = ("#", "//", "*", "--", ";")
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """A way in: what it is called, what kind it is, where that is written, and what it leads to."""
+    """An entry point: its name, its kind, where it is declared, and its target."""
 
     name: str
     what: str
@@ -63,9 +63,9 @@ class Setting:
 
 
 def entry_points(survey: Survey) -> list[EntryPoint]:
-    """Console scripts, `bin`s, main functions and guards, container commands and scripts.
+    """Return console scripts, `bin`s, main functions and guards, container commands and scripts.
 
-    What is installed as a command comes first, of the same kind what lies nearest to the top, then by path.
+    Installed commands come first; within a kind those nearest to the top, then by path.
     """
     found: list[EntryPoint] = []
     for path, file in survey.files.items():
@@ -92,7 +92,7 @@ def _pyproject(file: File) -> Iterator[EntryPoint]:
     try:
         read: dict[str, Any] = parse_toml(file.text)
     except ValueError:
-        return  # a template of one, say: it declares nothing
+        return  # for example a template: it declares nothing
     project = read.get("project")
     tables = [project.get("scripts"), project.get("gui-scripts")] if isinstance(project, dict) else []
     tool = read.get("tool")
@@ -160,7 +160,7 @@ def _mains(survey: Survey, file: File) -> Iterator[EntryPoint]:
 
 
 def variables(survey: Survey) -> Mapping[str, list[Setting]]:
-    """The environment variables that the code reads by a plain name, with the lines, by name."""
+    """Return the environment variables that the code reads by a plain name, with their lines, by name."""
     found: dict[str, list[Setting]] = defaultdict(list)
     for file in survey.of_kind("code", "config"):
         if not _VARIABLE.search(file.text):
@@ -178,7 +178,7 @@ _TABLE = re.compile(r"\s*+\[{1,2}+\s*+([^\]\s](?:[^\]]*[^\]\s])?)\s*\]+\s*(?:#.*
 
 
 def keys(file: File, limit: int) -> list[Setting]:
-    """The outermost names of a configuration file: tables, sections, keys at the least indentation."""
+    """Return the outermost names of a configuration file: tables, sections, keys at the least indentation."""
     found: dict[str, Setting] = {}
     if file.language in ("toml", "ini"):
         for number, line in enumerate(file.lines, start=1):

@@ -1,4 +1,4 @@
-"""Where a repository lives on the web, and how its forge links to lines of a file at a commit."""
+"""The web address of a repository, and links to lines of a file at a commit on its forge."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _FORGES: Mapping[str, tuple[str, _Anchor]] = {
     "gitea": ("/src/commit/", _hashed("#L{}-L{}", "#L{}")),
     "forgejo": ("/src/commit/", _hashed("#L{}-L{}", "#L{}")),
 }
-_LIKE_MOST = "github"
+_DEFAULT_KIND = "github"
 _SCP = re.compile(r"(?:[\w.+-]+@)?([\w.-]+):(?!//)(.+)")
 _PATH = re.compile(r"(?!.*(?:^|/)\.\.?(?:/|$))[\w.~-]+(?:/[\w.~-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Forge:
-    """A repository at its forge. `kind` is "" for a host that its name does not give away."""
+    """A repository on its forge. `kind` is "" if the host name does not reveal it."""
 
     page: str
     kind: str
 
     def lines(self, commit: str, path: str, start: int, end: int) -> str:
-        """The permanent address of lines; a forge of no known kind is taken to link as most do."""
-        where, anchor = _FORGES[self.kind or _LIKE_MOST]
+        """Return the permanent address of lines; an unknown kind of forge gets the most common form."""
+        where, anchor = _FORGES[self.kind or _DEFAULT_KIND]
         return f"{self.page}{where}{commit}/{url_path(path)}{anchor(start, end)}"
 
 
 @lru_cache(maxsize=256)
 def forge_of(remote: str | None) -> Forge | None:
-    """The forge of a git remote; None for a folder, and for what has no address on the web."""
+    """Return the forge of a git remote; None for a folder, and for a remote without a web address."""
     page = web_address(remote) if remote else None
     if page is None:
         return None
@@ -54,8 +54,9 @@ def forge_of(remote: str | None) -> Forge | None:
 
 
 def web_address(remote: str) -> str | None:
-    """The page of a remote: https for ssh and scp-like remotes; None for a folder or another protocol, and
-    for an address that cannot be read or would mean something else on a page."""
+    """Return the web page of a remote: https for ssh and scp-like remotes; None for a folder, another
+    protocol, or an address that is invalid or unsafe on a page.
+    """
     scp = None if "://" in remote else _SCP.fullmatch(remote)
     if scp:
         return _address("https", scp[1], scp[2])

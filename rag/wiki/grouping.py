@@ -1,8 +1,8 @@
-"""Which folders get a page of their own: as many as the size of the code asks for.
+"""Choose the folders that get their own page, by the size of the code.
 
-A folder that holds more than a page's share of the code is split: those of its folders that are worth a
-page get one, what is left stays on the page of the folder itself. The share is the size of the repository
-over the number of pages that fits it, one for about 1,500 lines.
+A folder that holds more than a page's share of the code is split: its large enough folders get a page, and
+the rest stays on the page of the folder itself. The share is the size of the repository over the number of
+pages that suits it, one per 1,500 lines.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from rag.code.symbols import File
 
-LINES_A_PAGE = 1500
-_LEAST_SHARE = 150
+LINES_PER_PAGE = 1500
+_MIN_SHARE = 150
 _FEW_PAGES = 4
 _WORTH = 3
-"""A folder with a third of the share is worth a page where its parent is split."""
+"""A folder with a third of the share gets a page where its parent is split."""
 
 
 @dataclass(slots=True)
@@ -40,19 +40,19 @@ class _Folder:
 
 
 def groups(files: Sequence[File], max_pages: int) -> list[PageGroup]:
-    """The groups of code files, outer before inner; at most `max_pages`. [] for no files.
+    """Return the groups of code files, outer before inner; at most `max_pages`. [] for no files.
 
-    At the top of the repository the folder with most code comes first, below it they are in order of path.
+    At the top of the repository the folder with most code comes first; below it they are in order of path.
 
     Args:
-        files: the files to spread over pages.
+        files: the files to distribute over pages.
         max_pages: at least 1.
     """
     top = _tree(files)
     if not top.lines:
         return []
-    wanted = min(max(top.lines // LINES_A_PAGE, _FEW_PAGES), max_pages)
-    share = max(_LEAST_SHARE, top.lines / wanted)
+    wanted = min(max(top.lines // LINES_PER_PAGE, _FEW_PAGES), max_pages)
+    share = max(_MIN_SHARE, top.lines / wanted)
     while True:
         found = _split(top, share)
         flat = list(flattened(found))
@@ -62,7 +62,7 @@ def groups(files: Sequence[File], max_pages: int) -> list[PageGroup]:
 
 
 def flattened(found: Iterable[PageGroup]) -> Iterable[PageGroup]:
-    """All groups, outer before inner."""
+    """Return all groups, outer before inner."""
     for group in found:
         yield group
         yield from flattened(group.inner)
@@ -84,7 +84,7 @@ def _tree(files: Sequence[File]) -> _Folder:
 
 
 def _split(folder: _Folder, share: float) -> list[PageGroup]:
-    """The group of a folder with its inner groups; those alone where nothing is left for it."""
+    """Return the group of a folder with its inner groups; only those if it has no files of its own left."""
     if folder.lines <= share and folder.path:
         while len(folder.folders) == 1 and not folder.files:
             folder = next(iter(folder.folders.values()))
@@ -99,6 +99,6 @@ def _split(folder: _Folder, share: float) -> list[PageGroup]:
         else:
             group.files += inner.all_files()
     if not folder.path:
-        # The top of a repository is no package: its folders stand beside what else there is.
+        # The top of a repository is not a package: its folders are siblings of its other files.
         return [*group.inner, *([PageGroup("", group.files)] if group.files else [])]
     return [group] if group.files else group.inner

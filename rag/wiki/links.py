@@ -1,4 +1,4 @@
-"""Where a citation leads: to the lines at the forge, or to a copy of the file beside the wiki."""
+"""The targets of citations: lines at the forge, or a copy of the file in the wiki."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rag.wiki.models import WikiPage, WikiStructure
 
 
 class Links(Protocol):
-    """Makes the addresses on a page."""
+    """Creates the addresses on a page."""
 
     def lines(self, path: str, start: int, end: int) -> str:
-        """The address of these lines; "" for none."""
+        """Return the address of these lines; "" for none."""
         ...
 
     def page(self, page: WikiPage) -> str:
-        """The address of another page."""
+        """Return the address of another page."""
         ...
 
 
@@ -42,7 +42,7 @@ class ForgeLinks:
         self.commit = checkout.commit or ""
         self._there: Mapping[str, str] | None = None
         if self.forge is not None and self.commit and checkout.dirty:
-            # All at once on one command line could be too long for the system.
+            # One command line with all of them could exceed the system's limit.
             paths = sorted(blobs)
             parts = [paths[n : n + 500] for n in range(0, len(paths), 500)]
             there: dict[str, str] = {}
@@ -51,13 +51,13 @@ class ForgeLinks:
             self._there = {path: blob for path, blob in there.items() if blobs.get(path) == blob}
 
     def lines(self, path: str, start: int, end: int) -> str:
-        """The address at the forge; "" where there is none for these bytes."""
+        """Return the address at the forge; "" where there is none for these bytes."""
         if self.forge is None or not self.commit or (self._there is not None and path not in self._there):
             return ""
         return self.forge.lines(self.commit, path, start, end)
 
     def page(self, page: WikiPage) -> str:
-        """Pages are reached as DeepWiki's are, by an anchor."""
+        """Return an anchor, as in DeepWiki's pages."""
         return f"#{page.id}"
 
 
@@ -65,18 +65,18 @@ class PlainLinks:
     """Lines as `path#L1-L2`, relative to the repository; pages as `#id`."""
 
     def lines(self, path: str, start: int, end: int) -> str:
-        """The path with its lines."""
+        """Return the path with its lines."""
         return f"{url_path(path)}#L{start}-L{end}"
 
     def page(self, page: WikiPage) -> str:
-        """The page's id as an anchor."""
+        """Return the page's id as an anchor."""
         return f"#{page.id}"
 
 
 class FileLinks:
-    """Addresses within a folder of Markdown: pages as files beside each other, lines as `lines_at` says.
+    """Addresses within a folder of Markdown: pages as files of one folder, lines as `lines_at` returns them.
 
-    Where that gives no address, lines lead to a copy of the file below `source/`; `copied` names those.
+    Without such an address, lines link to a copy of the file below `source/`; `copied` names these files.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class FileLinks:
         self.copied: set[str] = set()
 
     def lines(self, path: str, start: int, end: int) -> str:
-        """The forge's address, else that of the copy."""
+        """Return the forge's address, else that of the copy."""
         address = self._lines_at(path, start, end) if self._lines_at is not None else ""
         if not address:
             self.copied.add(path)
@@ -94,53 +94,53 @@ class FileLinks:
         return address
 
     def page(self, page: WikiPage) -> str:
-        """The page's file."""
+        """Return the page's file."""
         return page_file(self._structure, page)
 
 
 def page_file(structure: WikiStructure, page: WikiPage) -> str:
-    """The name of a page's file; the first page is the one a reader begins with."""
+    """Return the name of a page's file; the first page is the index."""
     return "index.md" if page.id == structure.pages[0].id else f"{page.id}.md"
 
 
 def copy_name(path: str) -> str:
-    """The name of a file's copy below `source/`: letters that every system takes, nothing hidden."""
+    """Return the name of a file's copy below `source/`: portable characters, nothing hidden."""
     parts = [re.sub(r"[^A-Za-z0-9._-]|^\.|\.$", "_", part)[:100] or "_" for part in path.split("/")]
     name = posixpath.join(*parts)
     if name != path or name.lower() != name:
-        # Two paths may differ only in what was replaced, or in case, which some systems do not tell apart.
+        # Two paths may differ only in replaced characters, or in case, which some systems ignore.
         name += f"-{hashlib.sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
     return f"{name}.html"
 
 
 class CitationWriter:
-    """Writes citations, and remembers which files were cited."""
+    """Writes citations, and records which files were cited."""
 
     def __init__(self, links: Links) -> None:
         self.links = links
         self.paths: set[str] = set()
 
     def place(self, path: str, start: int, end: int, *, short: bool = False) -> str:
-        """A link to lines, shown as `path:start-end`, `path:line` for one; with `short` without the path."""
+        """Return a link to lines, shown as `path:start-end` or `path:line`; with `short` without the path."""
         self.paths.add(path)
         span = f"{start}-{end}" if end > start else str(start)
         return link(code(span if short else f"{path}:{span}"), self.links.lines(path, start, end))
 
     def file(self, path: str, lines: int) -> str:
-        """A link to a whole file, shown as its path with all its lines."""
+        """Return a link to a whole file, shown as its path with all its lines."""
         return self.place(path, 1, max(1, lines))
 
     def named(self, name: str, path: str, start: int, end: int) -> str:
-        """A link to a definition, shown as its name."""
+        """Return a link to a definition, shown as its name."""
         self.paths.add(path)
         return link(code(name), self.links.lines(path, start, end))
 
     def page(self, page: WikiPage) -> str:
-        """A link to another page."""
+        """Return a link to another page."""
         return link(plain(page.title), self.links.page(page))
 
     def places(self, places: Iterable[tuple[str, int, int]], limit: int) -> str:
-        """Several places, at most `limit`; how many more there are is said."""
+        """Return several places, at most `limit`, and the number of the others."""
         every = list(dict.fromkeys(places))
         shown = [self.place(*place) for place in every[:limit]]
         rest = len(every) - len(shown)

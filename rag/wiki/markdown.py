@@ -1,8 +1,8 @@
-"""Markdown in which the words of strangers are only words.
+"""Write Markdown in which untrusted text is shown literally.
 
-Viewers differ in what they read as markup, so outside fenced blocks nothing of a repository stands as it
-is: letters that mean something to one of them become entities, which all of them show and none obeys. No
-`<` of ours or of theirs is ever written outside a fence.
+Viewers differ in their markup, so outside fenced blocks no text of a repository is written unescaped:
+characters that are markup in one of them become entities, which all viewers show and none interprets. No `<`
+is ever written outside a fence, neither ours nor the repository's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
 
 
 def plain(text: str) -> str:
-    """`text` on one line as words, whatever is in it."""
+    """Return `text` on one line, escaped as plain words."""
     escaped = _MEANING.sub(lambda match: f"&#{ord(match[0])};", " ".join(visible_words(text).split()))
     return _LINE_BEGIN.sub(lambda match: f"{match[1]}&#{ord(match[2][0])};{match[2][1:]}", escaped)
 
@@ -30,17 +30,17 @@ _NO_TAGS = str.maketrans({"<": "‹", ">": "›", '"': "”"})
 
 
 def untagged(text: str) -> str:
-    """`text` on one line with lookalikes for what begins and ends a tag, for viewers that escape nothing."""
+    """Return `text` on one line with lookalikes of tag delimiters, for viewers that escape nothing."""
     return " ".join(visible_words(text).split()).translate(_NO_TAGS)
 
 
 def title(text: str) -> str:
-    """`text` as a heading: as words, and without tags even where a viewer copies headings into its menus."""
+    """Return `text` as a heading: escaped, and without tags for viewers that copy headings into menus."""
     return plain(untagged(text))
 
 
 def words(text: str) -> str:
-    """`text` on one line as words that nothing stresses, but what stands between backticks in it as code."""
+    """Return `text` on one line without emphasis, but with its text between backticks as code."""
     text = " ".join(visible_words(text).split())
     parts, position = [], 0
     for match in _CODE_SPAN.finditer(text):
@@ -51,7 +51,7 @@ def words(text: str) -> str:
 
 
 def _joined(text: str, parts: Sequence[str]) -> str:
-    """Parts whose outer spaces were lost, with a space where the text has one."""
+    """Join parts whose outer spaces were lost, with a space where the text has one."""
     spans = list(_CODE_SPAN.finditer(text))
     made = parts[0]
     for number, span in enumerate(spans):
@@ -62,23 +62,23 @@ def _joined(text: str, parts: Sequence[str]) -> str:
 
 
 def visible_words(text: str) -> str:
-    """`text` with its line ends as spaces; other characters that do not print become visible escapes."""
+    """Return `text` with its line ends as spaces; other unprintable characters become visible escapes."""
     return visible(re.sub(r"[\r\n\t\f\v]+", " ", text))
 
 
 def code(text: str) -> str:
-    """`text` between backticks; as plain words where that would not be safe in every viewer."""
+    """Return `text` between backticks; as plain words where that is not safe in every viewer."""
     text = " ".join(visible_words(text).split())
     return f"`{text}`" if text and _PLAIN_CODE.fullmatch(text) else plain(text)
 
 
 def link(label: str, url: str) -> str:
-    """A link whose label is Markdown already; only the label when there is no address."""
+    """Return a link whose label is Markdown already; only the label when there is no address."""
     return f"[{label}]({url})" if url else label
 
 
 def url_path(path: str) -> str:
-    """A path as part of an address."""
+    """Return a path escaped for an address."""
     return quote(path.encode("utf-8", "surrogateescape"), safe="/-._~")
 
 
@@ -96,7 +96,7 @@ def blockquote(text: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already, without columns that are empty; "" when it has no rows."""
+    """Return a table of Markdown cells, without empty columns; "" when it has no rows."""
     cells = [tuple(row) for row in rows]
     kept = [n for n in range(len(columns)) if any(row[n] for row in cells)]
     if not kept:
@@ -107,12 +107,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def bullets(items: Iterable[str]) -> str:
-    """A list of items that are Markdown already."""
+    """Return a list of Markdown items."""
     return "\n".join(f"- {item}" for item in items)
 
 
 def sentence(text: str, limit: int = 220) -> str:
-    """The beginning of `text`: its first sentence, cut at a word with `…` when that is too long."""
+    """Return the first sentence of `text`, cut at a word with `…` when it is too long."""
     text = " ".join(text.split())
     end = re.search(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[^a-z])", text)
     first = text[: end.start()].rstrip() if end else text

@@ -1,12 +1,12 @@
-"""Diagrams of graphs, in a small part of mermaid's language that every version of it reads.
+"""Draw graphs in a small subset of mermaid that every version of it reads.
 
     flowchart LR
       n1["rag/service"]
       n2["rag/retrieval"]
       n1 -->|12| n2
 
-Node ids are ours, labels hold nothing but letters, digits and a few signs, so no text of a repository can
-become syntax, a link or HTML. `check` reads that part of the language and nothing more.
+Node ids are generated, and labels have only letters, digits and a few signs, so no text of a repository can
+become syntax, a link or HTML. `check` accepts exactly this subset.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EDGE = re.compile(r"  (n\d+) (?:-->|-\.->)(?:\|\d+\|)? (n\d+)")
 
 
 class DiagramError(ValueError):
-    """A text is not the part of mermaid that we write."""
+    """A text is not in the supported subset of mermaid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +62,22 @@ class Graph:
     outside: set[Hashable] = field(default_factory=set)
 
     def node(self, key: Hashable, label: str, *, outside: bool = False) -> None:
-        """Add a node; a second time changes nothing."""
+        """Add a node; repeating it changes nothing."""
         self.labels.setdefault(key, label)
         if outside:
             self.outside.add(key)
 
     def edge(self, source: Hashable, target: Hashable, weight: int = 1) -> None:
-        """Add weight to an edge between known nodes; one from a node to itself is not drawn."""
+        """Add weight to an edge between known nodes; an edge from a node to itself is not drawn."""
         if source != target:
             self.edges[source, target] += weight
 
     def draw(
         self, *, direction: str = "LR", max_nodes: int = MAX_NODES, counted: bool = False
     ) -> Diagram | None:
-        """The diagram of the most connected nodes; None when no edge can be drawn.
+        """Return the diagram of the most connected nodes; None when no edge can be drawn.
 
-        With `counted` an edge says its weight. Nodes without any edge are left out and not counted.
+        With `counted` an edge shows its weight. Nodes without any edge are left out and not counted.
         """
         degree: Counter[Hashable] = Counter()
         for (source, target), weight in self.edges.items():
@@ -116,31 +116,31 @@ class Graph:
 
 
 def label_of(text: str) -> str:
-    """A name as a label: what could be syntax is replaced by what looks like it, or by `_`."""
+    """Return a name as a label: possible syntax is replaced by lookalikes, or by `_`."""
     label = _LABEL_CHARS.sub("_", visible(text).translate(_LOOKALIKES).replace("‹", "(").replace("›", ")"))
     label = " ".join(label.split()) or "_"
     return label if len(label) <= _MAX_LABEL else "..." + label[-(_MAX_LABEL - 3) :].lstrip()
 
 
 def check(text: str) -> None:
-    """See that a text is a diagram as we write them, all of whose edges lead between its nodes.
+    """Check that a text is a diagram as written here, and that its edges join its own nodes.
 
     Raises:
         DiagramError: it is not; the message names the line.
     """
     head, *lines = text.split("\n")
     if not _HEAD.fullmatch(head):
-        raise DiagramError(f"line 1 is no head of a flowchart: {head!r}")
+        raise DiagramError(f"line 1 does not begin a flowchart: {head!r}")
     known: set[str] = set()
     for number, line in enumerate(lines, start=2):
         if node := _NODE.fullmatch(line):
             label = node[2] or node[3]
             if node[1] in known or _LABEL_CHARS.search(label) or not label.strip():
-                raise DiagramError(f"line {number} repeats a node or has a label that cannot be: {line!r}")
+                raise DiagramError(f"line {number} repeats a node or has an invalid label: {line!r}")
             known.add(node[1])
         elif edge := _EDGE.fullmatch(line):
             if not {edge[1], edge[2]} <= known:
-                raise DiagramError(f"line {number} joins a node that is not there: {line!r}")
+                raise DiagramError(f"line {number} joins an unknown node: {line!r}")
         else:
             raise DiagramError(f"line {number} is neither a node nor an edge: {line!r}")
     if not known:

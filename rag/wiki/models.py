@@ -1,4 +1,4 @@
-"""The plain values of a wiki: what doors pass on. The names of the fields follow DeepWiki's."""
+"""The values of a wiki that the interfaces pass on. The names of the fields follow DeepWiki's."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PageKind = Literal[
 class WikiPage:
     """One page, before it is written.
 
-    `file_paths` are the files it is about, the most telling first. `parent` is the id of the page it lies
-    under, "" at the top; `related_pages` are ids. `notes` are what the repository's steering file says to
-    whoever writes the page. `kind` decides what is on it; an "asked" page is one that the steering file or
-    a model named.
+    `file_paths` are the files it is about, the most relevant first. `parent` is the id of its parent page, ""
+    at the top; `related_pages` are ids. `notes` are the instructions of the repository's steering file to the
+    writer of the page. `kind` decides its content; an "asked" page is one that the steering file or a model
+    named.
     """
 
     id: str
@@ -49,7 +49,8 @@ class WikiSection:
 class WikiStructure:
     """All pages of a wiki in reading order, parents before their children.
 
-    `notes` are the steering file's notes on the repository. `survey` is what the pages are written from.
+    `notes` are the steering file's notes on the repository. `survey` is the analysis that the pages are
+    written from.
     """
 
     id: str
@@ -61,12 +62,12 @@ class WikiStructure:
     notes: tuple[str, ...] = ()
 
     def page(self, page_id: str) -> WikiPage:
-        """The page of this id. Raises KeyError."""
+        """Return the page of this id. Raises KeyError."""
         for page in self.pages:
             if page.id == page_id:
                 return page
         raise KeyError(page_id)
 
     def children(self, page_id: str) -> tuple[WikiPage, ...]:
-        """The pages under a page ("" for the top), in order."""
+        """Return the pages under a page ("" for the top), in order."""
         return tuple(page for page in self.pages if page.parent == page_id)

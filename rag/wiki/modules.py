@@ -1,4 +1,4 @@
-"""What a page says of one file: its own words, what it imports, its public definitions and who uses them."""
+"""The section of a page on one file: documentation, imports, public definitions and their users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_USES = 3
 
 
 def quoted(cited: CitationWriter, quotes: Sequence[Quote]) -> str:
-    """Words of the repository as a quotation, with the lines they stand on; "" for none."""
+    """Return a quotation from the repository with its lines; "" for none."""
     if not quotes:
         return ""
     places = cited.places([(quote.path, quote.start, quote.end) for quote in quotes], 6)
@@ -26,7 +26,7 @@ def quoted(cited: CitationWriter, quotes: Sequence[Quote]) -> str:
 
 
 def module_section(survey: Survey, cited: CitationWriter, path: str, *, level: int = 3) -> str:
-    """A file with its public definitions, under a heading."""
+    """Return a file with its public definitions, under a heading."""
     file = survey.files[path]
     parts = [f"{'#' * level} {title(path)}", _facts(survey, cited, file)]
     if summary := survey.summary(path):
@@ -36,7 +36,7 @@ def module_section(survey: Survey, cited: CitationWriter, path: str, *, level: i
 
 
 def _facts(survey: Survey, cited: CitationWriter, file: File) -> str:
-    """Size, and what the file imports and is imported by, each with its lines."""
+    """Return the size, and what the file imports and is imported by, each with its lines."""
     sentences = [f"{cited.file(file.path, len(file.lines))} ({code(file.language)})"]
     taken = [(link.source, link.start, link.end, link.target) for link in survey.links_from(file.path)]
     if taken:
@@ -62,7 +62,7 @@ def _targets(cited: CitationWriter, taken: Sequence[tuple[str, int, int, str]]) 
 
 
 def symbol_table(survey: Survey, cited: CitationWriter, path: str) -> str:
-    """The public definitions of a file; "" when it has none. Says what is left out."""
+    """Return the public definitions of a file; "" when it has none. It says what is left out."""
     public = [symbol for symbol in survey.symbols(path) if symbol.public]
     if not public:
         return ""
@@ -83,7 +83,7 @@ def _row(survey: Survey, cited: CitationWriter, symbol: Symbol) -> tuple[str, ..
 
 
 def shown_signature(symbol: Symbol) -> str:
-    """The head of a definition, with the class it belongs to."""
+    """Return the head of a definition, with the class it belongs to."""
     if symbol.scope and symbol.name in symbol.signature and "(" in symbol.signature:
         before, _, after = symbol.signature.partition("(")
         if before.rpartition(" ")[2] == symbol.name:
@@ -94,7 +94,7 @@ def shown_signature(symbol: Symbol) -> str:
 
 
 def uses(survey: Survey, cited: CitationWriter, symbol: Symbol) -> str:
-    """The first calls of a definition outside tests, and how many more there are."""
+    """Return the first calls of a definition outside tests, and the number of the others."""
     calls = [call for call in survey.callers.get(symbol, ()) if survey.files[call.path].kind == "code"]
     here: list[Call] = calls[:_MAX_USES]
     shown = [cited.place(call.path, call.line, call.line) for call in here]
@@ -103,7 +103,7 @@ def uses(survey: Survey, cited: CitationWriter, symbol: Symbol) -> str:
 
 
 def file_table(survey: Survey, cited: CitationWriter, paths: Sequence[str], limit: int = 100) -> str:
-    """Files without public definitions, a line each; says how many are left out."""
+    """Return files without public definitions, one line each; it says how many are left out."""
     rows = []
     for path in paths[:limit]:
         summary = survey.summary(path)
@@ -114,7 +114,7 @@ def file_table(survey: Survey, cited: CitationWriter, paths: Sequence[str], limi
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """For each path the name it is drawn under: without the folder that all share."""
+    """Return the name in diagrams for each path: without the folder that all share."""
     if not paths:
         return {}
     common = posixpath.commonpath([posixpath.dirname(path) for path in paths]) if len(paths) > 1 else ""

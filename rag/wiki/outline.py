@@ -1,4 +1,4 @@
-"""A structure in the shapes that others read: DeepWiki's list of pages, and deepwiki-open's XML."""
+"""A structure in the formats of other tools: DeepWiki's list of pages, and deepwiki-open's XML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def numbered(structure: WikiStructure) -> Iterator[tuple[str, int, WikiPage]]:
-    """Each page with its number, such as `3.1`, and how deep it lies, from 0."""
+    """Yield each page with its number, such as `3.1`, and its depth, from 0."""
 
     def below(parent: str, prefix: str, depth: int) -> Iterator[tuple[str, int, WikiPage]]:
         for number, page in enumerate(structure.children(parent), start=1):
@@ -29,7 +29,7 @@ def numbered(structure: WikiStructure) -> Iterator[tuple[str, int, WikiPage]]:
 
 
 def structure_outline(structure: WikiStructure, name: str | None = None) -> str:
-    """The pages as DeepWiki's `read_wiki_structure` lists them; `name` is the repository as it was asked."""
+    """Return the pages as DeepWiki's `read_wiki_structure` lists them; `name` is the requested name."""
     lines = [
         f"{'  ' * depth}- {number} {one_line(page.title)}" for number, depth, page in numbered(structure)
     ]
@@ -37,9 +37,9 @@ def structure_outline(structure: WikiStructure, name: str | None = None) -> str:
 
 
 def structure_xml(structure: WikiStructure) -> str:
-    """The structure as deepwiki-open's frontend reads it: bare `<wiki_structure>` XML.
+    """Return the structure as deepwiki-open's frontend reads it: bare `<wiki_structure>` XML.
 
-    A page names at most 40 of its files, the most telling first.
+    A page names at most 40 of its files, the most relevant first.
     """
     lines = [
         "<wiki_structure>",
@@ -95,10 +95,10 @@ def _attribute(text: str) -> str:
 
 
 def parse_structure_xml(text: str) -> list[WikiPage]:
-    """The pages that a `<wiki_structure>` names, somewhere in a text; sections become parents.
+    """Return the pages of the `<wiki_structure>` in a text; sections become parents.
 
-    A section's first page is the parent of its others. Files and relations are as written; see
-    `rag.wiki.page_plan` for what is done about those that do not exist.
+    A section's first page is the parent of its others. Files and relations are as written;
+    `rag.wiki.page_plan` handles those that do not exist.
 
     Raises:
         WikiStructureInvalid: there is no such XML, or it has no pages.
@@ -107,7 +107,7 @@ def parse_structure_xml(text: str) -> list[WikiPage]:
     if found is None:
         raise _invalid("there is no <wiki_structure>…</wiki_structure> in it")
     if "<!" in found[0]:
-        raise _invalid("it declares something, and may only hold elements")
+        raise _invalid("it has declarations, but only elements are allowed")
     try:
         root = ElementTree.fromstring(_NOT_XML.sub("", found[0]))
     except ElementTree.ParseError as error:

@@ -1,4 +1,4 @@
-"""A model says which pages a wiki has; what it says of files and relations is checked."""
+"""Let a model plan the pages of a wiki; the files and relations in its plan are checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PLAN_TOKENS = 4_000
 _MAX_FILES_LISTED = 1_500
-_MAX_FILES_A_PAGE = 30
+_MAX_FILES_PER_PAGE = 30
 
 
 def plan_pages(
@@ -37,18 +37,18 @@ def plan_pages(
     force: bool,
     spent: Callable[[Usage], None],
 ) -> WikiStructure:
-    """The structure with the pages a model named, as the last run kept them unless `force` asks anew.
+    """Return the structure with the pages that a model planned; the last plan is reused unless `force`.
 
-    Files that do not exist are left out; a page left without any gets those that a search finds.
+    Files that do not exist are removed; a page left without any gets the files that a search finds.
 
     Raises:
         ProviderError, ConfigError: the model failed.
-        WikiStructureInvalid: what it answered is no plan.
+        WikiStructureInvalid: its answer is not a plan.
     """
     if state.plan and not force:
         planned = [_read(page) for page in state.plan]
     else:
-        planned = parse_structure_xml(_asked(engine, repository, structure, max_pages, spent))
+        planned = parse_structure_xml(_ask_model(engine, repository, structure, max_pages, spent))
     pages = checked_pages(structure.survey, planned, repository, max_pages)
     state.plan = [asdict(page) for page in pages]
     return replace(structure, pages=tuple(pages), sections=tuple(sections_of(pages)))
@@ -59,7 +59,7 @@ def _read(kept: dict[str, object]) -> WikiPage:
     return WikiPage(**{**kept, **lists})  # type: ignore[arg-type]
 
 
-def _asked(
+def _ask_model(
     engine: Engine,
     repository: Repository,
     structure: WikiStructure,
@@ -85,7 +85,7 @@ def _asked(
 
 
 def _question(structure: WikiStructure, max_pages: int) -> str:
-    """The limit, the notes, the pages that follow the code, and the files by name."""
+    """Return the limit, the notes, the pages that follow the code, and the files by name."""
     code = [page for page in structure.pages if page.kind == "package"]
     files = [file.path for file in structure.survey.of_kind("code", "doc", "config")][:_MAX_FILES_LISTED]
     return "\n".join(
@@ -103,7 +103,7 @@ def _question(structure: WikiStructure, max_pages: int) -> str:
 def checked_pages(
     surveyed: Survey, planned: Sequence[WikiPage], repository: Repository, max_pages: int
 ) -> list[WikiPage]:
-    """Planned pages with ids of ours, files that exist and relations to each other.
+    """Return planned pages with new ids, existing files and relations to each other.
 
     Raises:
         WikiStructureInvalid: no page is left.
@@ -119,7 +119,7 @@ def checked_pages(
             replace(
                 page,
                 id=ids[page.id],
-                file_paths=files[:_MAX_FILES_A_PAGE]
+                file_paths=files[:_MAX_FILES_PER_PAGE]
                 or files_about(surveyed, question, question, repository.searcher),
                 related_pages=tuple(ids[name] for name in page.related_pages if name in ids),
                 kind="asked",

@@ -1,4 +1,4 @@
-"""The pages of a wiki that no model writes: what the code says, with the lines where it says so."""
+"""Write the pages of a wiki without a model: the contents of the code, with citations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rag.wiki.links import CitationWriter, Links
 from rag.wiki.markdown import bullets, code, plain, sentence, table, title, words
 from rag.wiki.models import WikiPage, WikiStructure
 from rag.wiki.outline import numbered
-from rag.wiki.project_summary import what_it_is
+from rag.wiki.project_summary import project_description
 from rag.wiki.structure import package_quote, page_links
 
 _MAX_API = 300
@@ -23,9 +23,9 @@ _MAX_DEPENDENCIES = 80
 _MAX_TESTS = 250
 _MAX_FILES = 200
 _MAX_KEYS = 12
-_CALLS_SAID = (
-    "Calls are listed where names tell for certain which definition is meant; calls on an object whose class "
-    "the code does not name are not."
+_CALLS_NOTE = (
+    "Calls are listed where names identify the called definition; calls on an object whose class the code "
+    "does not name are not listed."
 )
 
 
@@ -41,15 +41,17 @@ class PageWriter:
     """Writes the pages of one structure.
 
     Args:
-        structure: the pages there are.
-        links: where citations lead.
+        structure: the list of pages.
+        links: creates the targets of citations.
     """
 
     def __init__(self, structure: WikiStructure, links: Links) -> None:
         self.structure, self.survey, self.links = structure, structure.survey, links
 
     def render(self, page: WikiPage, prose: str = "", *, note: str = "") -> Rendered:
-        """A page. `prose` is Markdown that goes before what the code says, `note` a sentence before it."""
+        """Render a page. `prose` is Markdown put before the sections from the code, `note` a sentence before
+        it.
+        """
         cited = CitationWriter(self.links)
         parts = [f"# {title(page.title)}"]
         if note:
@@ -63,7 +65,7 @@ class PageWriter:
         return Rendered(text, frozenset(cited.paths))
 
     def _introduction(self, page: WikiPage, cited: CitationWriter) -> str:
-        """What a package says of itself, else what the page is about."""
+        """Return a package's own description, else the description of the page."""
         if page.kind == "package" and (quote := package_quote(self.survey, page.title)):
             return modules.quoted(cited, [quote])
         end = "" if page.description.endswith((".", "…")) or not page.description else "."
@@ -82,7 +84,7 @@ class PageWriter:
             "documentation": self._documentation,
         }
 
-    # ------------------------------------------------------------ what several pages share
+    # ------------------------------------------------------------ shared by several pages
 
     @cached_property
     def page_of(self) -> dict[str, str]:
@@ -96,7 +98,7 @@ class PageWriter:
 
     @cached_property
     def between(self) -> Counter[tuple[str, str]]:
-        """How many imports lead from page to page."""
+        """The number of imports from page to page."""
         return page_links(self.survey, self.page_of)
 
     @cached_property
@@ -117,8 +119,8 @@ class PageWriter:
     def _overview(self, page: WikiPage, cited: CitationWriter) -> list[str]:
         survey = self.survey
         parts = []
-        if said := what_it_is(survey):
-            parts.append(modules.quoted(cited, said))
+        if caption := project_description(survey):
+            parts.append(modules.quoted(cited, caption))
         files: Counter[str] = Counter()
         lines: Counter[str] = Counter()
         for file in survey.files.values():
@@ -224,7 +226,7 @@ class PageWriter:
         described = [path for path in paths if any(symbol.public for symbol in survey.symbols(path))]
         rest = [path for path in paths if path not in set(described)]
         if described:
-            parts += ["## Modules", _CALLS_SAID]
+            parts += ["## Modules", _CALLS_NOTE]
             parts += [modules.module_section(survey, cited, path) for path in sorted(described)]
         if rest:
             parts += ["## Other files", modules.file_table(survey, cited, sorted(rest))]
@@ -235,12 +237,12 @@ class PageWriter:
         parts = []
         drawn = diagrams.modules_diagram(self.survey, paths, self.page_of, titles)
         if drawn is not None:
-            said = "An arrow leads from a file to one that it imports; other packages are drawn round."
-            parts += ["## Imports", said, drawn.markdown, diagrams.left_out(drawn, "files")]
+            caption = "An arrow leads from a file to one that it imports; other packages are drawn round."
+            parts += ["## Imports", caption, drawn.markdown, diagrams.left_out(drawn, "files")]
         drawn = diagrams.calls_diagram(self.survey, paths)
         if drawn is not None:
-            said = "An arrow leads from a definition to one that it calls, where names tell for certain."
-            parts += ["## Calls", said, drawn.markdown, diagrams.left_out(drawn, "definitions")]
+            caption = "An arrow leads from a definition to one that it calls, where names identify it."
+            parts += ["## Calls", caption, drawn.markdown, diagrams.left_out(drawn, "definitions")]
         return parts
 
     # ------------------------------------------------------------ public API
@@ -269,11 +271,11 @@ class PageWriter:
             )
             for symbol in shown
         ]
-        said = (
+        caption = (
             f"{len(shown):,} of {len(public):,} public classes and functions that stand on their own, those "
-            "first that are called at most places, where names tell for certain. The packages list all."
+            "first that are called at most places, where names identify them. The packages list all."
         )
-        return [said, table(("Name", "What it is", "In its own words", "Calls", "Defined at"), rows)]
+        return [caption, table(("Name", "What it is", "In its own words", "Calls", "Defined at"), rows)]
 
     # ------------------------------------------------------------ testing
 

@@ -1,4 +1,4 @@
-"""Pages as other doors give them out: as text, without a folder."""
+"""Return pages as text, without a folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rag.wiki.page_writer import PageWriter
 
 
 def links_for(structure: WikiStructure) -> Links:
-    """Permanent addresses at the forge where they are known, else plain ones."""
+    """Return permanent addresses at the forge where they are known, else plain ones."""
     survey = structure.survey
     if survey.checkout is not None:
         forge = ForgeLinks(survey.checkout, {path: file.blob for path, file in survey.files.items()})
@@ -19,12 +19,12 @@ def links_for(structure: WikiStructure) -> Links:
 
 
 def page_markdown(structure: WikiStructure, page_id: str, *, links: Links | None = None) -> str:
-    """One page as Markdown, written from the code; no model is asked.
+    """Return one page as Markdown, written from the code without a model.
 
     Args:
-        structure: as `wiki_structure` gives it.
+        structure: from `wiki_structure`.
         page_id: the id of one of its pages.
-        links: where citations lead; by default to the forge at the commit, else `path#L1-L2`.
+        links: creates the targets of citations; by default the forge at the commit, else `path#L1-L2`.
 
     Raises:
         KeyError: there is no such page.
@@ -33,7 +33,7 @@ def page_markdown(structure: WikiStructure, page_id: str, *, links: Links | None
 
 
 def wiki_contents(structure: WikiStructure, *, links: Links | None = None) -> str:
-    """All pages as one text, each after `# Page: TITLE`, as DeepWiki's `read_wiki_contents` gives them."""
+    """Return all pages as one text, each after `# Page: TITLE`, as in DeepWiki's `read_wiki_contents`."""
     writer = PageWriter(structure, links or links_for(structure))
     parts = []
     for page in structure.pages:

@@ -1,9 +1,9 @@
-"""What a project is, in its own words: the first thing a wiki says, so it has to be that and nothing else.
+"""Find a description of a project in its own words, for the beginning of its wiki.
 
-In this order: a sentence of the README whose subject is the project and that says what it is; the first
-paragraph of its section "What is X"; the description in the package's manifest; what the main package says at
-its top; a first paragraph or a title of the README that says something. Sections on sponsors, releases,
-installing and the like are not asked, nor paragraphs on the document itself.
+In this order: a sentence of the README whose subject is the project and that describes it; the first
+paragraph of its section "What is X"; the description in the package's manifest; the documentation at the top
+of the main package; the first informative paragraph or title of the README. Sections on sponsors, releases,
+installation and the like are ignored, and so are paragraphs on the document itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rag.code.documentation import Quote, paragraphs, title_of
 from rag.code.graph import Survey
 from rag.code.symbols import File
 
-_MOST_PARAGRAPHS = 3
+_MAX_PARAGRAPHS = 3
 _OTHER_SECTIONS = re.compile(
     r"sponsor|donat|fund|backer|supporter|enterprise|licen[cs]e|install|download|contribut|build|status|test"
     r"|\bCI\b|release|announc|news|what'?s new|change|migrat|upgrad|documentation|table of contents|help"
@@ -62,33 +62,33 @@ _DESCRIBED = {
     "mix.exs": r"^[ \t]*description:\s*\"(.+?)\"",
     ".cabal": r"^synopsis:\s*(.+)$",
 }
-"""How a manifest that is read line by line says what the package is, by the end of its path."""
+"""How a manifest that is read line by line declares its description, by the end of its path."""
 
 
-def what_it_is(survey: Survey) -> list[Quote]:
-    """What the project is: a paragraph and up to two that follow it; none where it does not say."""
+def project_description(survey: Survey) -> list[Quote]:
+    """Return the project's description: a paragraph and up to two that follow it; none if there is none."""
     readme = next(iter(readmes(survey)), "")
-    told = list(paragraphs(survey.files[readme].text, readme)) if readme else []
-    told = [(section.partition(" ")[2], quote) for section, quote in told]
+    texts = list(paragraphs(survey.files[readme].text, readme)) if readme else []
+    texts = [(section.partition(" ")[2], quote) for section, quote in texts]
     names = _names(survey, readme)
-    number = _chosen(told, names)
+    number = _chosen(texts, names)
     if number is None and (described := _described(survey, names)):
         return [described]
     if number is None:
-        lead = [n for n, (section, _) in enumerate(told) if section == told[0][0]]
-        number = next((n for n in lead if _says_something(*told[n])), None)
+        lead = [n for n, (section, _) in enumerate(texts) if section == texts[0][0]]
+        number = next((n for n in lead if _is_informative(*texts[n])), None)
     if number is not None:
-        section = told[number][0]
+        section = texts[number][0]
         rest = [
-            q for s, q in told[number + 1 :] if s == section and _says_something(s, q) and q.text[-1] != ":"
+            q for s, q in texts[number + 1 :] if s == section and _is_informative(s, q) and q.text[-1] != ":"
         ]
-        return [told[number][1], *rest[: _MOST_PARAGRAPHS - 1]]
+        return [texts[number][1], *rest[: _MAX_PARAGRAPHS - 1]]
     title = title_of(survey.files[readme].text, readme) if readme else None
     return [title] if title is not None and len(title.text.split()) > 3 else []
 
 
 def readmes(survey: Survey) -> list[str]:
-    """The documents that introduce the repository, the README at the top first, also where it is a link."""
+    """Return the documents that introduce the repository, the top README first, even if it is a link."""
     top = [file.path for file in survey.of_kind("doc") if "/" not in file.path]
     named = [path for path in top if re.match(r"readme\b", path, re.IGNORECASE)]
     named.sort(key=lambda path: (not path.endswith((".md", ".rst")), path))
@@ -96,7 +96,7 @@ def readmes(survey: Survey) -> list[str]:
 
 
 def _linked_readmes(survey: Survey) -> list[str]:
-    """What a README at the top that is a symbolic link leads to, inside the root."""
+    """Return the targets, inside the root, of READMEs at the top that are symbolic links."""
     if survey.checkout is None:
         return []
     root = survey.checkout.root.resolve()
@@ -106,13 +106,13 @@ def _linked_readmes(survey: Survey) -> list[str]:
 
 
 def _own_readmes(survey: Survey) -> list[str]:
-    """The README of a folder that is called as the repository is."""
+    """Return the README of a folder that has the repository's name."""
     own = re.compile(rf"(?:[\w-]+/)?{re.escape(survey.name)}/readme\.\w+", re.IGNORECASE)
     return [path for path in survey.files if own.fullmatch(path)]
 
 
 def _names(survey: Survey, readme: str) -> list[str]:
-    """What the project is called: the repository, its packages, the beginning of the README's title."""
+    """Return the names of the project: the repository, its packages, the beginning of the README's title."""
     called = [survey.name, *(name for _, name, _ in _manifests(survey) if name)]
     if readme:
         called.append(
@@ -121,12 +121,12 @@ def _names(survey: Survey, readme: str) -> list[str]:
     return [name for name in dict.fromkeys(called) if name and len(name.split()) <= 4]
 
 
-def _chosen(told: list[tuple[str, Quote]], names: list[str]) -> int | None:
-    """The paragraph of a README that says what the project is."""
+def _chosen(texts: list[tuple[str, Quote]], names: list[str]) -> int | None:
+    """Return the paragraph of a README that describes the project."""
     subject = rf"(?:the\s+)?(?:{'|'.join(_pattern(name) for name in names)})(?:\s*\([^)]*\))?,?"
     is_it, does = (re.compile(subject + verb, re.IGNORECASE) for verb in (_BEING, _DOING))
-    usable = [(n, s, q.text) for n, (s, q) in enumerate(told) if _says_something(s, q)]
-    lead = told[0][0] if told else ""
+    usable = [(n, s, q.text) for n, (s, q) in enumerate(texts) if _is_informative(s, q)]
+    lead = texts[0][0] if texts else ""
     for n, _, text in usable:
         if is_it.match(text):
             return n
@@ -139,13 +139,13 @@ def _chosen(told: list[tuple[str, Quote]], names: list[str]) -> int | None:
     return None
 
 
-def _says_something(section: str, quote: Quote) -> bool:
+def _is_informative(section: str, quote: Quote) -> bool:
     other = _OTHER_SECTIONS.search(section) and not _ABOUT.match(section)
     return not other and len(quote.text.split()) > 3 and not _NOISE.match(quote.text)
 
 
 def _pattern(name: str) -> str:
-    """A regular expression for a name, however its parts are joined."""
+    """Return a regular expression for a name, however its parts are joined."""
     return r"[-_ .]?".join(re.escape(part) for part in re.split(r"[-_ .]+", name) if part)
 
 
@@ -153,7 +153,7 @@ def _pattern(name: str) -> str:
 
 
 def _described(survey: Survey, names: list[str]) -> Quote | None:
-    """What a manifest, else the main package itself, says that the project is."""
+    """Return the description in a manifest, else in the main package itself."""
     for file, _, text in _manifests(survey):
         if len(text.split()) > 1 and not _NOISE.match(text):
             line = next(
@@ -174,7 +174,7 @@ def _described(survey: Survey, names: list[str]) -> Quote | None:
 
 
 def _manifests(survey: Survey) -> Iterator[tuple[File, str, str]]:
-    """The manifests of the project itself, those at the top first, each with its name and description."""
+    """Yield the project's own manifests, those at the top first, each with its name and description."""
     for path in sorted(survey.files, key=lambda path: (path.count("/"), path)):
         file = survey.files[path]
         folder, _, base = path.rpartition("/")
@@ -187,7 +187,7 @@ def _manifests(survey: Survey) -> Iterator[tuple[File, str, str]]:
 
 
 def _read(file: File, base: str) -> tuple[str, str] | None:
-    """Name and description of a manifest, "" where it has none; None for a file that is no manifest."""
+    """Return name and description of a manifest, "" where it has none; None for any other file."""
     if base in ("pyproject.toml", "Cargo.toml", "package.json", "composer.json"):
         try:
             read: Any = tomllib.loads(file.text) if base.endswith(".toml") else json.loads(file.text)

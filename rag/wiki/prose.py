@@ -1,4 +1,4 @@
-"""Prose for a page, written by a model from the page's files, and what of it may stand in the page."""
+"""Let a model write prose for a page from the page's files, and sanitize its text."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 
 _SHOWN = 40
 _FILES_NAMED = 30
-_CHUNKS_A_FILE = 6
+_CHUNKS_PER_FILE = 6
 
 
 class Cancelled(RagError):
-    """The writing was stopped on request; nothing of the page is kept."""
+    """The run was cancelled; the page's text is discarded."""
 
 
 def template_path(home: Path, name: str) -> Path:
-    """The user's own template of this name, else ours."""
+    """Return the user's own template of this name, else the shipped one."""
     own = home / "templates" / f"{name}.j2"
     return own if own.is_file() else shipped("templates") / f"{name}.j2"
 
 
 def page_selection(own: Sequence[Hit], about: str, left_out: Callable[[str], bool]) -> HitSelection:
-    """Select the page's own chunks and those found for what it is about, in turn; each chunk once.
+    """Select the page's own chunks and the chunks found for its topic, alternating; each chunk once.
 
     Args:
         own: the page's own chunks, the most important first.
-        about: what is searched.
-        left_out: whether a file is none of the repository's own, such as a wiki written into it.
+        about: the query.
+        left_out: whether a file does not belong to the repository, such as a wiki written into it.
     """
 
     def choose(hits: Sequence[Hit], k: int) -> Sequence[Hit]:
@@ -69,11 +69,11 @@ def page_selection(own: Sequence[Hit], about: str, left_out: Callable[[str], boo
 
 
 class ProseWriter:
-    """Asks the model of an engine for the prose of pages. Safe to use from several threads at once.
+    """Asks an engine's model for the prose of pages. Safe to use from several threads at once.
 
     Args:
-        engine: its settings name the model; its turn store keeps one conversation for each page.
-        repository: what the wiki is about, open.
+        engine: its settings name the model; its turn store keeps one conversation per page.
+        repository: the open repository of the wiki.
         structure: the pages.
     """
 
@@ -81,12 +81,12 @@ class ProseWriter:
         self.template = template_path(engine.settings.home, "wiki_page")
         self.engine = engine.with_settings(template=str(self.template))
         self.repository, self.structure = repository, structure
-        # Opened here once, so that threads need not meet at it.
+        # Opened here once, so that threads do not compete for it.
         self._used = (self.engine.turns, self.engine.counter)
         self._chunks = _chunks_by_path(repository, structure)
 
     def question(self, page: WikiPage) -> str:
-        """What is asked for a page: its title, what it is about, its files, the notes on it."""
+        """Return the request for a page: its title, topic, files, and the notes on it."""
         lines = [f"Title: {page.title}", f"About: {page.description}"]
         if page.file_paths:
             lines.append(f"Files: {', '.join(page.file_paths[:_FILES_NAMED])}")
@@ -94,7 +94,7 @@ class ProseWriter:
         return "\n".join(" ".join(line.split()) for line in lines)
 
     def fingerprint(self, page: WikiPage) -> str:
-        """Stands for everything the model is given for a page: equal ones need no second asking."""
+        """Return a hash of all the model's inputs for a page: while it is unchanged, the prose is reused."""
         settings = self.engine.settings
         files = self.structure.survey.files
         blobs = [f"{path} {files[path].blob}" for path in page.file_paths if path in files]
@@ -102,24 +102,24 @@ class ProseWriter:
         return sha256("\0".join([*asked, self.question(page), *blobs]))
 
     def is_current(self, page: WikiPage, prose: Prose | None) -> bool:
-        """Whether prose was asked for with the same, and all it cites still stands."""
+        """Return whether prose was written from the same inputs, and all its citations are still valid."""
         if prose is None or prose.fingerprint != self.fingerprint(page):
             return False
         files = self.structure.survey.files
         return all(c.path in files and files[c.path].blob == c.blob for c in prose.citations)
 
     def write(self, page: WikiPage, stopped: Callable[[], bool]) -> Prose:
-        """The prose of a page.
+        """Return the prose of a page.
 
         Raises:
             ProviderError, ConfigError: as the service does; no turn is stored.
-            Cancelled: `stopped` said so.
+            Cancelled: `stopped` returned True.
         """
-        answer = self._asked(self.dialog(page), self.question(page), stopped)
+        answer = self._ask_model(self.dialog(page), self.question(page), stopped)
         return self.taken(page, answer)
 
     def dialog(self, page: WikiPage) -> Dialog:
-        """The conversation in which a page is asked for."""
+        """Return the conversation in which a page is requested."""
         files = self.structure.survey.files
         return Dialog(
             self.engine,
@@ -131,10 +131,10 @@ class ProseWriter:
         )
 
     def taken(self, page: WikiPage, answer: Answer) -> Prose:
-        """What was answered to the question for a page, as its prose.
+        """Return the answer to the request for a page as its prose.
 
         Raises:
-            ProviderBroke: nothing was answered.
+            ProviderBroke: the answer is empty.
         """
         if not answer.text.strip():
             raise ProviderBroke("the model wrote nothing", provider=answer.model, retryable=True)
@@ -150,7 +150,7 @@ class ProseWriter:
             answer.cut,
         )
 
-    def _asked(self, dialog: Dialog, question: str, stopped: Callable[[], bool]) -> Answer:
+    def _ask_model(self, dialog: Dialog, question: str, stopped: Callable[[], bool]) -> Answer:
         generator = self.engine.generator()
         with closing(converse(dialog, question, generator)) as pieces:
             for piece in pieces:
@@ -161,17 +161,19 @@ class ProseWriter:
         raise AssertionError("a conversation ends with its answer")
 
     def _own(self, page: WikiPage) -> list[Hit]:
-        """Chunks of the page's files in turn: of each its beginning, then its definitions."""
+        """Return chunks of the page's files, alternating: of each its beginning, then its definitions."""
         store = self.repository.store
-        listed = [self._chunks.get(path, [])[:_CHUNKS_A_FILE] for path in page.file_paths[:_SHOWN]]
-        order = [c for n in range(_CHUNKS_A_FILE) for chunks in listed for c in chunks[n : n + 1]]
+        listed = [self._chunks.get(path, [])[:_CHUNKS_PER_FILE] for path in page.file_paths[:_SHOWN]]
+        order = [c for n in range(_CHUNKS_PER_FILE) for chunks in listed for c in chunks[n : n + 1]]
         return [store.hit(chunk, 1.0, {"page": 1.0}) for chunk in order[:_SHOWN]]
 
 
 def concerns_all(error: RagError) -> bool:
-    """Whether no other page would fare better: the setting is wrong, the service away, the budget spent."""
+    """Return whether the error would affect every page: a wrong setting, an unreachable service, a spent
+    budget.
+    """
     if isinstance(error, ProviderRejected):
-        return error.status == HTTPStatus.NOT_FOUND  # no such model; else it refused what this page said
+        return error.status == HTTPStatus.NOT_FOUND  # no such model; else it refused this page's request
     if isinstance(error, RateLimited):
         return not error.retryable
     return isinstance(error, (AuthenticationFailed, ProviderUnreachable)) or (
@@ -180,7 +182,7 @@ def concerns_all(error: RagError) -> bool:
 
 
 def _chunks_by_path(repository: Repository, structure: WikiStructure) -> dict[str, list[int]]:
-    """The chunks of each file that stands on a page, in order."""
+    """Return the chunks of each file on a page, in order."""
     store = repository.store
     wanted = {path for page in structure.pages for path in page.file_paths}
     paths = {number: store.file_path(number) for number in set(store.file.tolist())}
@@ -192,7 +194,7 @@ def _chunks_by_path(repository: Repository, structure: WikiStructure) -> dict[st
     return found
 
 
-# ---------------------------------------------------------------- what may stand in the page
+# ---------------------------------------------------------------- sanitizing
 
 _REFERENCE = re.compile(r"\[(\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*)\]")
 _HEADING = re.compile(r"^\s{0,3}(#{1,6})\s+(.*)$")
@@ -200,10 +202,11 @@ _ESCAPED = {"<": "&#60;", "[": "&#91;", "]": "&#93;", "!": "&#33;", "~": "&#126;
 
 
 def as_markdown(prose: Prose, cited: CitationWriter) -> str:
-    """Prose as it stands in a page: its references lead to the lines they cite, and nothing else is a link.
+    """Return prose as Markdown for a page: its references link to the cited lines, and nothing else is a
+    link.
 
-    HTML, images and links of the model's become words, diagrams of its own plain text: what a page draws
-    comes from the code. Headings begin at the second level.
+    The model's HTML, images and links become words, its diagrams plain text: only diagrams from the code are
+    drawn. Headings begin at the second level.
     """
     places = {citation.n: citation for citation in prose.citations}
     out: list[str] = []
@@ -230,7 +233,7 @@ def as_markdown(prose: Prose, cited: CitationWriter) -> str:
 
 
 def _line(line: str, places: dict[int, ProseCitation], cited: CitationWriter) -> str:
-    """One line outside fenced blocks."""
+    """Convert one line outside fenced blocks."""
     line = line.replace("\t", "    ").rstrip("\r")
     spans = code_spans(line)
     made, position = "", 0

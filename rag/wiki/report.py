@@ -1,4 +1,4 @@
-"""How a wiki is to be written, and what a run of the writer came to."""
+"""The options and the result of a wiki run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from rag.wiki.structure import MAX_PAGES
 
 Action = Literal["written", "unchanged", "kept", "waiting"]
 WITH_PROSE = frozenset({"overview", "architecture", "package", "asked"})
-"""The kinds of pages for which a model writes."""
+"""The kinds of pages for which a model writes prose."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageResult:
-    """What became of a page.
+    """The result for one page.
 
-    `action` is "written", "unchanged" (nothing it is made of changed), "kept" (it was edited by hand, and is
-    left alone) or "waiting" (the run was stopped before it, and it is as it was). `error` says why
-    prose that was asked for is not there. `usage` is what this run spent on it. `doubts` say, in sentences,
-    what of the prose a reader should not rely on; `unknown` are the names in it that are nowhere in the
-    repository, each with the sentence that names it.
+    `action` is "written", "unchanged" (none of its inputs changed), "kept" (it was edited by hand, and is not
+    overwritten) or "waiting" (the run was cancelled before it, and it is unchanged). `error` is the reason
+    for missing prose. `usage` is what this run spent on it. `doubts` are sentences on what in the prose is
+    unreliable; `unknown` are the names in it that do not occur in the repository, each with its sentence.
     """
 
     page: WikiPage
@@ -43,11 +42,11 @@ class PageResult:
 
 @dataclass(frozen=True, slots=True)
 class WikiReport:
-    """What a run came to. `notes` are sentences the user ought to know.
+    """The result of a run. `notes` are sentences for the user.
 
-    `planned` gives the structure, which is made when it is asked for where nothing had to be written.
-    `given_up` is why the model was asked no more: an error that every other page would have met, too.
-    `not_parsed` are the files that the parser gave up on: the wiki lacks their imports and calls.
+    `planned` returns the structure, which is computed on demand where nothing had to be written. `given_up`
+    is the error after which the model was not used any more, since every other page would fail too.
+    `not_parsed` are the files on which the parser failed: the wiki lacks their imports and calls.
     """
 
     folder: Path
@@ -66,11 +65,11 @@ class WikiReport:
 
     @property
     def failed(self) -> tuple[PageResult, ...]:
-        """The pages that lack the prose they were to have."""
+        """Return the pages without the prose that was requested."""
         return tuple(page for page in self.pages if page.error)
 
     def count(self, action: Action) -> int:
-        """How many pages this became of."""
+        """Return the number of pages with this action."""
         return sum(page.action == action for page in self.pages)
 
     @property
@@ -86,13 +85,13 @@ Progress = Callable[[PageResult, int, int], None]
 class WikiOptions:
     """How a wiki is written.
 
-    `max_pages` bounds the pages that follow the code. With `prose` the engine's model writes prose where one
-    is configured; `plan` also lets it say which pages there are. `concurrency` pages are asked for at once;
-    by default one of a model on this machine, which often answers one prompt at a time, and four of others.
-    No page is begun when `budget_tokens` or `budget_usd` is spent. `copies` are made of all cited files,
-    also where a forge shows them. `force` asks anew for all prose, and `overwrite` also writes over what was
-    edited by hand. `mermaid` is a mermaid.min.js that is laid
-    beside the pages, so that MkDocs' pages draw their diagrams.
+    `max_pages` limits the pages that follow the code. With `prose` the engine's model writes prose where one
+    is configured; with `plan` it also chooses the pages. `concurrency` pages are requested at once; the
+    default is one for a model on this machine, which often answers one prompt at a time, and four for others.
+    No page is begun when `budget_tokens` or `budget_usd` is spent. With `copies` all cited files are copied,
+    also where a forge shows them. `force` requests all prose again, and `overwrite` also overwrites files
+    that were edited by hand. `mermaid` is a mermaid.min.js that is copied into the wiki, so that MkDocs'
+    pages draw their diagrams.
     """
 
     max_pages: int = MAX_PAGES

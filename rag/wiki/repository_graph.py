@@ -21,7 +21,7 @@ _MAX_CACHED = 2
 
 
 def read_files(store: Store) -> dict[str, File]:
-    """All files of a store, by path: a file's chunks, in order, are the file; an empty one has none."""
+    """Return all files of a store, by path: a file is its chunks in order; an empty one has none."""
     parts: dict[int, list[str]] = defaultdict(list)
     about: dict[int, tuple[str, str, str, Kind]] = {}
     dead, numbers, gave_up = store.dead, store.file.tolist(), given_up(store)
@@ -43,7 +43,7 @@ def read_files(store: Store) -> dict[str, File]:
 
 
 def given_up(store: Store) -> dict[str, str]:
-    """Why the parser gave up on files when they were indexed, by path."""
+    """Return why the parser failed on files when they were indexed, by path."""
     skips = store.content_skips()
     return {skip.path: skip.detail or skip.reason for skip in skips if skip.reason == PARSER_GAVE_UP}
 
@@ -53,7 +53,7 @@ _surveys_lock = threading.Lock()
 
 
 def survey(repository: Repository) -> Survey:
-    """The survey of an open repository. The last few are cached."""
+    """Return the survey of an open repository. The last few are cached."""
     checkout = repository.checkout
     key = (str(repository.store.header["id"]), f"{checkout.commit} {checkout.dirty}")
     with _surveys_lock:

@@ -1,9 +1,9 @@
-"""Markdown that comes in pieces, made harmless for viewers that run what they are shown.
+"""Sanitize streamed Markdown for viewers that interpret HTML.
 
-Such a viewer hands HTML on to the page it lives in, fetches images from anywhere, and draws diagrams whose
-text may hold scripts. Here a `<` that would begin a tag, and a `!` that would make an image, are followed by
-a space without width, and a block of a diagram becomes one of text. What stands within a fenced block is left
-as it is, but only where every viewer agrees that it is one: fences at the very beginning of a line.
+Such a viewer passes HTML on to its page, loads images from anywhere, and draws diagrams whose text may
+contain scripts. Here a `<` that would begin a tag, and a `!` that would begin an image, are followed by a
+zero-width space, and a diagram block becomes a text block. Fenced blocks are not changed, but only where
+every viewer agrees that they are fenced: with fences at the very beginning of a line.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _TAG_START_CHARS = "<!"
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-class Inert:
-    """Makes one text harmless, piece by piece; how it is split changes nothing."""
+class StreamSanitizer:
+    """Sanitizes one text, piece by piece; the result does not depend on how it is split."""
 
     def __init__(self) -> None:
         self._line = ""
-        """The line so far."""
+        """The current line."""
         self._told = 0
-        """How much of it was given back."""
+        """The number of its characters that were returned."""
         self._fence = ""
 
     def feed(self, text: str) -> str:
-        """What can be said once `text` has come too."""
+        """Process the next piece; return the text that is complete now."""
         said = []
-        # A return alone ends a line too for a viewer: it must not end one that it does not end here.
+        # Viewers end a line at a carriage return alone, but the code below does not: replace it.
         for part in _LINE.findall(text.replace("\r", " ")):
             self._line += part
             if part.endswith("\n"):
@@ -42,11 +42,11 @@ class Inert:
         return "".join(said)
 
     def close(self) -> str:
-        """The rest, when no more comes."""
+        """Return the rest of the text."""
         return self._whole() if self._line else ""
 
     def _beginning(self) -> str:
-        """What of a line that still grows cannot change any more."""
+        """Return the part of the growing line that cannot change any more."""
         rest = self._line[self._told :]
         if self._fence:
             self._told = len(self._line)
@@ -69,9 +69,9 @@ class Inert:
         return _harmless(_DIAGRAM.sub(r"\1text", rest))
 
 
-def inert(text: str) -> str:
-    """A whole text made harmless."""
-    made = Inert()
+def sanitize(text: str) -> str:
+    """Sanitize a whole text."""
+    made = StreamSanitizer()
     return made.feed(text) + made.close()
 
 
@@ -80,7 +80,7 @@ def _harmless(text: str) -> str:
 
 
 def _closes(line: str, fence: str) -> bool:
-    """Whether this whole line closes the fence, as CommonMark says."""
+    """Return whether this whole line closes the fence, by CommonMark's rules."""
     indent = len(line) - len(line.lstrip(" "))
     marks = line.strip(" \t\r\n")
     return indent <= 3 and len(marks) >= len(fence) and marks == fence[0] * len(marks)

@@ -1,6 +1,6 @@
-"""What lies around the pages: `mkdocs.yml`, `llms.txt`, copies of the cited files, the drawing of diagrams.
+"""The other files of a wiki: `mkdocs.yml`, `llms.txt`, copies of the cited files, diagram scripts.
 
-Nothing here is fetched when a page is opened. MkDocs is not needed to read the pages, and not imported.
+Opening a page loads nothing from the network. MkDocs is not needed to read the pages, and not imported.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _COPY_STYLE = (
 
 
 def mkdocs_yml(structure: WikiStructure, *, commit: str, draws: bool) -> str:
-    """The settings for MkDocs: navigation as the pages nest, a theme that needs nothing from elsewhere.
+    """Return the settings for MkDocs: navigation like the page tree, and a theme without external resources.
 
     Args:
         structure: the pages.
-        commit: what the pages were written from, "" when unknown.
-        draws: whether the scripts that draw diagrams lie beside the pages.
+        commit: the commit that the pages were written from, "" when unknown.
+        draws: whether the scripts that draw diagrams are in the wiki.
     """
     lines = [
         f"site_name: {_yaml(untagged(structure.title))}",
@@ -101,12 +101,12 @@ def _nav(structure: WikiStructure, parent: str, depth: int) -> list[str]:
 
 
 def _yaml(value: Any) -> str:
-    """A value as YAML: JSON, which is part of it, without signs that YAML's readers refuse."""
+    """Return a value as YAML: JSON, which is a subset, without characters that YAML parsers reject."""
     return json.dumps(value, ensure_ascii=True)
 
 
 def llms_txt(structure: WikiStructure, *, commit: str) -> str:
-    """The list of pages for programs that read, as llmstxt.org describes it, with links to built pages."""
+    """Return the list of pages for programs, as llmstxt.org describes it, with links to built pages."""
     pages: Mapping[str, WikiPage] = {page.id: page for page in structure.pages}
     lines = [f"# {plain(structure.title)}", ""]
     if structure.description:
@@ -123,7 +123,7 @@ def llms_txt(structure: WikiStructure, *, commit: str) -> str:
 
 
 def copy_html(file: File) -> str:
-    """A file as a page on which each line can be linked to. It holds text only: no script, no address."""
+    """Return a file as a page on which each line can be linked to. It has only text: no script, no link."""
     rows = "".join(f'<li id="L{number}">{escape(line)}\n</li>' for number, line in enumerate(_shown(file), 1))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

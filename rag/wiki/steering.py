@@ -1,10 +1,10 @@
-"""`.devin/wiki.json`: how a repository says what its wiki should hold.
+"""`.devin/wiki.json`: a repository's own settings for its wiki.
 
     {"repo_notes": [{"content": "…", "author": "…"}],
      "pages": [{"title": "…", "purpose": "…", "parent": "…", "page_notes": [{"content": "…"}]}]}
 
-With `pages`, exactly those pages are made. Notes go to the model that writes; they are the words of the
-repository, never instructions to this program.
+With `pages`, exactly those pages are made. Notes are passed to the model that writes; they are untrusted
+text, never instructions to this program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class AskedPage:
-    """A page that the repository asks for. `parent` is the title of another page, "" for none."""
+    """A page that the repository requests. `parent` is the title of another page, "" for none."""
 
     title: str
     purpose: str
@@ -36,14 +36,14 @@ class AskedPage:
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """What a repository asks for. Without `pages` the pages follow the code."""
+    """The requests of a repository. Without `pages` the pages follow the code."""
 
     notes: tuple[str, ...] = ()
     pages: tuple[AskedPage, ...] = ()
 
 
 def read_steering(survey: Survey) -> Steering:
-    """What the repository's steering file says; nothing when it has none.
+    """Return the content of the repository's steering file; empty when it has none.
 
     Raises:
         WikiSteeringInvalid: it cannot be read or contradicts itself.
@@ -65,14 +65,14 @@ def read_steering(survey: Survey) -> Steering:
 
 
 def _invalid(why: str) -> WikiSteeringInvalid:
-    return WikiSteeringInvalid(f"{STEERING_FILE} cannot be used: {why}; mend the file, or leave it out")
+    return WikiSteeringInvalid(f"{STEERING_FILE} cannot be used: {why}; fix or remove the file")
 
 
 def parse_steering(text: str) -> Steering:
-    """Read a steering file's text. Unknown fields are passed over.
+    """Parse a steering file's text. Unknown fields are ignored.
 
     Raises:
-        WikiSteeringInvalid: it is no such JSON, a title stands twice, or a parent does not exist.
+        WikiSteeringInvalid: it is not such JSON, a title occurs twice, or a parent does not exist.
     """
     try:
         read = parse_json(text)
@@ -115,13 +115,13 @@ def _check_family(pages: tuple[AskedPage, ...]) -> None:
     parents = {page.title: page.parent for page in pages}
     if len(parents) != len(pages):
         twice = next(p.title for n, p in enumerate(pages) if p.title in {q.title for q in pages[:n]})
-        raise _invalid(f"the title {twice!r} stands twice")
+        raise _invalid(f"the title {twice!r} occurs twice")
     for page in pages:
         seen, parent = {page.title}, page.parent
         while parent:
             if parent not in parents:
-                raise _invalid(f"{parent!r}, the parent of {page.title!r}, is no page")
+                raise _invalid(f"{parent!r}, the parent of {page.title!r}, is not a page")
             if parent in seen:
-                raise _invalid(f"{page.title!r} lies under itself")
+                raise _invalid(f"{page.title!r} is its own ancestor")
             seen.add(parent)
             parent = parents[parent]

@@ -1,4 +1,4 @@
-"""Which pages a wiki has: from the code itself, or as the repository's steering file asks."""
+"""The list of pages of a wiki: from the code itself, or as the repository's steering file requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rag.wiki.entry_points import MANIFESTS
 from rag.wiki.grouping import PageGroup, groups
 from rag.wiki.markdown import sentence
 from rag.wiki.models import Importance, PageKind, WikiPage, WikiSection, WikiStructure
-from rag.wiki.project_summary import readmes, what_it_is
+from rag.wiki.project_summary import project_description, readmes
 from rag.wiki.repository_graph import survey
 from rag.wiki.steering import Steering, read_steering
 
@@ -44,12 +44,13 @@ _PACKAGE_DOCS = (
 def wiki_structure(
     repository: Repository, *, max_pages: int = MAX_PAGES, steering: Steering | None = None
 ) -> WikiStructure:
-    """The pages of a repository's wiki, from its open store; nothing is written and no model asked.
+    """Return the pages of a repository's wiki, from its open store; nothing is written and no model is
+    called.
 
     Args:
-        repository: as `Engine.repository` gives it.
-        max_pages: at least 1; pages that the steering file asks for are all made.
-        steering: what is asked for; by default the repository's own `.devin/wiki.json`.
+        repository: from `Engine.repository`.
+        max_pages: at least 1; pages that the steering file requests are all made.
+        steering: the requested pages; by default from the repository's own `.devin/wiki.json`.
 
     Raises:
         WikiSteeringInvalid: the steering file cannot be read.
@@ -66,7 +67,7 @@ def structure_of(
     steering: Steering | None = None,
     searcher: Searcher | None = None,
 ) -> WikiStructure:
-    """The same from a survey. The `searcher` finds the files of pages that are asked for by name."""
+    """Return the same from a survey. The `searcher` finds the files of pages that are requested by name."""
     if max_pages < 1:
         raise ValueError(f"a wiki has at least 1 page, not {max_pages}")
     steering = steering or Steering()
@@ -86,8 +87,8 @@ def structure_of(
 
 
 def describe(surveyed: Survey) -> str:
-    """What the project is, in its own words; "" when it does not say."""
-    found = what_it_is(surveyed)
+    """Return the project's description in its own words; "" when it has none."""
+    found = project_description(surveyed)
     return re.sub(r":$", ".", sentence(found[0].text, 400)) if found else ""
 
 
@@ -101,7 +102,7 @@ def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
     before = [fixed[name] for name in ("overview", "architecture") if name in fixed]
     after = [page for name, page in fixed.items() if name not in ("overview", "architecture")]
     pages = [*before, *packages, *after]
-    # What a small limit leaves no room for is what a reader misses least.
+    # A small limit drops the pages that a reader needs least.
     while len(pages) > max_pages:
         pages.remove(after.pop() if after else before.pop() if len(before) > 1 else pages[-1])
     return pages
@@ -163,7 +164,7 @@ def _central(surveyed: Survey, code: Sequence[File], limit: int = 20) -> tuple[s
 
 
 def _imported(surveyed: Survey) -> Counter[str]:
-    """How many files import each file."""
+    """Return how many files import each file."""
     return Counter(
         path
         for source, target in {(link.source, link.target) for link in surveyed.links}
@@ -204,7 +205,7 @@ def _package_pages(surveyed: Survey, found: Sequence[PageGroup], used: set[str])
 
 
 def page_links(surveyed: Survey, page_of: dict[str, str]) -> Counter[tuple[str, str]]:
-    """How many imports lead from the files of one page to those of another, by pairs of page ids."""
+    """Count the imports from the files of one page to those of another, by pairs of page ids."""
     between: Counter[tuple[str, str]] = Counter()
     for link in surveyed.links:
         source = page_of.get(link.source)
@@ -215,7 +216,7 @@ def page_links(surveyed: Survey, page_of: dict[str, str]) -> Counter[tuple[str, 
 
 
 def _importance(page_id: str, weights: dict[str, int], between: Counter[tuple[str, str]]) -> Importance:
-    """By size and by how many other pages depend on it: the upper third is high, the lower third low."""
+    """Rank by size and by how many other pages depend on it: the upper third is high, the lower third low."""
 
     def score(name: str) -> float:
         dependents = sum(1 for _, target in between if target == name)
@@ -226,7 +227,7 @@ def _importance(page_id: str, weights: dict[str, int], between: Counter[tuple[st
 
 
 def package_quote(surveyed: Survey, folder: str) -> Quote | None:
-    """What the package in a folder says of itself in the file that is there for it; None for nothing."""
+    """Return the documentation of a package in its conventional file; None if it has none."""
     for path in (f"{folder}/{name}" for name in _PACKAGE_DOCS if folder):
         if path in surveyed.files and (quote := surveyed.summary(path)):
             return quote
@@ -234,7 +235,7 @@ def package_quote(surveyed: Survey, folder: str) -> Quote | None:
 
 
 def _package_description(surveyed: Survey, group: PageGroup) -> str:
-    """What the package says of itself; else what it is in numbers."""
+    """Return the package's own description; else its size."""
     if quote := package_quote(surveyed, group.folder):
         return sentence(quote.text)
     files, lines = len(group.files), sum(len(file.lines) for file in group.files)
@@ -244,7 +245,7 @@ def _package_description(surveyed: Survey, group: PageGroup) -> str:
 
 
 def new_id(title: str, used: set[str]) -> str:
-    """An id of letters, digits and dashes that was not given yet."""
+    """Return an unused id of letters, digits and dashes."""
     base = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "page"
     found, number = base, 2
     while found in used:
@@ -282,7 +283,7 @@ def _asked_pages(surveyed: Survey, steering: Steering, searcher: Searcher | None
 def files_about(
     surveyed: Survey, text: str, question: str, searcher: Searcher | None, limit: int = _ASKED_FILES
 ) -> tuple[str, ...]:
-    """Files that a text names by path or folder, then those that a search for the question finds."""
+    """Return files that a text names by path or folder, then those that a search for the question finds."""
     named: list[str] = []
     for word in dict.fromkeys(re.findall(r"[\w.@+/-]*[\w/]", text)):
         path = word.removeprefix("./").strip("/")
@@ -295,7 +296,7 @@ def files_about(
 
 
 def with_relations(surveyed: Survey, pages: Sequence[WikiPage]) -> list[WikiPage]:
-    """The pages, related where they share files or the files of one import those of the other."""
+    """Return the pages, related where they share files or one imports files of the other."""
     homes: dict[str, list[str]] = {}
     for page in pages:
         for path in page.file_paths:
@@ -321,7 +322,7 @@ def with_relations(surveyed: Survey, pages: Sequence[WikiPage]) -> list[WikiPage
 
 
 def _parents_first(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Titles in the order given, each page followed by what lies under it."""
+    """Return titles in the order given, each page followed by its descendants."""
 
     def below(parent: str) -> Iterable[str]:
         for title, above in pairs:
@@ -336,7 +337,7 @@ def _parents_first(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def sections_of(pages: Sequence[WikiPage]) -> list[WikiSection]:
-    """Sections as DeepWiki shows them; pages that have pages below them make sections of their own."""
+    """Return sections as DeepWiki shows them; pages that have child pages form sections of their own."""
     parents = [page for page in pages if any(other.parent == page.id for other in pages)]
     own = {page.id: f"section-{page.id}" for page in parents}
     kinds = (

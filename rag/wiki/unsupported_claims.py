@@ -1,4 +1,4 @@
-"""What of a model's text for a page a reader should not rely on, as the repository shows."""
+"""Find the parts of a model's text for a page that the repository does not support."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rag.code.graph import Survey
 from rag.wiki.build_state import Prose
 from rag.wiki.markdown import code, plain
 
-_MOST_NAMES = 8
+_MAX_NAMES = 8
 _NAME = re.compile(r"[A-Za-z_][\w.:/$-]*\w(?:\(\))?")
 _PART = re.compile(r"[A-Za-z_$][\w$]{2,}")
 _REFERENCE = re.compile(r"\[\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*\]")
@@ -17,7 +17,7 @@ _SENTENCE_END = re.compile(r"[.!?。！？](?:[*_\"')\]]|\s*\[[\d,; –-]+\])*(?
 
 
 def whole_sentences(text: str) -> str:
-    """The text up to the end of its last whole sentence or list item; as it is where it has none."""
+    """Return the text up to the end of its last whole sentence or list item; unchanged if it has none."""
     kept = text.rstrip()
     fence, opened_at, position = None, 0, 0
     for line in kept.split("\n"):
@@ -33,7 +33,7 @@ def whole_sentences(text: str) -> str:
 
 
 def unknown_names(text: str, survey: Survey) -> tuple[tuple[str, str], ...]:
-    """The names between backticks that occur nowhere in the repository, each once, with their sentence."""
+    """Return the names between backticks that do not occur in the repository, each with its sentence."""
     found: dict[str, str] = {}
     for line in _outside_fences(text):
         for start, end in code_spans(line):
@@ -44,30 +44,32 @@ def unknown_names(text: str, survey: Survey) -> tuple[tuple[str, str], ...]:
 
 
 def cites(prose: Prose) -> bool:
-    """Whether any statement of a model's text refers to a source by its number."""
+    """Return whether any statement of a model's text refers to a source by its number."""
     return bool(prose.citations and _REFERENCE.search(prose.text))
 
 
 def doubts(prose: Prose, survey: Survey) -> list[str]:
-    """What to say of a model's text, in sentences of Markdown; none where nothing is wrong with it."""
-    said = []
+    """Return warnings on a model's text, in sentences of Markdown; none if nothing is wrong."""
+    notes = []
     if not cites(prose):
-        said.append("No statement of the text below cites a source.")
+        notes.append("No statement of the text below cites a source.")
     if unknown := unknown_names(prose.text, survey):
-        named = ", ".join(code(name) for name, _ in unknown[:_MOST_NAMES])
-        more = f" and {len(unknown) - _MOST_NAMES} more" if len(unknown) > _MOST_NAMES else ""
-        said.append(f"The text below names what is nowhere in the repository: {named}{more}.")
+        named = ", ".join(code(name) for name, _ in unknown[:_MAX_NAMES])
+        more = f" and {len(unknown) - _MAX_NAMES} more" if len(unknown) > _MAX_NAMES else ""
+        notes.append(f"The text below uses names that do not occur in the repository: {named}{more}.")
     if prose.invented:
         what = "1 reference" if prose.invented == 1 else f"{prose.invented} references"
-        said.append(f"{what} to sources that were never shown {_were(prose.invented)} removed from the text.")
+        notes.append(
+            f"{what} to sources that were never shown {_were(prose.invented)} removed from the text."
+        )
     if prose.cut:
-        said.append("The text below was cut at its limit of tokens and ends with its last whole sentence.")
-    return said
+        notes.append("The text below was cut at its token limit and ends with its last whole sentence.")
+    return notes
 
 
-def marked(said: list[str], model: str) -> str:
-    """The note that stands before such a text; "" where there is nothing to say."""
-    return f"**{' '.join(said)}** It was written by {plain(model)}." if said else ""
+def marked(notes: list[str], model: str) -> str:
+    """Return the note before such a text; "" without warnings."""
+    return f"**{' '.join(notes)}** It was written by {plain(model)}." if notes else ""
 
 
 def _were(count: int) -> str:

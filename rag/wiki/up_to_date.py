@@ -1,4 +1,4 @@
-"""Whether a wiki stands as it was written: then no file is parsed and no page made to say so."""
+"""Check whether a wiki is up to date, without parsing files or rendering pages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from rag.service import Engine, Repository
 
 
-def made_of(engine: Engine, repository: Repository, folder: Path, options: WikiOptions) -> str:
-    """Stands for all that a wiki is written from: equal ones come out the same.
+def inputs_hash(engine: Engine, repository: Repository, folder: Path, options: WikiOptions) -> str:
+    """Return a hash of all inputs of a wiki: equal inputs give equal pages.
 
-    That is the files with their blob ids, commit and remote, the options that pages depend on, the model, its
-    service and the words it is asked with, and this program.
+    The inputs are the files with their blob ids, commit and remote, the options that pages depend on, the
+    model, its service and its prompts, and this program.
     """
     root, settings = repository.checkout.root, engine.settings
     known = repository.store.known_files().items()
@@ -48,8 +48,8 @@ def made_of(engine: Engine, repository: Repository, folder: Path, options: WikiO
     return sha256(json.dumps(whole))
 
 
-def stands(state: WikiState, folder: Path, options: WikiOptions) -> bool:
-    """Whether everything that was written is there as it was written, and is not wanted anew."""
+def is_up_to_date(state: WikiState, folder: Path, options: WikiOptions) -> bool:
+    """Return whether all written files are unchanged, and no rewrite is requested."""
     if options.force or {page.id for page in state.written} != state.pages.keys():
         return False
     written = {f"docs/{page.file}": page.sha256 for page in state.pages.values()} | state.site
@@ -84,7 +84,7 @@ def _same(one: Path, other: Path) -> bool:
 
 @cache
 def _program() -> str:
-    """Stands for the code of this package: pages may come out otherwise when it changes."""
+    """Return a hash of the code of this package: a change of it may change pages."""
     digest = hashlib.sha256()
     package = Path(rag.__file__).parent
     for path in sorted(package.rglob("*.py")):

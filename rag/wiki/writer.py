@@ -1,16 +1,16 @@
-"""A wiki is written into a folder: page by page, several at once, and again only where something changed.
+"""Write a wiki into a folder: several pages at once, and only those that changed.
 
     DIR/docs/index.md, *.md     the pages
     DIR/docs/source/…           copies of cited files, where no forge shows them
     DIR/docs/llms.txt           the list of pages for programs, part of the built site
     DIR/mkdocs.yml              settings and navigation for MkDocs
-    DIR/.rag-wiki.json          what each page was made of
+    DIR/.rag-wiki.json          the inputs of each page
 
-A page is written as soon as it is done, and noted in the state file: a run that is broken off goes on where
-it was, and one that finds all as it was written parses nothing. A page whose prose fails is written without
-it, and asked for once more at the end of the run; the others go on. What was edited by hand is left. Where no
-page could have prose (a key that is refused, a budget that is spent) the model is asked no more: prose that
-was there stays, other pages are written as without a model.
+A page is written as soon as it is done, and recorded in the state file: an interrupted run continues where it
+stopped, and a run without changes parses nothing. A page whose prose fails is written without it, and
+requested once more at the end of the run; the others continue. Files that were edited by hand are not
+overwritten. After an error that affects every page (a rejected key, a spent budget) the model is not called
+again: existing prose is kept, other pages are written as without a model.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ from rag.wiki.repository_graph import given_up, survey
 from rag.wiki.steering import read_steering
 from rag.wiki.structure import structure_of
 from rag.wiki.unsupported_claims import cites, doubts, marked, unknown_names
-from rag.wiki.up_to_date import made_of, stands
+from rag.wiki.up_to_date import inputs_hash, is_up_to_date
 
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
 
 _FORMAT = "1"
-"""Part of every fingerprint: raised when pages are to be written anew because they are written otherwise."""
+"""Part of every fingerprint: raised when a change of the format requires all pages to be rewritten."""
 
 
 class WikiBuilder:
     """Writes the wiki of one repository into one folder.
 
     Args:
-        engine: names the model and keeps its conversations.
-        repository: open, as `Engine.repository` gives it; one index serves all pages.
-        folder: where the wiki goes: empty, missing, or a wiki written before.
+        engine: names the model and stores its conversations.
+        repository: open, from `Engine.repository`; one index serves all pages.
+        folder: the folder of the wiki: empty, missing, or an existing wiki.
         options: see `WikiOptions`.
-        progress: told each page's result as it comes, how many are done, and how many there are. Called from
-            the thread that called `build`.
-        cancel: when set, no page is begun and no further text is taken from the model.
+        progress: called with each page's result, the number of finished pages, and their total, in the thread
+            that called `build`.
+        cancel: when set, no page is begun and no further text is read from the model.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class WikiBuilder:
 
     @cached_property
     def survey(self) -> Survey:
-        """The repository without the wiki itself, should it lie within."""
+        """The repository without the wiki itself, if it is inside."""
         whole = survey(self.repository)
         root = self.repository.checkout.root
         if not self.folder.is_relative_to(root) or self.folder == root:
@@ -107,11 +107,11 @@ class WikiBuilder:
 
     @property
     def writes_prose(self) -> bool:
-        """Whether a model writes."""
+        """Whether a model writes prose."""
         return self.options.prose and self.engine.settings.has_model
 
     def build(self) -> WikiReport:
-        """Write what is new or changed.
+        """Write the pages that are new or changed.
 
         Raises:
             WikiUnwritable: the folder holds something else, or cannot be written.
@@ -120,9 +120,9 @@ class WikiBuilder:
         """
         self._check()
         self._state = read_state(self.folder) or WikiState()
-        whole = made_of(self.engine, self.repository, self.folder, self.options)
-        if self._state.made_of == whole and stands(self._state, self.folder, self.options):
-            return self._as_it_stands()
+        whole = inputs_hash(self.engine, self.repository, self.folder, self.options)
+        if self._state.made_of == whole and is_up_to_date(self._state, self.folder, self.options):
+            return self._unchanged()
         self._state.made_of = ""
         structure = self._structure()
         cited_at = ForgeLinks(
@@ -150,13 +150,13 @@ class WikiBuilder:
         write_state(self.folder, self._state)
         return report
 
-    def _as_it_stands(self) -> WikiReport:
-        """What a run comes to that finds nothing new or changed."""
+    def _unchanged(self) -> WikiReport:
+        """Return the report of a run without changes."""
         results = []
         for number, page in enumerate(self._state.written, start=1):
             known = self._state.pages[page.id]
             result = PageResult(page, known.file, "unchanged", has_prose=known.prose is not None)
-            results.append(self._told(result, number, len(self._state.written)))
+            results.append(self._report(result, number, len(self._state.written)))
         structure = cache(self._structure)
         return WikiReport(self.folder, structure, tuple(results), not_parsed=self._not_parsed)
 
@@ -178,7 +178,7 @@ class WikiBuilder:
             for path in (docs, self.folder / "mkdocs.yml")
         ):
             raise WikiUnwritable(
-                f"{self.folder} holds documents that are no wiki of ours; choose an empty folder with -o"
+                f"{self.folder} contains documents that rag did not write; choose an empty folder with -o"
             )
 
     def _structure(self) -> WikiStructure:
@@ -192,7 +192,7 @@ class WikiBuilder:
         if not self.options.plan or steering.pages:
             return structure
         if not self.writes_prose:
-            self.notes.append("the pages follow the code: a plan of them needs a model that writes (--model)")
+            self.notes.append("the pages follow the code, because planning them needs a model (--model)")
             return structure
         try:
             return plan_pages(
@@ -205,14 +205,14 @@ class WikiBuilder:
                 spent=self._purse.spend,
             )
         except RagError as error:
-            self.notes.append(f"the pages follow the code, for the model's plan failed: {error}")
+            self.notes.append(f"the pages follow the code, because the model's plan failed: {error}")
             self._given_up = error if concerns_all(error) else None
             return structure
 
     # ------------------------------------------------------------ pages
 
     def _all_pages(self, structure: WikiStructure) -> Iterator[PageResult]:
-        """Write every page; those that wait for a model as their prose comes."""
+        """Write every page; pages with prose as it arrives."""
         total, done = len(structure.pages), 0
         waiting: dict[Future[Prose], WikiPage] = {}
         prose_writer = None
@@ -231,18 +231,18 @@ class WikiBuilder:
                     elif prose is not None and not self._still_true(prose):
                         prose = None
                     done += 1
-                    yield self._told(self._write(page, prose), done, total)
+                    yield self._report(self._write(page, prose), done, total)
                 for future in as_completed(waiting):
                     if _may_succeed_later(future):
                         failed.append(waiting[future])
                         continue
                     done += 1
-                    yield self._told(self._finish(waiting[future], future), done, total)
+                    yield self._report(self._finish(waiting[future], future), done, total)
                 for page in sorted(failed, key=structure.pages.index):
                     done += 1
                     assert prose_writer is not None
                     future = pool.submit(self._prose, prose_writer, page, once_more=True)
-                    yield self._told(self._finish(page, future), done, total)
+                    yield self._report(self._finish(page, future), done, total)
             except BaseException:
                 self.cancel.set()
                 pool.shutdown(cancel_futures=True)
@@ -252,12 +252,14 @@ class WikiBuilder:
     def _concurrency(self) -> int:
         return self.options.concurrency or (1 if self.engine.asks_this_machine else 4)
 
-    def _told(self, result: PageResult, done: int, total: int) -> PageResult:
+    def _report(self, result: PageResult, done: int, total: int) -> PageResult:
         self.progress(result, done, total)
         return result
 
     def _prose(self, writer: ProseWriter, page: WikiPage, *, once_more: bool = False) -> Prose:
-        """In a thread of the pool. The first page that is asked for once more tries what was given up."""
+        """Run in a pool thread. The first page of the second pass tries again after an error that stopped the
+        model.
+        """
         if self.cancel.is_set():
             raise Cancelled("the run was stopped before this page")
         if once_more and not self._tries_again:
@@ -290,7 +292,7 @@ class WikiBuilder:
         return replace(self._write(page, prose), usage=prose.usage)
 
     def _without_model(self, page: WikiPage, error: RagError) -> PageResult:
-        """A page that has prose stays as it is; another is written as if there were no model."""
+        """Keep a page that has prose; write another as if there were no model."""
         known = self._state.pages.get(page.id)
         if known is not None and known.prose is not None:
             return PageResult(page, known.file, "waiting", has_prose=True, error=str(error))
@@ -301,12 +303,12 @@ class WikiBuilder:
         return all(c.path in files and files[c.path].blob == c.blob for c in prose.citations)
 
     def _write(self, page: WikiPage, prose: Prose | None, error: str = "") -> PageResult:
-        """Write a page, unless nothing it is made of changed, or somebody edited it."""
-        said = doubts(prose, self.survey) if prose is not None else []
-        rendered = self._render(page, prose, said)
+        """Write a page, unless its inputs are unchanged, or it was edited by hand."""
+        warnings = doubts(prose, self.survey) if prose is not None else []
+        rendered = self._render(page, prose, warnings)
         files = self.survey.files
         sources = {path: files[path].blob for path in sorted(rendered.sources)}
-        fingerprint = sha256(f"{_FORMAT}\0{self._timeless(rendered.text)}")
+        fingerprint = sha256(f"{_FORMAT}\0{self._without_commit(rendered.text)}")
         file = page_file(self._writer.structure, page)
         path = self.folder / "docs" / file
         known = self._state.pages.get(page.id)
@@ -316,7 +318,7 @@ class WikiBuilder:
                 result,
                 invented=prose.invented,
                 uncited=not cites(prose),
-                doubts=tuple(said),
+                doubts=tuple(warnings),
                 unknown=unknown_names(prose.text, self.survey),
                 cut=prose.cut,
             )
@@ -324,8 +326,8 @@ class WikiBuilder:
             edited = sha256(path.read_text(encoding="utf-8", errors="replace")) != known.sha256
             if edited and not self.options.overwrite:
                 self.notes.append(
-                    f"docs/{file} was edited by hand and is left as it is; remove it, or use --overwrite, "
-                    "to have it written again"
+                    f"docs/{file} was edited by hand and was not changed; remove it, or use --overwrite, "
+                    "to rewrite it"
                 )
                 return replace(result, action="kept")
             if known.fingerprint == fingerprint and not edited:
@@ -338,25 +340,25 @@ class WikiBuilder:
         write_state(self.folder, self._state)
         return result
 
-    def _render(self, page: WikiPage, prose: Prose | None, said: list[str]) -> Rendered:
+    def _render(self, page: WikiPage, prose: Prose | None, warnings: list[str]) -> Rendered:
         note, text, more = "", "", frozenset[str]()
         if prose is not None:
             cited = CitationWriter(self._links)
             text = as_markdown(prose, cited)
             more = frozenset(cited.paths)
-            note = marked(said, prose.model)
+            note = marked(warnings, prose.model)
         rendered = self._writer.render(page, text, note=note)
         return replace(rendered, sources=rendered.sources | more)
 
-    def _timeless(self, text: str) -> str:
-        """A page's text without the commit its links lead to: another commit alone is no change."""
+    def _without_commit(self, text: str) -> str:
+        """Return a page's text without the commit in its links: another commit alone is not a change."""
         commit = self.repository.checkout.commit
         return text.replace(commit, "") if commit else text
 
     # ------------------------------------------------------------ around the pages
 
     def _remove_stale(self, structure: WikiStructure) -> list[str]:
-        """Remove pages that are no more, unless somebody edited them."""
+        """Remove obsolete pages, unless they were edited by hand."""
         removed = []
         present = {page.id: page_file(structure, page) for page in structure.pages}
         for name, known in list(self._state.pages.items()):
@@ -370,7 +372,7 @@ class WikiBuilder:
                 path.unlink()
                 removed.append(known.file)
             else:
-                self.notes.append(f"docs/{known.file} is no page any more; it was edited by hand and is left")
+                self.notes.append(f"docs/{known.file} is obsolete; it was edited by hand and was not removed")
         return removed
 
     def _write_site(self, structure: WikiStructure) -> None:
@@ -392,7 +394,7 @@ class WikiBuilder:
         self._write_copies()
 
     def _write_changed(self, name: str, text: str) -> None:
-        """Write a file around the pages; one that was edited by hand stays, and ours is put beside it."""
+        """Write one of the other files; if it was edited by hand, write ours to another name."""
         path, new = self.folder / name, f"{name}.new"
         known = self._before.get(name)
         there = sha256(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else None
@@ -405,21 +407,21 @@ class WikiBuilder:
         if known is not None:
             self._state.site[name] = known
         self.notes.append(
-            f"{name} was edited by hand and is left as it is; what rag would write is in {new}. Copy over "
-            "what you want of it, or use --overwrite to have it replaced"
+            f"{name} was edited by hand and was not changed; the new version is in {new}. Copy what you "
+            "need from it, or use --overwrite to replace the file"
         )
         self._state.site[new] = sha256(text)
         if _read(self.folder / new) != text:
             write_text(self.folder / new, text)
 
     def _remove_ours(self, name: str) -> None:
-        """Remove a file that is written no more, unless somebody edited it."""
+        """Remove an obsolete file, unless it was edited by hand."""
         known, text = self._before.get(name), _read(self.folder / name)
         if text is not None and sha256(text) == known:
             (self.folder / name).unlink()
 
     def _write_copies(self) -> None:
-        """Copies of the files that the pages link to; those no page links to any more are removed."""
+        """Copy the files that the pages link to; remove copies without links."""
         files, copies = self.survey.files, {}
         linked = self._links.copied | self._linked_by_waiting()
         for path in sorted(linked & files.keys()):
@@ -433,7 +435,7 @@ class WikiBuilder:
         self._state.copies = copies
 
     def _linked_by_waiting(self) -> set[str]:
-        """Files cited by pages that this run did not come to."""
+        """Return the files cited by pages that this run did not reach."""
         if not self.cancel.is_set() and self._given_up is None:
             return set()
         return {path for known in self._state.pages.values() for path in known.sources}
@@ -444,7 +446,7 @@ def _read(path: Path) -> str | None:
 
 
 def _may_succeed_later(future: Future[Prose]) -> bool:
-    """Whether a page has no prose for a reason that may be gone at the end of the run."""
+    """Return whether a page's prose failed for a reason that may be gone at the end of the run."""
     error = future.exception()
     return isinstance(error, ProviderError) and error.retryable
 
@@ -458,5 +460,5 @@ def write_wiki(
     progress: Progress = lambda result, done, total: None,
     cancel: threading.Event | None = None,
 ) -> WikiReport:
-    """Write the wiki of a repository into a folder, or what changed of it. See `WikiBuilder`."""
+    """Write the wiki of a repository, or its changes, into a folder. See `WikiBuilder`."""
     return WikiBuilder(engine, repository, folder, options, progress=progress, cancel=cancel).build()

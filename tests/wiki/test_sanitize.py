@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.wiki.sanitize import Inert, inert
+from rag.wiki.sanitize import StreamSanitizer, sanitize
 
 PIECES = st.lists(
     st.sampled_from(
@@ -20,21 +20,21 @@ PIECES = st.lists(
 
 @given(PIECES)
 def test_how_a_text_is_split_changes_nothing(pieces):
-    made = Inert()
+    made = StreamSanitizer()
     said = "".join(made.feed(piece) for piece in pieces) + made.close()
-    assert said == inert("".join(pieces))
+    assert said == sanitize("".join(pieces))
 
 
 @given(PIECES)
 def test_only_what_cannot_be_seen_is_added(pieces):
     text = "".join(pieces)
-    seen = inert(text).replace("\u200b", "")
+    seen = sanitize(text).replace("\u200b", "")
     assert re.sub(r"mermaid|text", "", seen) == re.sub(r"mermaid", "", text.replace("\r", " "))
 
 
 @given(PIECES)
 def test_no_tag_begins_outside_a_block(pieces):
-    said = inert("".join(pieces))
+    said = sanitize("".join(pieces))
     fence = ""
     for line in said.split("\n"):
         opened = re.match(r"(`{3,}|~{3,})", line)
@@ -64,7 +64,7 @@ def test_no_tag_begins_outside_a_block(pieces):
     ],
 )
 def test_what_a_viewer_would_run_is_only_shown(hostile):
-    said = inert(hostile)
+    said = sanitize(hostile)
     outside = said if not said.startswith("```\n") else ""
     assert not re.search(r"<[A-Za-z/!?]|!\[|```\s*mermaid", outside)
     assert "\r" not in said
@@ -72,11 +72,11 @@ def test_what_a_viewer_would_run_is_only_shown(hostile):
 
 def test_code_in_a_block_stays_as_it_is():
     text = "See:\n\n```html\n<b>bold</b> ![x](y)\n```\n\nand <b>\n"
-    assert inert(text) == text.replace("and <b>", "and <\u200bb>")
+    assert sanitize(text) == text.replace("and <b>", "and <\u200bb>")
 
 
 def test_a_line_is_passed_on_as_it_grows():
-    made = Inert()
+    made = StreamSanitizer()
     assert made.feed("The token is checked in ") == "The token is checked in "
     assert made.feed("`check` <") == "`check` "
     assert made.feed("b> [1]") == "<\u200bb> [1]"

@@ -7,7 +7,7 @@ import pytest
 from surveys import survey_of
 
 from rag.code.graph import Survey
-from rag.wiki.project_summary import readmes, what_it_is
+from rag.wiki.project_summary import project_description, readmes
 from rag.wiki.structure import describe
 
 BADGE = "[![Build Status](https://example.org/b.svg)](https://example.org)\n\n"
@@ -297,7 +297,7 @@ def test_what_says_nothing_of_the_project_is_not_taken_for_it(said: str) -> None
         "setup.cfg": "[metadata]\nname = thing\ndescription = A thing that does\n",
     }
     assert describe(repository("thing", texts)) == "A thing that does"
-    (quote,) = what_it_is(repository("thing", texts))
+    (quote,) = project_description(repository("thing", texts))
     assert (quote.path, quote.start) == ("setup.cfg", 3)
 
 

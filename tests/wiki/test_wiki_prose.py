@@ -17,7 +17,7 @@ from rag.wiki import PageResult, WikiBuilder, WikiOptions, WikiReport
 from rag.wiki.build_state import Prose, ProseCitation
 from rag.wiki.links import CitationWriter, PlainLinks
 from rag.wiki.prose import as_markdown
-from rag.wiki.up_to_date import made_of
+from rag.wiki.up_to_date import inputs_hash
 from tests.servers.provider import ProviderServer
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
@@ -100,7 +100,7 @@ def test_a_model_of_the_same_name_at_another_service_is_another(sample_repo, tmp
     for url in ("http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1", "http://127.0.0.1:1/v1"):
         engine = Engine(load_settings({"model": "test-model", "base_url": url, "api_key": "k"}))
         repository = engine.repository(locate(str(sample_repo)))
-        made.add(made_of(engine, repository, tmp_path / "wiki", WikiOptions()))
+        made.add(inputs_hash(engine, repository, tmp_path / "wiki", WikiOptions()))
         engine.close()
     assert len(made) == 2
 
@@ -179,7 +179,7 @@ def test_what_a_reader_should_not_rely_on_is_marked_and_told(sample_repo, tmp_pa
         )
     told = next(one for one in done.json["pages"] if one["id"] == "snip")
     text = page(tmp_path / "wiki", "snip")
-    assert "nowhere in the repository: `frobnicate_everything()`, `quantum/teleport.py`" in text
+    assert "do not occur in the repository: `frobnicate_everything()`, `quantum/teleport.py`" in text
     assert "1 reference to sources that were never shown was removed" in text
     assert [one["name"] for one in told["unknown"]] == ["frobnicate_everything()", "quantum/teleport.py"]
     assert told["unknown"][0]["sentence"].startswith("It calls `frobnicate_everything()`")
@@ -193,7 +193,7 @@ def test_a_text_cut_at_its_limit_ends_with_a_whole_sentence_and_says_so(sample_r
         report = build(sample_repo, tmp_path / "wiki", server)
     text = page(tmp_path / "wiki", "snip")
     assert by_id(report)["snip"].cut
-    assert "cut at its limit of tokens" in text
+    assert "cut at its token limit" in text
     assert "goes on to" not in text and "It keeps links" in text
 
 

@@ -147,9 +147,9 @@ def test_exactly_the_pages_that_the_repository_asks_for_are_made(sample_repo):
         ("{", "not JSON"),
         ("[]", "not an object"),
         ('{"pages": [{"purpose": "x"}]}', "title"),
-        ('{"pages": [{"title": "a"}, {"title": "a"}]}', "stands twice"),
-        ('{"pages": [{"title": "a", "parent": "b"}]}', "no page"),
-        ('{"pages": [{"title": "a", "parent": "b"}, {"title": "b", "parent": "a"}]}', "under itself"),
+        ('{"pages": [{"title": "a"}, {"title": "a"}]}', "occurs twice"),
+        ('{"pages": [{"title": "a", "parent": "b"}]}', "not a page"),
+        ('{"pages": [{"title": "a", "parent": "b"}, {"title": "b", "parent": "a"}]}', "its own ancestor"),
         (json.dumps({"repo_notes": [{"content": "x" * 10_001}]}), "10,000"),
     ],
 )

@@ -215,7 +215,7 @@ def test_pages_that_a_repository_asks_for_make_a_whole_wiki(sample_repo, tmp_pat
 
 def test_somebody_elses_documents_are_not_touched(sample_repo):
     before = (sample_repo / "docs/api.md").read_text()
-    with pytest.raises(WikiUnwritable, match="no wiki of ours"):
+    with pytest.raises(WikiUnwritable, match="documents that rag did not write"):
         write(sample_repo, sample_repo)
     assert (sample_repo / "docs/api.md").read_text() == before
     assert not (sample_repo / "mkdocs.yml").exists()
@@ -298,4 +298,4 @@ def test_the_command_writes_a_wiki_and_says_what_it_did(sample_repo, tmp_path):
     again = rag("wiki", sample_repo, "-o", tmp_path / "wiki", "--json")
     assert {page["action"] for page in again.json["pages"]} == {"unchanged"}
     refused = rag("wiki", sample_repo, "-o", sample_repo)
-    assert refused.code == 2 and "no wiki of ours" in refused.err
+    assert refused.code == 2 and "documents that rag did not write" in refused.err

@@ -24,7 +24,7 @@ from rag.service import Dialog, Engine, Repository
 from rag.service.dialog import HitSelection
 from rag.types import Answer, Hit
 from rag.wiki.markdown import code, link, plain
-from rag.wiki.sanitize import Inert, inert
+from rag.wiki.sanitize import StreamSanitizer, sanitize
 
 _PIECE_CHARS = 32_768
 _CHUNKS_OF_FILE = 6
@@ -84,7 +84,7 @@ class DeepWikiChat:
         self, dialog: Dialog, wanted: Wanted, entry: ServedRepository, base: str
     ) -> AsyncGenerator[str, None]:
         has_model = dialog.engine.settings.has_model
-        made = Inert()
+        made = StreamSanitizer()
         if wanted.kind == "research":
             # Without a model there is nothing more to be found out by asking again.
             is_last = wanted.stage >= LAST_STAGE or not has_model
@@ -105,7 +105,7 @@ class DeepWikiChat:
         except ProviderError as error:
             if error.quotes is None:
                 raise
-            quotes = inert(error.quotes.text).rstrip("\n") + _after(error.quotes, entry, base)
+            quotes = sanitize(error.quotes.text).rstrip("\n") + _after(error.quotes, entry, base)
             if not begun:
                 raise ModelFailed(error, self._service.public_message(error), {"quotes": quotes}) from error
             yield f"{made.close()}\n\n{quotes}"
@@ -217,4 +217,4 @@ def _sources(answer: Answer, entry: ServedRepository, base: str) -> str:
         + link(code(citation.place), citation_url(citation, entry.checkout, entry.name, base))
         for citation in answer.citations
     ]
-    return SOURCES + inert("\n".join(lines)) if lines else ""
+    return SOURCES + sanitize("\n".join(lines)) if lines else ""

@@ -76,7 +76,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         shown.resolved(shown.close())
 
     def letter_by_letter(words: str) -> None:
-        shown, made = citations.CitationFilter([]), sanitize.Inert()
+        shown, made = citations.CitationFilter([]), sanitize.StreamSanitizer()
         for letter in words[:_MAX_LETTERS]:
             shown.feed(letter)
             made.feed(letter)
@@ -98,7 +98,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
             language = language_of_path(path) or "text"
             file = File(path, words, "", language, kind_of(path, language), lines)
             survey = Survey("a", {path: file})
-            project_summary.what_it_is(survey)
+            project_summary.project_description(survey)
             entry_points.keys(file, 100)
 
     return {
@@ -129,7 +129,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "read_messages": lambda words: read_messages(
             [("user", words), ("assistant", words), ("user", words)]
         ),
-        "inert": sanitize.inert,
+        "sanitize": sanitize.sanitize,
         "mermaid": lambda words: mermaid.check(words),
         "label_of": mermaid.label_of,
         "introduction": lambda words: documentation.introduction(words, "README.md"),

@@ -1,1 +1,1 @@
-"""Retrieval metrics on anybody's questions."""
+"""Evaluate retrieval and answers on any set of questions."""

@@ -1,9 +1,10 @@
-"""How good answers without a model are: do the quoted lines hold the target, is "not found" said rightly.
+"""Evaluate answers without a model: whether the quoted lines hold the target, and whether "not found" is
+right.
 
-The questions are asked as a person asks them, follow-ups in their conversation, of an index made anew. The
-gate is measured where nothing has to be judged by reading: an answer is *refused* ("not found"), *warned*
-("probably not in this repository") or neither. A *false refusal* is a refusal, a *false warning* a warning on
-a question that has an answer; a *false answer* is neither of both on a question that has none.
+The questions are asked like a person's, follow-ups in their conversation, on a new index. The gate is
+evaluated without human judgement: an answer is *refused* ("not found"), *warned* ("probably not in this
+repository") or neither. A *false refusal* is a refusal, and a *false warning* a warning, on a question that
+has an answer; a *false answer* is neither of both on a question that has none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rag.errors import SettingsError
 from rag.evaluation.checks import read_records
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
-from rag.evaluation.trees import Tree, laid_out
+from rag.evaluation.trees import Tree, indexed_folder
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
 from rag.types import Answer
@@ -29,7 +30,7 @@ UNANSWERABLE = "unanswerable"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What became of one question. `quoted` are the lines shown; none when it was refused."""
+    """The result for one question. `quoted` are the lines shown; none when it was refused."""
 
     question: Question
     refused: bool
@@ -48,7 +49,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Means over the questions of one kind; `on_target` is None where nothing has lines that answer."""
+    """Means over the questions of one kind; `on_target` is None where no question has answering lines."""
 
     kind: str
     count: int
@@ -58,12 +59,12 @@ class Shares:
 
     @property
     def wrong(self) -> float:
-        """The share refused, of questions with an answer; neither refused nor warned, of those without."""
+        """For questions with an answer the share refused; for others the share neither refused nor warned."""
         return 1 - self.refused - self.warned if self.kind == UNANSWERABLE else self.refused
 
 
 def read_unanswerable(paths: Sequence[Path]) -> list[Question]:
-    """The questions of the files that nothing answers: records with neither answers nor turns.
+    """Return the unanswerable questions of the files: records with neither answers nor turns.
 
     Raises:
         SettingsError: a file cannot be read, or such a record has no question.
@@ -74,7 +75,7 @@ def read_unanswerable(paths: Sequence[Path]) -> list[Question]:
             if "turns" in record or record.get("answers"):
                 continue
             if not isinstance(record.get("question"), str):
-                raise SettingsError(f'{path}, record {number} has no "question"; mend the line')
+                raise SettingsError(f'{path}, record {number} has no "question"; fix the line')
             name = str(record.get("id") or f"{path.name}:{number}")
             found.append(
                 Question(
@@ -94,7 +95,7 @@ def read_unanswerable(paths: Sequence[Path]) -> list[Question]:
 def answer_all(
     trees: Sequence[Tree], progress: Callable[[str, int, int], None] = lambda label, done, total: None
 ) -> list[Answered]:
-    """Ask the questions of all trees, in their order; the turns of a conversation follow each other.
+    """Ask the questions of all trees, in their order; the turns of a conversation are consecutive.
 
     Raises:
         SourceError: the copy of a tree cannot be made.
@@ -104,7 +105,7 @@ def answer_all(
     for tree in trees:
         progress(f"{tree.label}: answers", len(answered), total)
         with (
-            laid_out(tree) as root,
+            indexed_folder(tree) as root,
             TemporaryDirectory(prefix="rag-eval-home-") as home,
             closing(Engine(Settings(home=Path(home), memory="memory:"))) as engine,
         ):
@@ -127,7 +128,7 @@ def _answer(engine: Engine, root: Path, questions: Sequence[Question]) -> Iterat
 
 
 def shares(answered: Sequence[Answered]) -> list[Shares]:
-    """Means by kind, in alphabetical order, then over all that have an answer ("answerable")."""
+    """Return means by kind, in alphabetical order, then over all that have an answer ("answerable")."""
     kinds = sorted({a.question.kind for a in answered})
     groups = [(kind, [a for a in answered if a.question.kind == kind]) for kind in kinds]
     answerable = [a for a in answered if a.question.kind != UNANSWERABLE]

@@ -1,6 +1,6 @@
-"""HTML pages without anything loaded from anywhere: tables, and bars and curves drawn in SVG.
+"""HTML pages without external resources: tables, and bars and curves drawn in SVG.
 
-Every text that is given is escaped.
+All text is escaped.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Points = Sequence[tuple[float, float]]
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """A whole page of parts that are HTML already, under its title."""
+    """Return a page with a title and parts that are HTML already."""
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     body = f"<h1>{escape(title)}</h1>{''.join(parts)}"
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
 
 
 def colour(position: int) -> str:
-    """The colour of the system or curve at this position."""
+    """Return the colour of the system or curve at this position."""
     return _COLOURS[position % len(_COLOURS)]
 
 
 def key(names: Sequence[str]) -> str:
-    """Which colour is whose, in the order of the names."""
+    """Return a legend, in the order of the names."""
     keys = (
         f'<span class="key"><i style="background:{colour(n)}"></i>{escape(name)}</span>'
         for n, name in enumerate(names)
@@ -52,14 +52,14 @@ def key(names: Sequence[str]) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table that scrolls where it is too wide."""
+    """Return a table that scrolls where it is too wide."""
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def svg(height: float, shapes: Iterable[str], title: str) -> str:
-    """A picture as wide as a column of names, the plot and a figure behind it."""
+    """Return a picture with the width of the names' column, the plot and a figure after it."""
     width = LABEL + WIDTH + _BEHIND
     return (
         f'<svg viewBox="0 0 {width} {height:.0f}" width="{width}" height="{height:.0f}" role="img" '
@@ -68,23 +68,23 @@ def svg(height: float, shapes: Iterable[str], title: str) -> str:
 
 
 def text(x: float, y: float, words: str, anchor: str = "start") -> str:
-    """Words in a picture."""
+    """Return text in a picture."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = "currentColor", style: str = "") -> str:
-    """A line in a picture."""
+    """Return a line in a picture."""
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" {style}/>'
 
 
 def bar(y: float, share: float, position: int) -> str:
-    """A bar from the left, of a share of the plot's width."""
+    """Return a bar from the left, of a share of the plot's width."""
     width = max(share * WIDTH, 1)
     return f'<rect x="{LABEL}" y="{y:.1f}" width="{width:.1f}" height="{BAR}" fill="{colour(position)}"/>'
 
 
 def bars(title: str, values: Sequence[tuple[str, float, str]]) -> str:
-    """A bar for each (name, value, value as shown), the longest over the whole plot; none below 0."""
+    """Return a bar for each (name, value, value as shown), scaled to the largest value; none below 0."""
     most = max((value for _, value, _ in values), default=0.0) or 1.0
     shapes = []
     for n, (name, value, shown) in enumerate(values):
@@ -95,13 +95,13 @@ def bars(title: str, values: Sequence[tuple[str, float, str]]) -> str:
 
 
 def curves(title: str, axes: tuple[str, str], series: Mapping[str, Points], *, log: bool = False) -> str:
-    """Curves of (x, y) over one x axis, from y = 0, with a mark at each point.
+    """Return curves of (x, y) over one x axis, from y = 0, with a mark at each point.
 
     Args:
-        title: what the picture is called aloud.
+        title: the accessible name of the picture.
         axes: the names of x and y.
         series: by name; x above 0 with `log`.
-        log: both axes are logarithmic; y then begins at the least one.
+        log: both axes are logarithmic; y then begins at its smallest value.
     """
     points = [point for found in series.values() for point in found]
     if not points:
@@ -124,7 +124,7 @@ def curves(title: str, axes: tuple[str, str], series: Mapping[str, Points], *, l
 
 
 class _Axis:
-    """From values to pixels."""
+    """Maps values to pixels."""
 
     def __init__(self, values: Sequence[float], start: float, end: float, *, log: bool) -> None:
         self._log, self._start, self._end = log, start, end
@@ -138,7 +138,7 @@ class _Axis:
         return self._start + share * (self._end - self._start)
 
     def ticks(self) -> list[float]:
-        """Values at even distances, both ends among them."""
+        """Return values at even distances, including both ends."""
         found = [self._low + (self._high - self._low) * n / (_TICKS - 1) for n in range(_TICKS)]
         return [10**value for value in found] if self._log else found
 

@@ -3,17 +3,17 @@
     python -m rag.evaluation.checks tools/questions/dev.jsonl \
         --repositories tools/questions/dev_repositories.toml --cache ~/.cache/rag/evaluation
 
-A file holds one JSON object a line, of one of three shapes:
+A file holds one JSON object per line, in one of three forms:
 
     {"id", "repo", "language", "kind", "how", "question", "answers": [place, …]}       a single question
     {"id", "repo", "language", "turns": [{"question", "answers": [place, …]}, …]}      a conversation
-    {"id", "repo", "question"}                                                         nothing answers it
+    {"id", "repo", "question"}                                                         no answer exists
 
 A place is {"path", "start_line", "end_line", "symbol"}, with `start` and `end` before 0.2: lines count from
-1, both ends belong, and the symbol's own name stands among the first lines of the place. A mined docstring
-question also carries `"strip": true` and `"doc": {"path", "start_line", "end_line"}`, the lines to empty in
+1, both ends belong, and the symbol's own name occurs in the first lines of the place. A mined docstring
+question also has `"strip": true` and `"doc": {"path", "start_line", "end_line"}`, the lines to empty in
 a copy before it is indexed (emptied, not deleted: the places keep their numbers); the question's words must
-stand there, and the doc must be of a file that answers.
+occur there, and the doc must be in a file that answers.
 """
 
 import argparse
@@ -38,10 +38,10 @@ HEAD_LINES = 15  # a definition's name follows its decorators or annotations
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON object a line.
+    """Read one JSON object per line.
 
     Raises:
-        SettingsError: the file cannot be read, or a line is no JSON object.
+        SettingsError: the file cannot be read, or a line is not a JSON object.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -52,17 +52,17 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise SettingsError(f"{path}, line {number} is no JSON: {error}; mend the line") from error
+            raise SettingsError(f"{path}, line {number} is not JSON: {error}; fix the line") from error
         if not isinstance(record, dict):
-            raise SettingsError(f"{path}, line {number} is no JSON object; mend the line")
+            raise SettingsError(f"{path}, line {number} is not a JSON object; fix the line")
         records.append(record)
     return records
 
 
 def problems_of(records: Sequence[Record], folders: Mapping[str, Path]) -> list[str]:
-    """Say what is wrong with the records, each line beginning with the record's id; empty when all is well.
+    """Return the problems of the records, each line beginning with the record's id; empty if there are none.
 
-    `folders`: repository name → its files, as `obtain_all` gives them.
+    `folders`: repository name → its files, from `obtain_all`.
     """
     checker = _Checker(folders)
     found = [
@@ -70,7 +70,7 @@ def problems_of(records: Sequence[Record], folders: Mapping[str, Path]) -> list[
     ]
     ids = Counter(str(record.get("id")) for record in records)
     questions = Counter((str(r.get("repo")), str(r.get("question"))) for r in records if "question" in r)
-    found += [f"{name}: the id stands {count} times" for name, count in ids.items() if count > 1]
+    found += [f"{name}: the id occurs {count} times" for name, count in ids.items() if count > 1]
     found += [f"{repo}: asked {n} times: {question}" for (repo, question), n in questions.items() if n > 1]
     return found
 
@@ -130,10 +130,10 @@ class _Checker:
         elif doc["path"] not in {answer["path"] for answer in record["answers"]}:
             yield f"doc: {doc['path']} is not among the answers"
         elif _words(str(record["question"])) not in _words(" ".join(lines)):
-            yield "doc: the question's words do not stand in the doc's lines"
+            yield "doc: the question's words do not occur in the doc's lines"
 
     def _place(self, place: Record, folder: Path) -> tuple[str | None, list[str]]:
-        """Return what is wrong with a place, and its lines."""
+        """Return the problem of a place, if any, and its lines."""
         place = with_new_names(place)
         path, start, end = str(place.get("path", "")), place.get("start_line"), place.get("end_line")
         pure = PurePosixPath(path)
@@ -153,7 +153,7 @@ class _Checker:
 def _question(record: Record) -> Iterator[str]:
     question = record.get("question")
     if not isinstance(question, str) or question != question.strip() or len(question.split()) < 2:
-        yield f"no proper question: {question!r}"
+        yield f"invalid question: {question!r}"
 
 
 def _last_name(symbol: str) -> str:
@@ -172,7 +172,7 @@ def _words(text: str) -> str:
 
 
 def summary(records: Sequence[Record]) -> str:
-    """Count the records by kind and repository, one line each."""
+    """Return the number of records by kind and repository, one line each."""
     kinds = Counter(
         "conversation" if "turns" in r else f"{r['kind']}, {r['how']}" if "answers" in r else "unanswerable"
         for r in records
@@ -183,7 +183,7 @@ def summary(records: Sequence[Record]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check files and print what is wrong; return 0 (nothing), 1 (something) or 2 (cannot tell)."""
+    """Check files and print their problems; return 0 (none), 1 (some) or 2 (cannot check)."""
     parser = argparse.ArgumentParser(prog="python -m rag.evaluation.checks", description=main.__doc__)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--repositories", type=Path, required=True, metavar="TOML")

@@ -1,7 +1,7 @@
-"""How good a ranking is, against the places that answer a question.
+"""Metrics of a ranking against the places that answer a question.
 
-Files are judged with binary relevance: the ranking is the files of the results, each at its first place.
-Lines are judged by what a reader sees who reads the results from the top.
+Files have binary relevance: the ranking is the files of the results, each at its first place. Lines are
+measured by what a reader sees who reads the results from the top.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LineSpan:
-    """Lines of a file; both ends belong."""
+    """Lines of a file; `start` and `end` are inclusive."""
 
     path: str
     start: int
@@ -21,14 +21,14 @@ class LineSpan:
 
 
 def ranked_files(results: Sequence[LineSpan]) -> list[str]:
-    """The files of the results, each once, at its best place."""
+    """Return the files of the results, each once, at its best place."""
     return list(dict.fromkeys(span.path for span in results))
 
 
 def ndcg(ranking: Sequence[str], relevant: Collection[str], k: int = 10) -> float:
-    """Normalised discounted cumulative gain at k, binary, from 0 to 1; 0 when nothing is relevant.
+    """Return the normalised discounted cumulative gain at k, binary, from 0 to 1; 0 if nothing is relevant.
 
-    `ranking` names nothing twice. Järvelin, Kekäläinen: Cumulated gain-based evaluation of IR techniques
+    `ranking` has no duplicates. Järvelin, Kekäläinen: Cumulated gain-based evaluation of IR techniques
     (2002), with the discount 1 / log2(rank + 1).
     """
     gain = sum(1 / math.log2(rank + 1) for rank, path in enumerate(ranking[:k], 1) if path in relevant)
@@ -42,15 +42,15 @@ def reciprocal_rank(ranking: Sequence[str], relevant: Collection[str], k: int = 
 
 
 def recall(ranking: Sequence[str], relevant: Collection[str], k: int = 10) -> float:
-    """The share of the relevant files among the first k; 0 when nothing is relevant."""
+    """Return the share of the relevant files among the first k; 0 when nothing is relevant."""
     return len(set(relevant).intersection(ranking[:k])) / len(relevant) if relevant else 0.0
 
 
 def lines_found(results: Sequence[LineSpan], answers: Sequence[LineSpan], budget: int = 200) -> float:
-    """The largest share of one answer's lines among the first `budget` lines that the results show.
+    """Return the largest share of one answer's lines in the first `budget` lines that the results show.
 
-    A line that several results show is read once. 1 means: some answer is seen whole; 0 also when there is
-    no answer.
+    A line in several results counts once. 1 means that some answer is seen whole; 0 also when there is no
+    answer.
     """
     seen: dict[str, set[int]] = {}
     left = budget

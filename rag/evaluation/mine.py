@@ -1,15 +1,15 @@
-"""Questions mined from a repository itself, so that retrieval can be measured on it without writing any.
+"""Mine questions from a repository itself, to measure retrieval on it without writing any.
 
-Commits: the title of a commit asks, the files that it changed answer. What is searched is the tree *as it
-was before the oldest of these commits*: at HEAD the code, its comments and its change log hold what the
-commits brought, often in the title's own words, and a search would find the change rather than the place.
-The price is distance: a file that was made or moved since then answers nothing, and its commits fall away.
-Lines are not known, only files; and a commit need not have changed every file that its title is about, so
-read such figures side by side, not as they stand.
+Commits: the title of a commit is the question, the files that it changed are the answer. The searched tree is
+that *before the oldest of these commits*: at HEAD the code, its comments and its change log contain the
+changes, often in the title's own words, and a search would find the change rather than the place. The price
+is distance: files that were added or moved since then are not answers, and their commits are dropped. Only
+files are known, not lines; and a commit need not have changed every file that its title is about, so use such
+figures for comparison, not as absolute values.
 
-Docstrings: the first sentence of a function's or class's documentation asks, the definition answers. The
-sentence is emptied in the copy that is searched. The words are still the author's, nearer to the code than
-a newcomer's.
+Docstrings: the first sentence of a function's or class's documentation is the question, the definition the
+answer. The sentence is emptied in the searched copy. The words are still the author's, nearer to the code
+than a newcomer's.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from rag.service import Engine, locate
 from rag.service.commit_history import Commit, commits
 from rag.types import Hit
 
-MOST_FILES = 5
-"""A commit that changed more is about many places."""
-LOOKED_BACK = 20
-"""Commits that are looked at for each question wanted."""
+MAX_FILES = 5
+"""A commit that changed more files is about many places."""
+COMMITS_PER_QUESTION = 20
+"""Commits that are examined per requested question."""
 PER_FILE = 3
-"""Docstring questions that one file may give."""
+"""The largest number of docstring questions from one file."""
 
 _CHORE = re.compile(
     r"^(bump|release|prepare|version|merge|revert|wip|fixup|squash|typos?|lint|format|reformat|cleanup"
@@ -57,10 +57,10 @@ _COMMENT = ("/*", "*", "///", "//", "#", '"""')
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """Records as question files hold them, and the folder that they are about.
+    """Records as in question files, and the folder that they are about.
 
-    They come from `considered` commits or documented definitions; `commit` is the state of the folder when
-    that is of the past.
+    They come from `considered` commits or documented definitions; `commit` is the state of the folder if it
+    is a past one.
     """
 
     records: tuple[dict[str, Any], ...]
@@ -70,19 +70,19 @@ class Mined:
 
 
 def mine_commits(engine: Engine, folder: Path, count: int) -> Mined:
-    """Questions from the titles of the last commits, newest first, at most `count`.
+    """Return questions from the titles of the last commits, newest first, at most `count`.
 
-    `engine`: has a home of its own; the tree of the past is laid out there, and lasts as long.
+    `engine` has its own home: the past tree is stored there, and deleted with it.
 
     Raises:
-        SettingsError: not one commit gives a question.
+        SettingsError: no commit gives a question.
         SourceError: there is no history.
     """
-    found = list(_telling(commits(folder, limit=LOOKED_BACK * count)))[:count]
+    found = list(_usable(commits(folder, limit=COMMITS_PER_QUESTION * count)))[:count]
     if not found:
         raise SettingsError(
             f"no commit of {folder} gives a question: its history is too short, or its commits change more "
-            f"than {MOST_FILES} files each; try --mine docstrings, or write some questions"
+            f"than {MAX_FILES} files each; try --mine docstrings, or write some questions"
         )
     base = found[-1][0].parent
     repository = engine.repository(locate(str(folder), base))
@@ -99,24 +99,24 @@ def mine_commits(engine: Engine, folder: Path, count: int) -> Mined:
     return Mined(tuple(records), repository.checkout.root, len(found), base)
 
 
-def _telling(history: Iterable[Commit]) -> Iterator[tuple[Commit, str]]:
-    """The commits that say in words what they do to a few files, each with its question."""
+def _usable(history: Iterable[Commit]) -> Iterator[tuple[Commit, str]]:
+    """Yield the commits with a meaningful title and few changed files, each with its question."""
     asked = set()
     for commit in history:
         question = question_of(commit.title)
         if not question or question in asked or not commit.edited:
             continue
-        if len(commit.edited) + len(commit.added) > MOST_FILES:
+        if len(commit.edited) + len(commit.added) > MAX_FILES:
             continue
         names = {PurePosixPath(path).name.lower() for path in commit.edited}
         if any(name in question.lower() for name in names):
-            continue  # it names what is sought
+            continue  # it names the answer
         asked.add(question)
         yield commit, question
 
 
 def question_of(title: str) -> str:
-    """What a commit's title asks, "" when it asks nothing: chores, titles of under four words."""
+    """Return the question of a commit's title, "" for chores and titles of under four words."""
     words = _TICKET.sub(" ", title).strip()
     if _CHORE.match(words):
         return ""
@@ -125,7 +125,7 @@ def question_of(title: str) -> str:
 
 
 def mine_docstrings(engine: Engine, folder: Path, count: int, *, seed: int = 1) -> Mined:
-    """Questions from the documentation of functions and classes, at most `count`, drawn at random.
+    """Return questions from the documentation of functions and classes, at most `count`, drawn at random.
 
     Raises:
         SettingsError: nothing is documented in a sentence.
@@ -148,7 +148,7 @@ def mine_docstrings(engine: Engine, folder: Path, count: int, *, seed: int = 1) 
 
 
 def _documented(index: ChunkIndex) -> Iterator[dict[str, Any]]:
-    """A record for each documented definition; a sentence that stands twice asks nothing in particular."""
+    """Yield a record for each documented definition; sentences that occur twice are too general."""
     found: dict[str, list[dict[str, Any]]] = {}
     for chunk in range(len(index)):
         hit = index.hit(chunk, 0.0, {})
@@ -166,7 +166,7 @@ def _documented(index: ChunkIndex) -> Iterator[dict[str, Any]]:
 
 
 def doc_lines(hit: Hit) -> list[tuple[int, str]]:
-    """The lines of a definition's documentation: their offsets from its first line, and their words."""
+    """Return the lines of a definition's documentation: offsets from its first line, and their words."""
     lines = hit.text.split("\n")
     if hit.language == "python":
         return _python_doc(hit.text, lines)
@@ -192,7 +192,7 @@ def _python_doc(text: str, lines: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def _comment(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """The comment that a definition begins with."""
+    """Return the comment that a definition begins with."""
     found = []
     for row, line in enumerate(lines):
         text = line.strip()
@@ -206,7 +206,7 @@ def _comment(lines: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def first_sentence(lines: Sequence[tuple[int, str]]) -> str:
-    """The first sentence of documentation; "" when it is no sentence of 5 to 30 words."""
+    """Return the first sentence of documentation; "" unless it has 5 to 30 words."""
     taken: list[str] = []
     for _, line in lines:
         text = line.strip()

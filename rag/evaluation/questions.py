@@ -1,8 +1,8 @@
-"""Questions with the places that answer them, read from files of JSON lines.
+"""Read questions with the places that answer them from files of JSON lines.
 
-The least a record holds is `{"question": "…", "answers": [{"path": "src/a.py"}]}`; `start_line` and
-`end_line` (`start` and `end` before 0.2) make the lines count as well. `rag/evaluation/checks.py` describes
-whole records, conversations among them.
+The minimal record is `{"question": "…", "answers": [{"path": "src/a.py"}]}`; with `start_line` and `end_line`
+(`start` and `end` before 0.2) the lines are measured as well. `rag/evaluation/checks.py` describes complete
+records, including conversations.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FIRST, FOLLOW_UP, PLAIN = "first", "follow-up", "question"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question and what answers it.
+    """One question and its answers.
 
-    `repo` is "" when the record names none; a record without `language` gets the ending of its first answer's
-    name. `history` holds the earlier questions of the conversation, oldest first; `conversation` is what the
-    questions of one conversation share, and the question's own id elsewhere. `spans` are the answers that
-    have lines. `doc` are lines to empty before the repository is indexed.
+    `repo` is "" when the record names none; a record without `language` gets the extension of its first
+    answer's file. `history` holds the earlier questions of the conversation, oldest first; `conversation` is
+    shared by the questions of one conversation, and is the question's own id elsewhere. `spans` are the
+    answers that have lines. `doc` are lines to empty before the repository is indexed.
     """
 
     id: str
@@ -43,10 +43,10 @@ class Question:
 
 
 def read_questions(paths: Sequence[Path], kinds: Collection[str] = ()) -> list[Question]:
-    """The questions of the files, in their order; only those of `kinds` when there are any.
+    """Return the questions of the files, in their order; only those of `kinds` if there are any.
 
     The first turn of a conversation is of the kind "first", the later ones are "follow-up"; a record without
-    a kind is a "question". Records that nothing answers are left out.
+    a kind is a "question". Unanswerable records are skipped.
 
     Raises:
         SettingsError: a file cannot be read, a record lacks a field, two have one id, or no question is left.
@@ -56,7 +56,7 @@ def read_questions(paths: Sequence[Path], kinds: Collection[str] = ()) -> list[Q
     if len(set(ids)) < len(ids):
         twice = sorted({name for name in ids if ids.count(name) > 1})
         raise SettingsError(
-            f"the ids {', '.join(twice[:5])} stand more than once; give each question its own"
+            f"the ids {', '.join(twice[:5])} occur more than once; give each question its own"
         )
     chosen = [question for question in found if not kinds or question.kind in kinds]
     if not chosen:
@@ -75,7 +75,7 @@ def _questions_of(path: Path) -> Iterator[Question]:
             yield from _of_record(record, f"{path.name}:{number}")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SettingsError(
-                f"{path}, record {number} is no question ({type(error).__name__}: {error}); it needs "
+                f"{path}, record {number} is not a question ({type(error).__name__}: {error}); it needs "
                 '"question" and "answers" [{"path", "start_line", "end_line"}], or "turns" of such'
             ) from error
 

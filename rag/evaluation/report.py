@@ -1,4 +1,4 @@
-"""The evaluation as one HTML page: tables, bars and intervals."""
+"""Render the evaluation as one HTML page: tables, bars and intervals."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rag.evaluation.summary import MEASURES, RESAMPLES, Measure, QuestionGroup, 
 
 
 def html_report(summary: Summary) -> str:
-    """A whole page, self-contained; every name in it is escaped."""
+    """Return a self-contained page; every name in it is escaped."""
     return page("Retrieval, measured", [quality(summary)])
 
 
 def quality(summary: Summary) -> str:
-    """What a summary says, as part of a page: plots by measure, differences, languages, tables, costs."""
+    """Return a summary as part of a page: plots by measure, differences, languages, tables, costs."""
     kinds = [group for group in summary.groups if group.by in ("all", "kind")]
     languages = [group for group in summary.groups if group.by == "language"]
     parts = [
         f"<p>{summary.groups[0].count} questions, {summary.k} results asked for, on "
-        f"{escape(summary.machine)}. Files: NDCG, MRR and recall among the first 10, documentation passed "
-        "over. Lines: of the answer, within the first 200 lines shown.</p>",
+        f"{escape(summary.machine)}. Files: NDCG, MRR and recall among the first 10, documentation "
+        "skipped. Lines: of the answer, within the first 200 lines shown.</p>",
         key([cost.system for cost in summary.costs]),
         *(f"<h3>{escape(measure.title)}</h3>{_bars(kinds, measure)}" for measure in MEASURES),
         _differences(summary, kinds),
@@ -36,7 +36,7 @@ def quality(summary: Summary) -> str:
 
 
 def _bars(groups: Sequence[QuestionGroup], measure: Measure) -> str:
-    """Horizontal bars from 0 to 1: a block for each group, a bar for each system."""
+    """Return horizontal bars from 0 to 1: a block for each group, a bar for each system."""
     shapes, y = [], 4
     for group in groups:
         shapes.append(text(LABEL - 8, y + BAR, f"{group.name} ({group.count})", "end"))
@@ -51,7 +51,7 @@ def _bars(groups: Sequence[QuestionGroup], measure: Measure) -> str:
 
 
 def _differences(summary: Summary, groups: Sequence[QuestionGroup]) -> str:
-    """For each group and other system: how far the first is ahead in NDCG@10, with its interval."""
+    """Return, for each group and other system, the first system's lead in NDCG@10, with its interval."""
     if len(summary.costs) < 2:
         return ""
     rows = [
@@ -97,7 +97,7 @@ def _cells(group: QuestionGroup, row: SummaryRow) -> list[str]:
 
 
 def _latency(summary: Summary) -> str:
-    """Bars of the median query, with a mark at the 95th percentile."""
+    """Return bars of the median query, with a mark at the 95th percentile."""
     most = max(cost.p95_ms for cost in summary.costs) or 1.0
     shapes, y = [], 4
     for n, cost in enumerate(summary.costs):
@@ -129,4 +129,4 @@ def _costs(summary: Summary) -> str:
     commands = "".join(
         f"<li><b>{escape(cost.system)}</b> <code>{escape(cost.command)}</code></li>" for cost in summary.costs
     )
-    return table(heads, rows) + f"<p>Every system speaks through the same pipe:</p><ul>{commands}</ul>"
+    return table(heads, rows) + f"<p>Every system uses the same pipe protocol:</p><ul>{commands}</ul>"

@@ -1,19 +1,19 @@
-"""The repositories that evaluation questions are about: obtained by name and version, verified, unpacked.
+"""Obtain the repositories of evaluation questions by name and version: fetch, verify, unpack.
 
-A TOML file names them, one `[[repository]]` each:
+A TOML file lists them, one `[[repository]]` each:
 
-    name = "httpie"                     # what the questions call it
+    name = "httpie"                     # the name in the questions
     language = "python"
     source = "pypi"                     # an sdist; npm: a tarball; debian: upstream's tarball
     package = "httpie"
     version = "3.2.4"
     archive = "httpie-3.2.4.tar.gz"     # the file's name at the source
-    sha256 = "…"                        # of the archive; anything else is refused
+    sha256 = "…"                        # of the archive; anything else is rejected
     licence = "BSD-3-Clause"
     leave_out = ["dist"]                # optional: folders and files not to unpack (generated copies)
 
-An archive is fetched once and kept; what is unpacked lies in a folder of its own whose name carries the
-archive's checksum, so a changed entry never meets an older folder. Nothing of an archive is run.
+An archive is fetched once and cached. It is unpacked into its own folder, whose name contains the archive's
+checksum, so a changed entry never uses an older folder. Nothing in an archive is executed.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ _REQUIRED = ("name", "language", "source", "package", "version", "archive", "sha
 
 @dataclass(frozen=True)
 class EvaluationRepository:
-    """One repository, as the TOML file names it. `leave_out` holds paths below the repository's root."""
+    """One repository of the TOML file. `leave_out` holds paths below the repository's root."""
 
     name: str
     language: str
@@ -59,7 +59,9 @@ class EvaluationRepository:
 
 @dataclass(frozen=True)
 class Registries:
-    """Where archives are fetched from. Debian drops old versions, so an archive of its past comes second."""
+    """The registries that archives are fetched from. Debian drops old versions, so its snapshot archive comes
+    second.
+    """
 
     pypi: str = "https://pypi.org/simple"
     npm: str = "https://registry.npmjs.org"
@@ -71,7 +73,7 @@ class Registries:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> "Registries":
-        """Take the mirrors named by PIP_INDEX_URL, NPM_CONFIG_REGISTRY and DEBIAN_MIRROR."""
+        """Return the mirrors named by PIP_INDEX_URL, NPM_CONFIG_REGISTRY and DEBIAN_MIRROR."""
         defaults = cls()
         debian = environment.get("DEBIAN_MIRROR")
         return cls(
@@ -85,12 +87,12 @@ def read_repositories(path: Path) -> list[EvaluationRepository]:
     """Read a TOML file of repositories, in its order.
 
     Raises:
-        SettingsError: the file cannot be read, is no TOML, lacks a field, or names a repository twice.
+        SettingsError: the file cannot be read, is not TOML, lacks a field, or names a repository twice.
     """
     try:
         entries = parse_toml(path.read_text(encoding="utf-8")).get("repository", [])
     except (OSError, ValueError) as error:
-        raise SettingsError(f"cannot read the repositories in {path}: {error}; mend the file") from error
+        raise SettingsError(f"cannot read the repositories in {path}: {error}; fix the file") from error
     repositories = [_repository(entry, path) for entry in entries]
     names = [repository.name for repository in repositories]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -105,11 +107,11 @@ def _repository(entry: Mapping[str, object], path: Path) -> EvaluationRepository
     if missing or not isinstance(leave_out, list):
         raise SettingsError(
             f"{path}: the entry {entry.get('name', '?')!r} lacks {', '.join(missing) or 'a list leave_out'}; "
-            "rag/evaluation/repositories.py shows a whole entry"
+            "rag/evaluation/repositories.py shows a complete entry"
         )
     values = {field: str(entry[field]) for field in _REQUIRED}
     if values["source"] not in ("pypi", "npm", "debian"):
-        raise SettingsError(f"{path}: {values['source']!r} is no source; choose pypi, npm or debian")
+        raise SettingsError(f"{path}: {values['source']!r} is not a source; choose pypi, npm or debian")
     for field in ("name", "archive"):  # both become file names in the cache
         if PurePosixPath(values[field]).name != values[field]:
             raise SettingsError(f"{path}: {field} {values[field]!r} must be a plain file name")
@@ -119,19 +121,19 @@ def _repository(entry: Mapping[str, object], path: Path) -> EvaluationRepository
 def obtain_all(
     repositories: Sequence[EvaluationRepository], cache: Path, registries: Registries | None = None
 ) -> dict[str, Path]:
-    """Obtain every repository: name → folder. The same errors as `obtain`; the first ends it."""
+    """Return the folder of every repository, by name. The same errors as `obtain`; the first one aborts."""
     return {repository.name: obtain(repository, cache, registries) for repository in repositories}
 
 
 def obtain(repository: EvaluationRepository, cache: Path, registries: Registries | None = None) -> Path:
-    """Return the folder with the repository's files, fetching and unpacking what the cache lacks.
+    """Return the folder with the repository's files; fetch and unpack what is not cached.
 
-    The archive's single top folder is taken off, so a question's path starts at the repository's root.
+    The archive's single top folder is removed, so a question's path starts at the repository's root.
     `registries`: None means `Registries.of_environment()`.
 
     Raises:
-        SourceNotFound: no registry has the archive, or none answers.
-        SourceError: the archive is not the one expected, is damaged, or holds what must not be unpacked.
+        SourceNotFound: no registry has the archive, or none responds.
+        SourceError: the checksum is wrong, or the archive is damaged or has unsafe members.
     """
     identity = "\n".join((repository.sha256, *repository.leave_out))
     folder = (
@@ -143,7 +145,7 @@ def obtain(repository: EvaluationRepository, cache: Path, registries: Registries
     if not archive.is_file():
         _fetch(repository, archive, registries or Registries.of_environment())
     _verify(repository, archive)
-    make_private(cache)  # it may be the first in the data folder
+    make_private(cache)  # it may create the data folder
     with tempfile.TemporaryDirectory(dir=cache, prefix=".unpacking-") as workplace:
         whole = Path(workplace) / "whole"
         whole.mkdir()
@@ -163,12 +165,12 @@ def _verify(repository: EvaluationRepository, archive: Path) -> None:
         archive.unlink()
         raise SourceError(
             f"{repository.archive} has the sha256 {found}, expected {repository.sha256}; it was removed from "
-            "the cache: ask again, and if that does not help, the registry has changed what it serves"
+            "the cache: try again; if it fails again, the registry has changed the file"
         )
 
 
 def _fetch(repository: EvaluationRepository, target: Path, registries: Registries) -> None:
-    """Download the archive to `target`; whatever address answers first is taken."""
+    """Download the archive to `target`, from the first address that has it."""
     make_private(target.parent)
     failures: list[str] = []
     for address in _addresses(repository, registries, failures):
@@ -184,7 +186,7 @@ def _fetch(repository: EvaluationRepository, target: Path, registries: Registrie
     raise SourceNotFound(
         f"cannot fetch {repository.archive} ({repository.package} {repository.version}): "
         + "; ".join(failures or ["no registry names it"])
-        + f"; put the file into {target.parent} by hand, or name a mirror in "
+        + f"; put the file into {target.parent}, or name a mirror in "
         "PIP_INDEX_URL, NPM_CONFIG_REGISTRY or DEBIAN_MIRROR"
     )
 
@@ -240,8 +242,9 @@ def _links(page: str) -> list[str]:
 def unpack(archive: Path, folder: Path, *, leave_out: Sequence[str] = ()) -> int:
     """Unpack the regular files of a tar archive (gz, bz2, xz or plain) into `folder`; return how many.
 
-    A single top folder that all members share is taken off. Links, devices and the like are left out, and so
-    is everything below a path of `leave_out`. Files get ordinary permissions, whatever the archive says.
+    A single top folder shared by all members is removed. Links, devices and other special files are skipped,
+    and so is everything below a path of `leave_out`. Files get default permissions, whatever the archive
+    says.
 
     Raises:
         SourceError: the archive is damaged, a member's name leads out of the folder, or there are more than
@@ -259,10 +262,10 @@ def unpack(archive: Path, folder: Path, *, leave_out: Sequence[str] = ()) -> int
                 for member, path in files
             )
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise SourceError(f"{archive} is damaged: {error}; remove it, it is fetched anew") from error
+        raise SourceError(f"{archive} is damaged: {error}; remove it to fetch it again") from error
     except OSError as error:
         raise SourceError(
-            f"cannot unpack {archive} to {folder}: {error}; free some room, choose another cache, or remove "
+            f"cannot unpack {archive} to {folder}: {error}; free some space, choose another cache, or remove "
             "the archive"
         ) from error
 

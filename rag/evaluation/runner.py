@@ -1,8 +1,8 @@
-"""Ask every system every question, and judge what it finds.
+"""Ask every system every question, and score the results.
 
-All systems go through one protocol (rag/evaluation/systems.py), one after another, each on a folder that it
-indexes from nothing. Documentation files among the results are passed over, as if they had not been shown,
-unless one of them answers the question: the questions are about code, and only some systems index prose.
+All systems use one protocol (rag/evaluation/systems.py), one after another, each on a folder that it indexes
+from scratch. Documentation files in the results are skipped, as if they had not been shown, unless one of
+them answers the question: the questions are about code, and only some systems index prose.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tempfile import TemporaryDirectory
 from rag.evaluation.metrics import LineSpan, lines_found, ndcg, ranked_files, recall, reciprocal_rank
 from rag.evaluation.questions import Question
 from rag.evaluation.systems import Running, System
-from rag.evaluation.trees import Tree, laid_out
+from rag.evaluation.trees import Tree, indexed_folder
 from rag.settings import default_home
 
 DEPTH = 10
-"""Files that count in NDCG, MRR and recall."""
+"""The number of files that count in NDCG, MRR and recall."""
 BUDGET_LINES = 200
-"""Lines that a reader reads."""
+"""The number of lines that a reader reads."""
 
 _DOC_SUFFIXES = frozenset(".md .markdown .mdx .rst .txt .adoc .asciidoc .org .rdoc .textile".split())
 _DOC_NAMES = frozenset("readme license licence copying notice changelog changes news authors todo".split())
@@ -32,7 +32,7 @@ _NO_DOCS = frozenset({"cmakelists.txt"})
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How well one system answered one question. `lines` is None when no answer of the question has lines."""
+    """The scores of one system for one question. `lines` is None when no answer of the question has lines."""
 
     ndcg: float
     mrr: float
@@ -43,7 +43,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How one system came up on one tree."""
+    """The start of one system on one tree."""
 
     tree: str
     ready_s: float
@@ -52,7 +52,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one system: its scores by question id, and its starts in the order of the trees."""
+    """The results of one system: its scores by question id, and its starts in the order of the trees."""
 
     system: System
     history: bool
@@ -61,7 +61,7 @@ class Outcome:
 
 
 def is_documentation(path: str) -> bool:
-    """Whether the file is prose, told from its name: Markdown and its like, a README, a licence."""
+    """Return whether the file is prose, by its name: Markdown and similar formats, a README, a licence."""
     pure = PurePosixPath(path.lower())
     if pure.name in _NO_DOCS or pure.name.startswith("requirements"):
         return False
@@ -89,17 +89,17 @@ def run(
     k: int = 50,
     progress: Callable[[str, int, int], None] = lambda label, done, total: None,
 ) -> list[Outcome]:
-    """Ask all systems the questions of all trees; outcomes in the order of the systems.
+    """Ask all systems the questions of all trees; return outcomes in the order of the systems.
 
     Args:
-        systems: their names differ.
-        trees: their questions' ids differ.
+        systems: with unique names.
+        trees: with unique question ids.
         k: how many results each system is asked for.
-        progress: told the tree and system at work, and how many questions of all are answered.
+        progress: called with the current tree and system, the number of answered questions, and the total.
 
     Raises:
         SettingsError: a system cannot be started.
-        ProviderBroke: a system failed or said something that is no answer; nothing is scored in its place.
+        ProviderBroke: a system failed or returned an invalid answer; it is not scored as zero.
         SourceError: the copy of a tree cannot be made.
     """
     total = sum(len(tree.questions) for tree in trees) * len(systems)
@@ -108,7 +108,7 @@ def run(
     history = dict.fromkeys(scores, False)
     done = 0
     for tree in trees:
-        with laid_out(tree) as root:
+        with indexed_folder(tree) as root:
             for system in systems:
                 progress(f"{tree.label}: {system.name}", done, total)
                 with _fresh_home() as environment, Running(system, root, environment) as running:
@@ -127,7 +127,7 @@ def run(
 
 @contextmanager
 def _fresh_home() -> Iterator[dict[str, str]]:
-    """Variables that name a RAG_HOME with the user's settings and no store: nothing is found ready-made."""
+    """Yield variables for a RAG_HOME with the user's settings and no stores, so that no index is reused."""
     settings = default_home() / "config.toml"
     with TemporaryDirectory(prefix="rag-eval-home-") as home:
         if settings.is_file():

@@ -1,4 +1,4 @@
-"""From the scores of single questions to tables: means by kind and language, differences with intervals."""
+"""Summarise the scores of single questions: means by kind and language, differences with intervals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ RESAMPLES = 10_000
 SEED = 20_260_101
 LEVEL = 0.95
 HALF = 0.5
-"""The share of an answer's lines from which on it counts as found."""
+"""The share of an answer's lines that counts as found."""
 
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure of one question, averaged over questions. `of` gives None where it does not apply."""
+    """A metric of one question, averaged over questions. `of` returns None where it does not apply."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first system's mean less another's, with the interval that holds 95 % of the resampled ones."""
+    """The first system's mean minus another's, with the interval that holds 95 % of the resampled ones."""
 
     mean: float
     low: float
@@ -72,7 +72,7 @@ class QuestionGroup:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a system takes: medians over the trees, percentiles over all queries, around the pipe."""
+    """The cost of a system: medians over the trees, percentiles over all queries, including the pipe."""
 
     system: str
     command: str
@@ -86,7 +86,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything that is reported. `machine` says where the times come from."""
+    """Everything that is reported. `machine` describes where the times were measured."""
 
     machine: str
     k: int
@@ -109,10 +109,10 @@ def summarise(questions: Sequence[Question], outcomes: Sequence[Outcome], *, k: 
 
 
 def machine() -> str:
-    """The machine that measures, in a few words."""
+    """Return a short description of this machine."""
     try:
         cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # only Linux tells what a process may use
+    except AttributeError:  # only Linux has the process's CPU affinity
         cores = os.cpu_count() or 1
     return f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}"
 
@@ -143,8 +143,8 @@ def _values(measure: Measure, outcome: Outcome, questions: Sequence[Question]) -
 class _Resampling:
     """Bootstrap over conversations: the turns of one are drawn together, since they are not independent.
 
-    A question on its own is a conversation of one. Percentile intervals, as in Efron, Tibshirani: An
-    Introduction to the Bootstrap (1993).
+    A single question is a conversation of one. Percentile intervals, as in Efron, Tibshirani: An Introduction
+    to the Bootstrap (1993).
     """
 
     def __init__(self, conversations: Sequence[str]) -> None:
@@ -154,7 +154,7 @@ class _Resampling:
         self._draws = random.multinomial(count, np.full(count, 1 / count), size=RESAMPLES).astype(np.float32)
 
     def difference(self, ahead: Numbers) -> Difference:
-        """The mean of paired differences, and its interval. NaN is left out."""
+        """Return the mean of paired differences, and its interval. NaN is ignored."""
         known = ~np.isnan(ahead)
         size = self._draws.shape[1]
         sums = np.bincount(self._member[known], ahead[known], minlength=size)
@@ -182,7 +182,7 @@ def _cost(outcome: Outcome) -> Cost:
 
 
 def as_json(summary: Summary, questions: Sequence[Question], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The summary, each system's starts and every question's scores, as JSON values."""
+    """Return the summary, each system's starts and every question's scores, as JSON values."""
     value = asdict(summary)
     value["starts"] = {o.system.name: [asdict(start) for start in o.starts] for o in outcomes}
     value["questions"] = [
@@ -199,7 +199,7 @@ def as_json(summary: Summary, questions: Sequence[Question], outcomes: Sequence[
 
 
 def summary_of(value: Mapping[str, Any]) -> Summary:
-    """The summary again, from what `dataclasses.asdict` or `as_json` made of it."""
+    """Return the summary from the result of `dataclasses.asdict` or `as_json`."""
     groups = [
         QuestionGroup(
             group["by"],

@@ -1,13 +1,14 @@
-"""Search systems as child processes that speak JSON lines: ours, and any other through a small wrapper.
+"""Search systems as child processes with a JSON lines protocol: rag itself, and others through a small
+wrapper.
 
-A system is a command. It indexes the folder that stands for `{path}` in it, says
+A system is a command. It indexes the folder that replaces `{path}` in it, prints
 
     {"ready": true, "chunks": 1234, "history": false}
 
 and then answers each line `{"id", "query", "history": [earlier questions], "k"}` with one line `{"id",
 "results": [{"path", "start_line", "end_line", "symbol", "score"}, …]}` (`start` and `end` before 0.2), best
-first, paths relative to the folder. A system that says `"history": false` is never given any. What it prints
-to stderr is shown when it fails.
+first, paths relative to the folder. A system with `"history": false` gets no history. Its stderr is shown
+when it fails.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _NAMED = re.compile(r"([\w.+-]+)=(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A search system: what it is called, and its command, in which `{path}` stands for the folder.
+    """A search system: its name, and its command, in which `{path}` is replaced by the folder.
 
     A command that is not `ours` is the user's own: it runs in the user's folder, with the user's variables.
     """
@@ -59,7 +60,7 @@ class System:
     ours: bool = False
 
     def on(self, root: Path) -> list[str]:
-        """The command for one folder."""
+        """Return the command for one folder."""
         return [part.replace(_PATH, str(root)) for part in self.command]
 
 
@@ -67,10 +68,10 @@ OURS = System("rag", tuple(python_command("rag", "search", _PATH, "--batch")), o
 
 
 def read_systems(texts: Sequence[str], *, first: Sequence[System] = (OURS,)) -> list[System]:
-    """`first`, then the systems of the texts, `NAME=command` or `command`; no two share a name.
+    """Return `first`, then the systems of the texts, `NAME=command` or `command`; their names are unique.
 
     Raises:
-        SettingsError: a text is no command, or lacks `{path}`.
+        SettingsError: a text is not a command, or lacks `{path}`.
     """
     systems = [*first]
     for text in texts:
@@ -79,9 +80,9 @@ def read_systems(texts: Sequence[str], *, first: Sequence[System] = (OURS,)) -> 
         try:
             command = tuple(shlex.split(line))
         except ValueError as error:
-            raise SettingsError(f"the system {text!r} is no command: {error}") from error
+            raise SettingsError(f"the system {text!r} is not a command: {error}") from error
         if not any(_PATH in part for part in command):
-            raise SettingsError(f"the system {text!r} must say where the folder goes: add {{path}}")
+            raise SettingsError(f"the system {text!r} has no place for the folder: add {{path}}")
         systems.append(System(name or _short(command), command))
     seen: Counter[str] = Counter()
     return [_numbered(system, seen) for system in systems]
@@ -94,25 +95,25 @@ def _numbered(system: System, seen: Counter[str]) -> System:
 
 
 def _short(command: Sequence[str]) -> str:
-    """The script's name where a script is run, else the program's."""
+    """Return the script's name where a script is run, else the program's."""
     script = next((part for part in command if part.endswith((".py", ".sh", ".js"))), command[0])
     return Path(script).stem or "system"
 
 
 @dataclass(frozen=True, slots=True)
 class SystemReply:
-    """The places found for one question, best first, and how long the answer took around the pipe."""
+    """The places found for one question, best first, and the time of the answer including the pipe."""
 
     results: tuple[LineSpan, ...]
     seconds: float
 
 
 class Running:
-    """A system that has indexed a folder and takes questions, one after another.
+    """A system that has indexed a folder and answers questions, one after another.
 
     Attributes:
-        chunks: how many it says it holds; 0 when it does not say.
-        history: whether it takes earlier questions.
+        chunks: the number of chunks it reports; 0 when it reports none.
+        history: whether it uses earlier questions.
         ready_s: from the start of the process to its first line.
     """
 
@@ -121,7 +122,7 @@ class Running:
 
         Raises:
             SettingsError: the command cannot be started.
-            ProviderBroke: it ended, was silent for READY_TIMEOUT_S, or said something else.
+            ProviderBroke: it exited, printed nothing for READY_TIMEOUT_S, or printed something else.
         """
         self._system, self._root = system, root.resolve()
         self._buffer = b""
@@ -163,14 +164,14 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """The process's number."""
+        """The process id."""
         return self._process.pid
 
     def ask(self, number: object, question: str, history: Sequence[str], k: int) -> SystemReply:
-        """Ask one question; `history` is kept back from a system that takes none.
+        """Ask one question; `history` is not sent to a system that does not use it.
 
         Raises:
-            ProviderBroke: no proper answer to this question came back within REPLY_TIMEOUT_S.
+            ProviderBroke: no valid answer to this question arrived within REPLY_TIMEOUT_S.
         """
         request = {"id": number, "query": question, "history": [*history] if self.history else [], "k": k}
         line = json.dumps(request).encode() + b"\n"
@@ -178,7 +179,7 @@ class Running:
         try:
             self._write(line)
         except OSError as error:
-            raise self._broke(f"no longer reads its questions ({error})") from error
+            raise self._broke(f"does not read its questions any more ({error})") from error
         reply = self._read(REPLY_TIMEOUT_S)
         seconds = time.perf_counter() - began
         if reply.get("id") != number or not isinstance(reply.get("results"), list):
@@ -186,7 +187,7 @@ class Running:
         return SystemReply(tuple(self._span(result) for result in reply["results"][:k]), seconds)
 
     def close(self) -> None:
-        """End the system: its input ends; a system that goes on all the same is killed."""
+        """End the system by closing its input; kill it if it continues."""
         assert self._process.stdin and self._process.stdout
         if self._errors.closed:
             return
@@ -205,14 +206,14 @@ class Running:
             line = line[self._process.stdin.write(line) or 0 :]
 
     def _read(self, timeout_s: float) -> dict[str, Any]:
-        """The next line that it prints, a JSON object."""
+        """Return the next line that it prints, a JSON object."""
         assert self._process.stdout
         deadline = time.monotonic() + timeout_s
         while b"\n" not in self._buffer:
             left_s = deadline - time.monotonic()
             if left_s <= 0 or not select.select([self._process.stdout], [], [], left_s)[0]:
                 self._process.kill()
-                raise self._broke(f"said nothing for {timeout_s:.0f} s")
+                raise self._broke(f"printed nothing for {timeout_s:.0f} s")
             piece = os.read(self._process.stdout.fileno(), 1 << 16)
             if not piece:
                 raise self._broke(f"ended with exit code {self._process.wait()}")
@@ -221,9 +222,9 @@ class Running:
         try:
             value = json.loads(line)
         except ValueError as error:
-            raise self._broke(f"printed no JSON: {line[:300]!r}") from error
+            raise self._broke(f"printed invalid JSON: {line[:300]!r}") from error
         if not isinstance(value, dict):
-            raise self._broke(f"printed no JSON object: {line[:300]!r}")
+            raise self._broke(f"printed something other than a JSON object: {line[:300]!r}")
         return value
 
     def _span(self, result: Any) -> LineSpan:
@@ -239,7 +240,7 @@ class Running:
     def _broke(self, what: str) -> ProviderBroke:
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - 2000))
-        said = self._errors.read().decode("utf-8", errors="replace").strip()
+        stderr = self._errors.read().decode("utf-8", errors="replace").strip()
         name = self._system.name
-        message = f"the system {name!r} {what} on {self._root}" + (f"; it said:\n{said}" if said else "")
+        message = f"the system {name!r} {what} on {self._root}" + (f"; stderr:\n{stderr}" if stderr else "")
         return ProviderBroke(message, provider=name, retryable=False)

@@ -1,6 +1,6 @@
-"""The folders that are indexed: a repository as it is, and a copy of it whose answering docs are emptied.
+"""The folders that are indexed: a repository, or a copy of it whose answering docs are emptied.
 
-A question mined from a docstring asks with the docstring's own words, so it is asked of a copy in which these
+A question mined from a docstring uses the docstring's own words, so it is asked about a copy in which these
 lines are blank (emptied, not deleted: places keep their numbers).
 """
 
@@ -20,7 +20,7 @@ from rag.evaluation.questions import Question
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A folder and the questions about it. `docs` are lines that are blank where it is indexed."""
+    """A folder and the questions about it. `docs` are lines that are emptied before it is indexed."""
 
     repo: str
     root: Path
@@ -29,14 +29,14 @@ class Tree:
 
     @property
     def label(self) -> str:
-        """What the tree is called in reports."""
+        """The name of the tree in reports."""
         return f"{self.repo}, docs emptied" if self.docs else self.repo
 
 
 def plan(questions: Sequence[Question], folders: Mapping[str, Path]) -> list[Tree]:
-    """Group the questions into the trees they are asked of, in the order of their first question.
+    """Group the questions into the trees they are asked about, in the order of their first question.
 
-    `folders`: repository name → its files; the name "" is for questions that name none.
+    `folders`: repository name → its files; the name "" is for questions without a repository.
 
     Raises:
         SettingsError: a question is about a repository that is not among the folders.
@@ -61,8 +61,8 @@ def plan(questions: Sequence[Question], folders: Mapping[str, Path]) -> list[Tre
 
 
 @contextmanager
-def laid_out(tree: Tree) -> Iterator[Path]:
-    """The folder to index: the tree's own, or a copy that lasts as long as the context.
+def indexed_folder(tree: Tree) -> Iterator[Path]:
+    """Yield the folder to index: the tree's own, or a copy that is deleted at the end of the context.
 
     Raises:
         SourceError: the copy cannot be made, or a doc is not where the question says.
@@ -81,7 +81,7 @@ def laid_out(tree: Tree) -> Iterator[Path]:
 
 
 def empty_lines(root: Path, spans: Iterable[LineSpan]) -> None:
-    """Empty these lines of the files below `root`; line ends stay as they are.
+    """Empty these lines of the files below `root`; line ends are kept.
 
     Raises:
         SourceError: a file has fewer lines than that.

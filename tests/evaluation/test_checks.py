@@ -53,7 +53,7 @@ def test_good_records_of_every_shape_pass(folders: dict[str, Path]) -> None:
     ("record", "problem"),
     [
         (single(repo="other"), "not in the TOML file"),
-        (single(question="How? "), "no proper question"),
+        (single(question="How? "), "invalid question"),
         (single(kind="guess"), "unknown kind"),
         (single(answers=[]), "0 answers"),
         (single(answers=place(path="../toy.py")), "no file"),
@@ -64,7 +64,7 @@ def test_good_records_of_every_shape_pass(folders: dict[str, Path]) -> None:
         (single(kind="docstring"), "needs strip"),
         (single(strip=True, doc={"path": "toy.py", "start": 1, "end": 1}), "do not stand"),
         ({"id": "c", "repo": "toy", "turns": []}, "0 turns"),
-        ({"id": "u", "repo": "toy"}, "no proper question"),
+        ({"id": "u", "repo": "toy"}, "invalid question"),
     ],
 )
 def test_each_mistake_is_named(folders: dict[str, Path], record: dict[str, Any], problem: str) -> None:

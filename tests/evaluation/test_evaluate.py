@@ -21,7 +21,7 @@ from rag.evaluation.report import html_report
 from rag.evaluation.runner import Outcome, Scores, Start, is_documentation, judge, run
 from rag.evaluation.summary import summarise
 from rag.evaluation.systems import OURS, Running, System, read_systems
-from rag.evaluation.trees import Tree, empty_lines, laid_out, plan
+from rag.evaluation.trees import Tree, empty_lines, indexed_folder, plan
 
 FAKE = Path(__file__).with_name("fake_peer.py")
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "sample_repo"
@@ -111,12 +111,12 @@ def test_docs_are_emptied_in_a_copy_and_every_line_keeps_its_number(tmp_path: Pa
     plain = {**record, "id": "p1", "kind": "first", "strip": False}
     questions = read_questions([write(tmp_path / "q.jsonl", [record, plain])])
     stripped, whole = plan(questions, {"": root})
-    with laid_out(stripped) as copy:
+    with indexed_folder(stripped) as copy:
         assert (copy / "a.py").read_bytes() == b"def f():\r\n\r\n    return 1\r\n"
         assert copy.name == root.name
     assert not copy.exists()
     assert (root / "a.py").read_bytes() == code
-    with laid_out(whole) as same:
+    with indexed_folder(whole) as same:
         assert same == root
     with pytest.raises(SourceError, match="line 9"):
         empty_lines(root, [LineSpan("a.py", 9, 9)])

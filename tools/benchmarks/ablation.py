@@ -16,7 +16,7 @@ from rag.evaluation.questions import read_questions
 from rag.evaluation.runner import Outcome, Scores, Start, judge
 from rag.evaluation.summary import Summary, SummaryRow, summarise
 from rag.evaluation.systems import System
-from rag.evaluation.trees import laid_out, plan
+from rag.evaluation.trees import indexed_folder, plan
 from rag.retrieval.search import Searcher, search_in_turn
 from rag.service import Engine
 from rag.settings import Settings
@@ -38,7 +38,7 @@ def ablation(bench: Bench) -> None:
     scores: dict[str, dict[str, Scores]] = {}
     starts = []
     for tree in plan(questions, folders):
-        with laid_out(tree) as root, _indexed(root) as searcher:
+        with indexed_folder(tree) as root, _indexed(root) as searcher:
             starts.append(Start(tree.label, 0.0, len(searcher.index)))
             for name, changed in variants(searcher).items():
                 for question in tree.questions:

@@ -27,7 +27,7 @@ from rag.evaluation.questions import FOLLOW_UP, Question, read_questions
 from rag.evaluation.runner import Outcome, Scores, Start, judge
 from rag.evaluation.summary import as_json, summarise
 from rag.evaluation.systems import System
-from rag.evaluation.trees import Tree, laid_out, plan
+from rag.evaluation.trees import Tree, indexed_folder, plan
 from rag.ports import Embedder, Role, Vectors
 from rag.retrieval.dense import embed_question, nearest
 from rag.retrieval.question import parse_question
@@ -85,7 +85,7 @@ def _measure(bench: Bench, name: str) -> None:
     with ExitStack() as stack:
         home = Path(stack.enter_context(TemporaryDirectory(prefix="rag-bench-")))
         indexed = [
-            _indexed(tree, stack.enter_context(laid_out(tree)), home / f"{n}.pkl")
+            _indexed(tree, stack.enter_context(indexed_folder(tree)), home / f"{n}.pkl")
             for n, tree in enumerate(plan(questions, folders))
         ]
         embedders: dict[str, Embedder] = {"static": StaticEmbedder()}

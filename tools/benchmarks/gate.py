@@ -21,7 +21,7 @@ import numpy.typing as npt
 from rag.cli.terminal import out
 from rag.evaluation.answers import read_unanswerable
 from rag.evaluation.questions import Question, read_questions
-from rag.evaluation.trees import laid_out, plan
+from rag.evaluation.trees import indexed_folder, plan
 from rag.retrieval.answerability import FITTED, AnswerabilityWeights, Signals, judge, signals
 from rag.retrieval.search import Searcher, search_in_turn
 from rag.service import Engine
@@ -119,7 +119,7 @@ def _searched(bench: Bench, name: str) -> Iterator[Asked]:
     questions = [*answered, *unanswerable, *later]
     folders = repositories_of(QUESTIONS / f"{name}_repositories.toml", questions, bench.cache)
     for tree in plan(questions, folders):
-        with laid_out(tree) as root, _Searcher(root) as searcher:
+        with indexed_folder(tree) as root, _Searcher(root) as searcher:
             for question in tree.questions:
                 found = search_in_turn([searcher], question.text, question.history, k=12)
                 if found.hits:

@@ -1,6 +1,7 @@
-"""Ask any code repository, and go on asking, with a memory that knows the code.
+"""Ask any code repository questions and follow-ups, with a memory that knows the code.
 
     from rag import RAG
+
     rag = RAG()
     rag.prepare_retriever("path or git url")
     answer = rag("How are sessions signed?")
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from rag.resources import shipped
 
-# AdalFlow builds a tokenizer while it is imported, which would download its encoding; ours lies here. Set
-# this early, so that AdalFlow can be imported after us, offline too.
+# AdalFlow builds a tokenizer at import, which would download its encoding; we ship it. Set this early, so
+# that AdalFlow can be imported after this package, also offline.
 os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(shipped("data/encodings")))
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The command `rag`, also as `python -m rag`. While the rest is imported Ctrl-C just ends it, with 130."""
+"""The command `rag`, also as `python -m rag`. Ctrl-C during imports exits with 130, without a traceback."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NoReturn
 
 def main() -> None:
     """Run the command line."""
-    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is to be ignored
+    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else the caller ignores it
     if is_ours:
         signal.signal(signal.SIGINT, _end)
-    # No import but ours may come before: the current folder may hold modules of any name.
+    # No other import may come before: the current folder may contain modules of any name.
     from rag.processes import drop_current_folder
 
     drop_current_folder()
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def _end(*_: object) -> NoReturn:
-    os._exit(130)  # an exception would end as a traceback, or in an import that takes it for a missing module
+    os._exit(130)  # an exception would print a traceback, or be handled as a missing module
 
 
 if __name__ == "__main__":

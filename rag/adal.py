@@ -1,8 +1,8 @@
-"""AdalFlow, imported so that it works offline and keeps quiet: `from rag.adal import adalflow`.
+"""Import AdalFlow so that it works offline and logs nothing: `from rag.adal import adalflow`.
 
-AdalFlow builds a tokenizer while it is imported, which downloads an encoding unless one is at hand: ours
-is, unless the user names another folder. It logs a warning at import and every failure that we raise
-anyway: without a handler, Python would print those to stderr. A program that configures logging sees them.
+AdalFlow builds a tokenizer at import, which downloads an encoding unless one is present: the shipped one is
+used, unless the user names another folder. It logs a warning at import, and every failure that we raise
+anyway: without a handler, Python would print those to stderr. A program that configures logging gets them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ from rag.resources import shipped
 os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(shipped("data/encodings")))
 logging.getLogger("adalflow").addHandler(logging.NullHandler())
 
-import adalflow  # noqa: E402 (the lines above are what makes it work)
+import adalflow  # noqa: E402 (it needs the lines above)
 
 __all__ = ["adalflow"]

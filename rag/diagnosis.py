@@ -33,7 +33,7 @@ class Finding:
 
 
 def diagnose(settings: Settings, *, ask_servers: bool = True) -> Iterator[Finding]:
-    """Look at everything, in the order in which it is needed."""
+    """Run all checks, in the order in which the parts are needed."""
     yield Finding("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _imports()
     yield _installed()
@@ -47,16 +47,18 @@ def diagnose(settings: Settings, *, ask_servers: bool = True) -> Iterator[Findin
 
 
 def _imports() -> Finding:
-    """Whether a repository's own modules could run here: the current folder was among the imports."""
+    """Check that a repository's own modules cannot run here: whether the current folder was in the import
+    path.
+    """
     if processes.began_with_current_folder():
         return Finding(
             "imports",
             "bad",
-            "Python imported from the current folder when it began (`python -m rag`, or an empty entry in "
-            "PYTHONPATH): code of a repository there could run",
+            "Python started with the current folder in its import path (`python -m rag`, or an empty entry "
+            "in PYTHONPATH): code of a repository there could run",
             "rag …, or python -P -m rag …, with no empty entry in PYTHONPATH",
         )
-    return Finding("imports", "ok", "nothing of the current folder")
+    return Finding("imports", "ok", "nothing from the current folder")
 
 
 def _installed() -> Finding:
@@ -92,7 +94,7 @@ def _home(settings: Settings) -> Finding:
 def _settings_file(settings: Settings) -> Finding:
     if settings.config_file.exists():
         return Finding("settings file", "ok", str(settings.config_file))
-    return Finding("settings file", "off", f"none at {settings.config_file}; flags and environment serve")
+    return Finding("settings file", "off", f"none at {settings.config_file}; flags and environment are used")
 
 
 def _embedder(settings: Settings, *, ask_servers: bool) -> Finding:
@@ -101,7 +103,7 @@ def _embedder(settings: Settings, *, ask_servers: bool) -> Finding:
         if ask_servers or settings.embedder in ("static", "minilm"):
             dim = embedder.embed(["where is the token checked"], role="query").shape[1]
             return Finding("embedder", "ok", f"{settings.embedder}, {dim} dimensions")
-        return Finding("embedder", "ok", f"{settings.embedder}, not asked")
+        return Finding("embedder", "ok", f"{settings.embedder}, not checked")
     except RagError as error:
         return Finding("embedder", "bad", str(error), "rag … --embedder static")
 
@@ -165,7 +167,7 @@ def _model(settings: Settings, *, ask_servers: bool) -> Finding:
         )
     where = settings.base_url or "api.openai.com"
     if not ask_servers or settings.client != "openai":
-        return Finding("model", "ok", f"{settings.model or 'the only one'} at {where}, not asked")
+        return Finding("model", "ok", f"{settings.model or 'the only one'} at {where}, not checked")
     from rag.backends.openai.endpoint import list_models
 
     try:

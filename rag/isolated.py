@@ -1,11 +1,11 @@
-"""The child of `rag.isolation`: it calls functions of ours on text that nobody vouches for.
+"""The child process of `rag.isolation`: it calls our functions on untrusted text.
 
-A request is a function's name and a list of arguments, the answer to each is a value or why there is none,
-all JSON behind their length. Before each call a byte goes to stderr, so that the parent knows which one this
-process died of. Each call is bounded: CPU time by a timer whose signal ends the process, whatever native
-code does, and private memory by a limit of the system (Linux).
+A request is a function's name and a list of arguments; the response to each is a value or the reason why
+there is none. All are JSON with a length prefix. Before each call a byte is written to stderr, so that the
+parent knows during which call this process died. Each call is limited: CPU time by a timer whose signal ends
+the process, whatever native code does, and private memory by a system limit (Linux).
 
-Only what a child needs is imported here; starting one should take little time.
+Only what a child needs is imported here, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import IO, Any
 LENGTH = struct.Struct("<Q")
 BEGUN = b"\x01"
 
-MEMORY_BYTES, MEMORY_BYTES_A_BYTE = 48 << 20, 300
-"""What a call may allocate, and what more for each byte of text."""
-CPU_S, CPU_S_A_BYTE = 1.0, 2e-6
+MEMORY_BYTES, MEMORY_BYTES_PER_BYTE = 48 << 20, 300
+"""What a call may allocate, and the addition for each byte of text."""
+CPU_S, CPU_S_PER_BYTE = 1.0, 2e-6
 
 OUT_OF_TIME, OUT_OF_MEMORY = "out of time", "out of memory"
 
@@ -36,27 +36,27 @@ _PAGE_BYTES = resource.getpagesize()
 
 
 class GaveUp(Exception):
-    """A function finds no way through a text within its bounds. The message is a short reason."""
+    """A function cannot process a text within its limits. The message is a short reason."""
 
 
 def write_frame(stream: IO[bytes], value: Any) -> None:
-    """Write a JSON value behind its length."""
+    """Write a JSON value with its length before it."""
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     stream.write(LENGTH.pack(len(data)))
     stream.write(data)
 
 
 def parsed_frame(data: bytes) -> Any:
-    """The value of a frame. Raises ValueError, RecursionError."""
+    """Return the value of a frame. Raises ValueError, RecursionError."""
     return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
 def main() -> None:
     """Answer requests until the input ends. The arguments are modules to import before the first one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told too, and closes the input
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and closes the input
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    bounds = ProcessBounds()
+    bounds = ProcessLimits()
     for module in sys.argv[1:]:
         importlib.import_module(module)
     while head := requests.read(LENGTH.size):
@@ -69,8 +69,8 @@ def main() -> None:
         answers.flush()
 
 
-def _answer(function: Callable[..., Any], arguments: list[Any], bounds: ProcessBounds) -> dict[str, Any]:
-    """The call's value, why it was given up, or what is wrong with our code."""
+def _answer(function: Callable[..., Any], arguments: list[Any], bounds: ProcessLimits) -> dict[str, Any]:
+    """Return the call's value, the reason for giving up, or the traceback of an error in our code."""
     try:
         return {"value": bounds.call(function, arguments)}
     except GaveUp as why:
@@ -79,8 +79,8 @@ def _answer(function: Callable[..., Any], arguments: list[Any], bounds: ProcessB
         return {"failed": traceback.format_exc()}
 
 
-class ProcessBounds:
-    """The bounds of this process: renewed for each call, lifted between two requests."""
+class ProcessLimits:
+    """The limits of this process: renewed for each call, lifted between two requests."""
 
     def __init__(self) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -90,10 +90,10 @@ class ProcessBounds:
             self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
     def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """Call a function whose first argument is the text; its parent learns first that the call begins.
+        """Call a function whose first argument is the text, after notifying the parent.
 
         Raises:
-            GaveUp: the function found no way through the text within its bounds.
+            GaveUp: the function cannot process the text within its limits.
         """
         os.write(_JOURNAL, BEGUN)
         try:
@@ -105,18 +105,18 @@ class ProcessBounds:
             raise GaveUp("nested too deeply") from None
 
     def _renew(self, size: int) -> None:
-        """Allow what a text of this size may take from now on."""
+        """Set the limits for a text of this size, from now on."""
         if self._statm >= 0:
             pages = int(os.pread(self._statm, 200, 0).split()[5])  # data and stack
-            most = pages * _PAGE_BYTES + MEMORY_BYTES + MEMORY_BYTES_A_BYTE * size
+            most = pages * _PAGE_BYTES + MEMORY_BYTES + MEMORY_BYTES_PER_BYTE * size
             soft, hard = self._own
             resource.setrlimit(
                 resource.RLIMIT_DATA, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard)
             )
-        signal.setitimer(signal.ITIMER_PROF, CPU_S + CPU_S_A_BYTE * size)
+        signal.setitimer(signal.ITIMER_PROF, CPU_S + CPU_S_PER_BYTE * size)
 
     def lift(self) -> None:
-        """Allow anything that the process itself may take."""
+        """Restore the limits of the process itself."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_DATA, self._own)
 

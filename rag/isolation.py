@@ -1,14 +1,14 @@
-"""Call functions of ours on untrusted text in a process that may be lost.
+"""Call our functions on untrusted text in an expendable process.
 
-Native code that reads a repository's text may take gigabytes, run for minutes, or crash. It runs in one
-child process (`rag.isolated`) that is started when it is first needed, is used again, and is replaced when it
-dies: the text it died of is `Lost`, and the rest goes on.
+Native code that reads a repository's text may allocate gigabytes, run for minutes, or crash. It runs in one
+child process (`rag.isolated`) that is started on first use, reused, and replaced when it dies: the text that
+crashed it is `Lost`, and the others continue.
 
-The child bounds itself, see there. This process watches it besides, on every system: its memory, and that it
-gets on at all.
+The child limits itself, see there. This process also watches it, on every system: its memory, and that it
+makes progress.
 
-A process that is such a child itself, and that its parent replaces when it dies, makes the calls directly
-(`become_losable`).
+A process that is itself such a child, and is replaced by its parent when it dies, makes the calls directly
+(`call_in_process`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from rag.isolated import (
     BEGUN,
     LENGTH,
     MEMORY_BYTES,
-    MEMORY_BYTES_A_BYTE,
+    MEMORY_BYTES_PER_BYTE,
     OUT_OF_MEMORY,
     OUT_OF_TIME,
     GaveUp,
-    ProcessBounds,
+    ProcessLimits,
     parsed_frame,
     write_frame,
 )
@@ -45,48 +45,48 @@ from rag.processes import PIPE, Process, python_command, start
 
 __all__ = [
     "MAX_LOST",
-    "WITHOUT_A_TRY",
+    "NOT_TRIED",
+    "InProcess",
     "Isolated",
-    "Losable",
     "Lost",
-    "become_losable",
     "begun_calls",
-    "reason_of_end",
+    "call_in_process",
+    "reason_of_exit",
     "resident_bytes",
     "shared",
 ]
 
 MAX_LOST = 10
-"""Texts of one request that the child may die of; those that are left are lost too, without a try."""
+"""The number of texts per request that may crash the child; the rest is then lost without a try."""
 _MAX_CALLS = 8_000
-"""Calls of one request: as many as the pipe holds bytes that count them."""
-_LOOK_MS = 50
+"""Calls per request: at most as many as the pipe can buffer bytes to count them."""
+_POLL_MS = 50
 _IDLE_BYTES = 200 << 20
-"""More than a child has between two requests. One that keeps more is replaced."""
+"""More than a child uses between two requests. A child that keeps more is replaced."""
 _STUCK_AFTER_S = 120.0
-"""A child that has not begun another call for so long is stuck, whatever it waits for."""
+"""A child that has not begun another call for this long is stuck."""
 _WHY = {signal.SIGPROF: OUT_OF_TIME, signal.SIGKILL: OUT_OF_MEMORY}
-_CRASHED = "crashed or out of memory"  # where memory is out, native code mostly crashes
-WITHOUT_A_TRY = "not tried after others failed"
-"""Why the rest of a request is lost, once too many of its texts are."""
+_CRASHED = "crashed or out of memory"  # out of memory, native code mostly crashes
+NOT_TRIED = "not tried after others failed"
+"""Why the rest of a request is lost after too many of its texts are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """There is no value; `why` is a short reason."""
+    """A call without a value; `why` is a short reason."""
 
     why: str
 
 
 class Calls(Protocol):
-    """Calls functions on text, whatever the text does to the process that reads it."""
+    """Calls functions on text, protected from what the text does to the process that reads it."""
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """The value of one call, see `Isolated.call`."""
+        """Return the value of one call, see `Isolated.call`."""
         ...
 
     def calls(self, function: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
-        """The values of many calls, see `Isolated.calls`."""
+        """Return the values of many calls, see `Isolated.calls`."""
         ...
 
 
@@ -94,7 +94,7 @@ class Isolated:
     """A child process that answers calls, one request at a time. Safe to share between threads.
 
     Args:
-        modules: what it imports while the first request is still being made.
+        modules: what it imports while the first request is being prepared.
     """
 
     def __init__(self, *modules: str) -> None:
@@ -103,7 +103,7 @@ class Isolated:
         self._process: Process[bytes] | None = None
 
     def begin(self) -> None:
-        """Start the child now, so that it is ready when it is asked. It also starts by itself."""
+        """Start the child now, so that it is ready when needed. Otherwise it starts on first use."""
         with self._lock:
             self._child()
 
@@ -116,7 +116,7 @@ class Isolated:
         return self.calls(function, [arguments])[0]
 
     def calls(self, function: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
-        """The values of many calls, in order, `Lost` where there is none.
+        """Return the values of many calls, in order, `Lost` where there is none.
 
         Raises:
             RagError: no child can be started.
@@ -139,7 +139,7 @@ class Isolated:
         while todo:
             if lost == MAX_LOST:
                 for number in todo:
-                    values[number] = Lost(WITHOUT_A_TRY)
+                    values[number] = Lost(NOT_TRIED)
                 return values
             child = self._child()
             exchange = _Exchange(child, function, [calls[number] for number in todo])
@@ -151,10 +151,10 @@ class Isolated:
                     self._end()
                 return values
             why = exchange.why(self._end())
-            if not exchange.begun:  # it had ended before
+            if not exchange.begun:  # it had exited before
                 silent += 1
                 if silent == 3:
-                    raise RagError(f"a process that reads source text ended at once ({why}), three times")
+                    raise RagError(f"a process that reads source text exited at once ({why}), three times")
                 continue
             values[todo[exchange.begun - 1]] = Lost(why)
             lost += 1
@@ -168,13 +168,13 @@ class Isolated:
                 command = python_command("rag.isolated", *self._modules)
                 self._process = start(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
             except OSError as error:
-                raise RagError(f"no process can be started that reads source text: {error}") from error
+                raise RagError(f"cannot start a process that reads source text: {error}") from error
             assert self._process.stderr is not None
             os.set_blocking(self._process.stderr.fileno(), False)
         return self._process
 
     def _end(self) -> int | None:
-        """End the child; return the code that it ended with."""
+        """End the child; return its exit code."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -186,7 +186,7 @@ class Isolated:
 
 
 class _Exchange:
-    """One request to a child, and what came of it.
+    """One request to a child, and its results.
 
     Attributes:
         begun: how many calls it began.
@@ -199,14 +199,14 @@ class _Exchange:
         self._requests, self._from, self._journal = child.stdin, child.stdout.fileno(), child.stderr.fileno()
         self._request = [function, calls]
         largest = max(len(str(call[0])) for call in calls)
-        self._most_bytes = _IDLE_BYTES + MEMORY_BYTES + 4 * MEMORY_BYTES_A_BYTE * largest
+        self._most_bytes = _IDLE_BYTES + MEMORY_BYTES + 4 * MEMORY_BYTES_PER_BYTE * largest
         self._buffer = bytearray()
         self._killed_for = ""
         self._moved_s = time.monotonic()
         self.begun, self.is_whole = 0, False
 
     def answers(self) -> list[Any]:
-        """The answers, in order; those after which the child died are missing."""
+        """Return the answers, in order; those after the child's death are missing."""
         found: list[Any] = []
         with suppress(BrokenPipeError, EOFError):
             write_frame(self._requests, self._request)
@@ -219,14 +219,14 @@ class _Exchange:
         return found
 
     def why(self, code: int | None) -> str:
-        """Why the child ended, by the code it ended with."""
-        return self._killed_for or reason_of_end(code)
+        """Return why the child ended, by its exit code."""
+        return self._killed_for or reason_of_exit(code)
 
     def _read(self, size: int) -> bytes:
         poller = select.poll()
         poller.register(self._from, select.POLLIN)
         while len(self._buffer) < size:
-            if not poller.poll(_LOOK_MS):
+            if not poller.poll(_POLL_MS):
                 self._watch()
             elif piece := os.read(self._from, 1 << 18):
                 self._buffer += piece
@@ -238,7 +238,7 @@ class _Exchange:
         return data
 
     def _watch(self) -> None:
-        """Kill a child that has grown too large, or does not get on."""
+        """Kill a child that has grown too large, or makes no progress."""
         if self._count_begun():
             self._moved_s = time.monotonic()
         if resident_bytes(self._child.pid) > self._most_bytes:
@@ -249,7 +249,7 @@ class _Exchange:
             self._child.kill()
 
     def _count_begun(self) -> int:
-        """Count what the child has begun since the last look."""
+        """Count the calls that the child has begun since the last check."""
         new = begun_calls(self._journal)
         self.begun += new
         return new
@@ -262,7 +262,7 @@ def _value(answer: Any) -> Any:
 
 
 def resident_bytes(pid: int) -> int:
-    """The memory of a process that is in use; 0 where the system does not say."""
+    """Return the resident memory of a process; 0 where the system does not report it."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _page_bytes()
     except (OSError, IndexError):
@@ -275,7 +275,7 @@ def _page_bytes() -> int:
 
 
 def _resident_on_macos(pid: int) -> int:
-    """`ri_resident_size` of `proc_pid_rusage`: the seventh of the numbers behind a UUID of 16 bytes."""
+    """Return `ri_resident_size` of `proc_pid_rusage`: the seventh number after a UUID of 16 bytes."""
     import ctypes
 
     numbers = (ctypes.c_uint64 * 32)()
@@ -288,7 +288,7 @@ def _resident_on_macos(pid: int) -> int:
 
 
 def begun_calls(journal: int) -> int:
-    """Count the calls that a child has begun since the last look; `journal` is its stderr, not blocking."""
+    """Count the calls that a child has begun since the last check; `journal` is its non-blocking stderr."""
     new = 0
     with suppress(BlockingIOError):
         while piece := os.read(journal, 1 << 16):
@@ -296,19 +296,19 @@ def begun_calls(journal: int) -> int:
     return new
 
 
-def reason_of_end(code: int | None) -> str:
-    """Why a child ended within a call, by the code it ended with."""
+def reason_of_exit(code: int | None) -> str:
+    """Return why a child ended within a call, by its exit code."""
     return next((why for number, why in _WHY.items() if code == -number), _CRASHED)
 
 
-class Losable:
-    """Makes calls in this process, with the same bounds: its parent replaces it when it dies of one.
+class InProcess:
+    """Makes calls in this process, with the same limits: its parent replaces it when a call kills it.
 
-    The parent counts what has begun (`begun_calls`) and says, when it asks again, which calls were lost.
+    The parent counts the calls that began (`begun_calls`), and passes the lost ones when it asks again.
     """
 
     def __init__(self) -> None:
-        self._bounds = ProcessBounds()
+        self._bounds = ProcessLimits()
         self.expect({})
 
     def expect(self, lost: Mapping[int, str], until: int | None = None) -> None:
@@ -333,25 +333,25 @@ class Losable:
         if why := self._lost.get(self._number):
             return Lost(why)
         if self._until is not None and self._number >= self._until:
-            return Lost(WITHOUT_A_TRY)
+            return Lost(NOT_TRIED)
         try:
             return self._bounds.call(function, arguments)
         except GaveUp as why:
             return Lost(str(why))
 
 
-_losable: list[Losable] = []
+_in_process: list[InProcess] = []
 
 
-def become_losable() -> Losable:
-    """Make the calls of this process in itself from now on. Its parent must be able to replace it."""
-    _losable[:] = [Losable()]
-    return _losable[0]
+def call_in_process() -> InProcess:
+    """Make this process's calls in the process itself from now on. Its parent must be able to replace it."""
+    _in_process[:] = [InProcess()]
+    return _in_process[0]
 
 
 def shared() -> Calls:
-    """What makes the calls of this process: one child that ends with it, or the process itself."""
-    return _losable[0] if _losable else _child_of_this_process()
+    """Return the caller of this process: one child that ends with it, or the process itself."""
+    return _in_process[0] if _in_process else _child_of_this_process()
 
 
 @cache

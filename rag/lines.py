@@ -1,8 +1,8 @@
 """The lines of a text, as git and editors count them.
 
-A line ends with a newline and nothing else: other separators that Unicode knows do not end one. A newline at
-the end of a text begins no line, so an empty text has none. Lines count from 1; where a span of lines has a
-start and an end, both lines belong to it, and the end is at most the number of lines.
+Only a newline ends a line: other separators of Unicode do not. A newline at the end of a text does not begin
+a line, so an empty text has none. Lines count from 1; the start and end of a span are inclusive, and the end
+is at most the number of lines.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ def lines_of(text: str) -> list[str]:
 
 
 def whole_lines_of(text: str) -> list[str]:
-    """Return the lines with the newlines that end them: joined they are the text."""
-    *whole, rest = text.split("\n")  # in half the time of a regular expression
+    """Return the lines with the newlines that end them; joined they are the text."""
+    *whole, rest = text.split("\n")  # twice as fast as a regular expression
     lines = [line + "\n" for line in whole]
     return [*lines, rest] if rest else lines
 
 
 def without_blank_end(text: str) -> tuple[str, str]:
-    """Part a text from the blank lines at its end; a text of nothing else is left whole."""
+    """Split a text from the blank lines at its end; a text of blank lines only is not split."""
     content = text.rstrip()
     end = text.find("\n", len(content)) + 1
     return (text[:end], text[end:]) if content and end else (text, "")

@@ -1,7 +1,7 @@
-"""Answers as HTML, for notebooks: escaped throughout, and nothing is loaded from anywhere.
+"""Render answers as HTML for notebooks: fully escaped, and without external resources.
 
-Of Markdown only what answers are made of is drawn: fenced blocks, code within a line, bold and emphasis.
-Everything else, lists included, stands as it was written.
+Of Markdown only the elements of answers are rendered: fenced blocks, inline code, bold and emphasis.
+Everything else, including lists, is shown as it was written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _CELL = "text-align:left;padding:.1em 1em .1em 0;border:none;background:none"
 
 
 def framed(title: str, text: str, rows: Iterable[Sequence[str]] = (), note: str = "") -> str:
-    """A question, its answer (Markdown), a row of cells for each source (the second is a place), a note."""
+    """Return a question, its answer (Markdown), a row of cells for each source (the second is a place), and a
+    note.
+    """
     head = f"<div style='font-weight:600;margin-bottom:.4em'>{escape(title)}</div>" if title else ""
     foot = f"<div style='opacity:.65;font-size:90%'>{escape(note)}</div>" if note else ""
     return f"<div style='{_FRAME}'>{head}{_prose(text)}{_table(rows)}{foot}</div>"

@@ -1,4 +1,4 @@
-"""JSON and TOML of strangers: whatever cannot be read is a ValueError, also what is nested too deeply."""
+"""Parse untrusted JSON and TOML: any unreadable text raises ValueError, including too deep nesting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TOO_DEEP = "it is nested too deeply"
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON. Raises ValueError (often a JSONDecodeError) for what cannot be read."""
+    """Parse JSON. Raises ValueError (often a JSONDecodeError) for invalid text."""
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -18,7 +18,7 @@ def parse_json(text: str) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML. Raises ValueError (often a TOMLDecodeError) for what cannot be read."""
+    """Parse TOML. Raises ValueError (often a TOMLDecodeError) for invalid text."""
     try:
         return tomllib.loads(text)
     except RecursionError as error:

@@ -1,14 +1,14 @@
-"""Start child processes so that nothing in the current folder runs in them, and none grows without bound.
+"""Start child processes so that no code in the current folder runs in them, and their resources are limited.
 
-This is the only module that starts processes; `rag.corpus.git` alone has rules of its own for git.
+This is the only module that starts processes, except that `rag.corpus.git` has its own rules for git.
 
 - A child imports from where this process imports, but never from the current folder: Python runs with `-P`,
-  in the folder `/`, with our resolved `sys.path`. The current folder may be a repository that names its
-  modules like ours, like a dependency, or like the standard library.
-- A child gets the environment variables of a fixed list. Variables that load code (LD_PRELOAD,
-  PYTHONSTARTUP, …) are not on it, relative paths are made absolute, and search paths lose their empty and
-  relative entries, which would stand for the current folder.
-- Private memory and CPU time are bounded where the system can do that for a process that runs (Linux).
+  in the folder `/`, with our resolved `sys.path`. The current folder may be a repository with modules named
+  like ours, like a dependency, or like the standard library.
+- A child gets the environment variables of a fixed list. Variables that load code (LD_PRELOAD, PYTHONSTARTUP,
+  …) are not in it, relative paths are made absolute, and search paths lose their empty and relative entries,
+  which would mean the current folder.
+- Private memory and CPU time are limited where the system supports that for a running process (Linux).
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ NO_INPUT = subprocess.DEVNULL
 TimeoutExpired = subprocess.TimeoutExpired
 
 NEUTRAL_FOLDER = "/"
-"""The working folder of a child: it always exists, and only the system's administrator writes there."""
+"""The working folder of a child: it always exists, and only the system's administrator can write to it."""
 
 _ROOT = Path(__file__).resolve().parent.parent
-"""The folder that holds this package."""
+"""The folder that contains this package."""
 
 _ALLOWED = re.compile(
     r"HOME|USER|LOGNAME|USERNAME|SHELL|TERM|TZ|PATH|LANG|LANGUAGE|LC_\w+|TMPDIR|TEMP|TMP"
     r"|XDG_\w+_(?:HOME|DIR)"
     r"|(?:https?|ftp|all|no)_proxy|(?:HTTPS?|FTP|ALL|NO)_PROXY"
     r"|SSL_CERT_(?:FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
-    # Settings: ours, those of the services that are asked, and of the servers that keep a memory.
+    # Settings: ours, those of the model services, and of the memory servers.
     r"|RAG_\w+|OPENAI_\w+|TIKTOKEN_CACHE_DIR|PG[A-Z]+|HF_HOME|HF_HUB_OFFLINE"
-    # The interpreter: only what loads no code.
+    # The interpreter: only variables that load no code.
     r"|PYTHON(?:HOME|UTF8|COERCECLOCALE|HASHSEED|NOUSERSITE|DONTWRITEBYTECODE|MALLOC|FAULTHANDLER)"
     # Numeric libraries: how many threads they use, and how those wait.
     r"|(?:OMP|OPENBLAS|GOTO|MKL|KMP|VECLIB|NUMEXPR|BLIS)_(?:NUM|MAXIMUM)_THREADS|OMP_(?:WAIT_POLICY|THREAD_LIMIT"
     r"|DYNAMIC|PROC_BIND|PLACES)|KMP_(?:BLOCKTIME|AFFINITY|DUPLICATE_LIB_OK)|MALLOC_ARENA_MAX"
     r"|OPENBLAS_CORETYPE|MKL_THREADING_LAYER|NPY_DISABLE_CPU_FEATURES|FAISS_OPT_LEVEL"
     r"|LD_LIBRARY_PATH|DYLD_(?:FALLBACK_)?LIBRARY_PATH"
-    # Git: how it reaches a server. `rag.corpus.git` says what it may do there.
+    # Git: how it reaches a server. `rag.corpus.git` restricts its commands.
     r"|GIT_SSH|GIT_SSH_(?:COMMAND|VARIANT)|GIT_SSL_\w+|GIT_HTTP_\w+|GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)"
     r"|SSH_AUTH_SOCK|SSH_AGENT_PID|KRB5CCNAME|KRB5_CONFIG|DBUS_SESSION_BUS_ADDRESS"
 )
@@ -61,17 +61,17 @@ _PATHS = re.compile(
     r"|CURL_CA_BUNDLE|TIKTOKEN_CACHE_DIR|PYTHONHOME|PG(?:PASSFILE|SERVICEFILE|SYSCONFDIR)|HF_HOME"
     r"|GIT_SSL_(?:CAINFO|CAPATH|CERT|KEY)|GIT_CONFIG_(?:GLOBAL|SYSTEM)|SSH_AUTH_SOCK"
 )
-"""Variables that hold a path; a relative one means a folder below that of this process."""
+"""Variables that hold a path; a relative one is relative to the folder of this process."""
 
-_LEAST_MEMORY_BYTES = 2 << 30
+_MIN_MEMORY_BYTES = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a child may use. None is no limit of ours; limits that are set already stay.
+    """The resources that a child may use. None sets no limit; existing limits stay.
 
-    `memory_bytes` counts private writable memory, `cpu_s` the CPU time of the whole life of the process;
-    `niceness` is how much less urgent it is than this process.
+    `memory_bytes` counts private writable memory, `cpu_s` the CPU time over the whole life of the process;
+    `niceness` lowers its priority relative to this process.
     """
 
     memory_bytes: int | None = None
@@ -80,16 +80,16 @@ class Limits:
 
 
 def share_of_memory(share: float = 0.75) -> int:
-    """A part of the machine's memory in bytes, at least 2 GiB: the limit of a child that does honest work."""
+    """Return a share of the machine's memory in bytes, at least 2 GiB: the limit of a child in normal use."""
     try:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
         whole = 0
-    return max(_LEAST_MEMORY_BYTES, int(whole * share))
+    return max(_MIN_MEMORY_BYTES, int(whole * share))
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module with Python, without the current folder among its imports."""
+    """Return the command that runs a module with Python, without the current folder in its import path."""
     user_site = ["-s"] if sys.flags.no_user_site else []
     return [sys.executable, "-P", *user_site, "-m", module, *arguments]
 
@@ -111,10 +111,10 @@ def start(
     Args:
         command: the program and its arguments; paths must be absolute, as `folder` is not the user's.
         environment: all of its variables; None is `closed_environment()`.
-        folder: where it runs. Only a program that the user named runs where the user is.
-        limits: what it may use; None is no limit.
-        stdin: as `subprocess.Popen` takes it; nothing to read when left out.
-        stdout: likewise; ours when left out.
+        folder: its working folder. Only a program that the user named runs in the user's folder.
+        limits: its resources; None is no limit.
+        stdin: as in `subprocess.Popen`; empty by default.
+        stdout: likewise; ours by default.
         stderr: likewise.
         buffered: whether the pipes are.
         as_user: `user`, `group` and `extra_groups` of `subprocess.Popen`.
@@ -144,7 +144,7 @@ def run(
     folder: Path | str = NEUTRAL_FOLDER,
     as_user: Mapping[str, Any] | None = None,
 ) -> tuple[int, str, str]:
-    """Run a program to its end; return its exit code and what it wrote to stdout and stderr.
+    """Run a program to its end; return its exit code, stdout and stderr.
 
     Raises:
         OSError: it cannot be started.
@@ -160,22 +160,22 @@ def run(
 
 
 def closed_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a child that runs our code: those of the list, our import path, and `more`."""
+    """Return the variables of a child that runs our code: those of the list, our import path, and `more`."""
     kept = {name: value for name, value in os.environ.items() if _ALLOWED.fullmatch(name)}
     imports = {"PYTHONPATH": os.pathsep.join(import_path())}
-    return _settled({**kept, **imports, **(more or {})})
+    return _absolute_paths({**kept, **imports, **(more or {})})
 
 
 def users_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a program that the user named: all there are, as in the user's shell, and `more`.
+    """Return the variables of a program that the user named: all of the user's, and `more`.
 
-    Search paths lose the entries that would stand for the current folder.
+    Search paths lose the entries that would mean the current folder.
     """
-    return _settled({**os.environ, **(more or {})})
+    return _absolute_paths({**os.environ, **(more or {})})
 
 
-def _settled(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables with absolute paths. A search path that has nothing left is left out."""
+def _absolute_paths(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with absolute paths. A search path without remaining entries is left out."""
     settled: dict[str, str] = {}
     for name, value in variables.items():
         if name in _SEARCH_PATHS:
@@ -189,7 +189,7 @@ def _settled(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def search_path(value: str) -> str:
-    """A list of folders without its empty and relative entries, which depend on the current folder."""
+    """Return a list of folders without its empty and relative entries, which depend on the current folder."""
     return os.pathsep.join(entry for entry in value.split(os.pathsep) if Path(entry).is_absolute())
 
 
@@ -200,10 +200,10 @@ def _absolute(path: str) -> str:
 
 
 def import_path() -> list[str]:
-    """Where a child imports from: our `sys.path`, absolute, without the current folder.
+    """Return the import path of a child: our `sys.path`, absolute, without the current folder.
 
-    What the interpreter adds by itself (its library, site-packages, the folders that `.pth` files name) a
-    child has anyway. The folder of this package is always among them, at the end unless it is there already.
+    A child also has what the interpreter adds by itself (its library, site-packages, the folders of `.pth`
+    files). The folder of this package is always included, at the end unless it is there already.
     """
     entries = [entry for entry in sys.path if isinstance(entry, str) and not is_current_folder(entry)]
     kept = list(dict.fromkeys(map(os.path.abspath, entries)))
@@ -213,7 +213,7 @@ def import_path() -> list[str]:
 
 
 def is_current_folder(entry: str) -> bool:
-    """Whether an entry of `sys.path` stands for the current folder."""
+    """Return whether an entry of `sys.path` means the current folder."""
     if not entry:
         return True
     try:
@@ -226,10 +226,10 @@ _dropped: list[str] = []
 
 
 def drop_current_folder() -> None:
-    """Stop importing from the current folder in this process, as far as that can still be done.
+    """Stop importing from the current folder in this process, as far as still possible.
 
-    `python -m rag`, and an empty entry in PYTHONPATH, put it among the imports before any of our code runs.
-    The folder that holds this package stays.
+    `python -m rag`, and an empty entry in PYTHONPATH, add it to the import path before any of our code runs.
+    The folder that contains this package stays.
     """
     here = [entry for entry in sys.path if isinstance(entry, str) and is_current_folder(entry)]
     if here and not is_current_folder(str(_ROOT)):
@@ -238,12 +238,12 @@ def drop_current_folder() -> None:
 
 
 def began_with_current_folder() -> bool:
-    """Whether modules of the current folder could have been imported before `drop_current_folder`."""
+    """Return whether modules of the current folder could have been imported before `drop_current_folder`."""
     return bool(_dropped)
 
 
 def _limit(pid: int, limits: Limits) -> None:
-    """Bound a process that was just started, as far as the system does that for a running one."""
+    """Limit a process that was just started, as far as the system supports that for a running one."""
     if limits.niceness:
         with suppress(OSError):  # it has ended
             ours = os.getpriority(os.PRIO_PROCESS, 0)
@@ -251,7 +251,7 @@ def _limit(pid: int, limits: Limits) -> None:
     if sys.platform == "linux":
         for kind, value in ((resource.RLIMIT_DATA, limits.memory_bytes), (resource.RLIMIT_CPU, limits.cpu_s)):
             if value is not None:
-                with suppress(OSError, ValueError):  # it has ended, or may use less already
+                with suppress(OSError, ValueError):  # it has ended, or has a lower limit already
                     _, hard = resource.prlimit(pid, kind)
                     most = value if hard == resource.RLIM_INFINITY else min(value, hard)
                     resource.prlimit(pid, kind, (most, most))

@@ -1,7 +1,7 @@
-"""Where the files that ship with us lie: templates, sample data, model tables, encodings.
+"""Find the files that ship with the package: templates, sample data, model tables, encodings.
 
-An installed wheel carries them in `rag/_shipped/`; a checkout and an editable install have them
-beside the package, at the top of the repository. What we write lies in folders of the user's own.
+An installed wheel has them in `rag/_shipped/`; a checkout and an editable install have them at the top of the
+repository. Files that we write go to the user's folders.
 """
 
 from functools import cache
@@ -12,17 +12,17 @@ _PACKAGE = Path(__file__).resolve().parent
 
 @cache
 def shipped(name: str) -> Path:
-    """Return the folder or file `name` (for example "templates" or "data/encodings") that ships with us.
+    """Return the shipped folder or file `name` (for example "templates" or "data/encodings").
 
     Raises:
-        FileNotFoundError: the installation is incomplete; reinstalling mends it.
+        FileNotFoundError: the installation is incomplete; reinstall the package.
     """
     for base in (_PACKAGE / "_shipped", _PACKAGE.parent):
         candidate = base / name
         if candidate.exists():
             return candidate
     raise FileNotFoundError(
-        f"{name!r} is missing from this installation of rag (looked in and beside {_PACKAGE}); reinstall it"
+        f"{name!r} is missing from this installation of rag (not in {_PACKAGE} or its parent); reinstall it"
     )
 
 
@@ -32,7 +32,7 @@ def packaged(name: str) -> Path:
 
 
 def is_file(path: Path | str) -> bool:
-    """Whether there is such a file, whatever the path is: one that no file can have is that of none."""
+    """Return whether such a file exists; False for a path that is not possible."""
     try:
         return Path(path).expanduser().is_file()
     except (OSError, RuntimeError, ValueError):
@@ -40,7 +40,7 @@ def is_file(path: Path | str) -> bool:
 
 
 def is_folder(path: Path | str) -> bool:
-    """Whether there is such a folder, whatever the path is; a question is none, however long it is."""
+    """Return whether such a folder exists; False for any other text, such as a question, of any length."""
     try:
         return Path(path).expanduser().is_dir()
     except (OSError, RuntimeError, ValueError):
@@ -48,7 +48,7 @@ def is_folder(path: Path | str) -> bool:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and its missing parents, for this user only, whatever the umask. Raises OSError."""
+    """Create a folder and its missing parents, for this user only, whatever the umask. Raises OSError."""
     if not folder.is_dir():
         make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What of a turn or message is searched, as text and as counted terms."""
+"""The searchable part of a turn or message, as text and as counted terms."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rag.types import DialogTurn, Message
 _NOT_WORDS = frozenset(
     """type id data mime_type media_type signature tool_use_id tool_call_id call_id role encoding""".split()
 )
-"""Keys of content blocks whose values are no text that anybody said."""
+"""Keys of content blocks whose values are not prose."""
 
 
 def searchable(item: DialogTurn | Message) -> str:
-    """The text by which a turn or message is found.
+    """Return the text by which a turn or message is found.
 
-    Of a turn: question, standalone question and answer. Of a message: its text; in JSON all texts but
-    those of keys such as `type` and `id`; bytes only where the mime type says text.
+    Of a turn: question, standalone question and answer. Of a message: its text; in JSON all texts except
+    those of keys such as `type` and `id`; bytes only if the mime type is text.
     """
     if isinstance(item, DialogTurn):
         standalone = "" if item.standalone_question == item.question else item.standalone_question
@@ -30,7 +30,7 @@ def searchable(item: DialogTurn | Message) -> str:
 
 
 def term_counts(item: DialogTurn | Message) -> dict[str, int]:
-    """How often each term occurs in what is searched; the item's length is the sum."""
+    """Return how often each term occurs in the searchable text; the item's length is the sum."""
     return Counter(terms(searchable(item)))
 
 

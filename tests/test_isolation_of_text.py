@@ -18,7 +18,7 @@ from rag.code.parsing import SourceText, outlines
 from rag.code.references import references
 from rag.database.quarantine import Quarantine
 from rag.isolated import CPU_S, MEMORY_BYTES
-from rag.isolation import WITHOUT_A_TRY, Isolated, Lost, resident_bytes
+from rag.isolation import NOT_TRIED, Isolated, Lost, resident_bytes
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import PARSER_GAVE_UP, blob_id
@@ -99,8 +99,8 @@ def test_one_process_is_used_again_and_replaced_when_it_was_killed(isolated):
 
 def test_what_many_texts_cost_is_bounded(isolated):
     found = isolated.calls(BEHAVE, [["crash"]] * 30 + [["one"]])
-    assert {each.why for each in found[:30]} == {"crashed or out of memory", WITHOUT_A_TRY}
-    assert found[30] == Lost(WITHOUT_A_TRY)
+    assert {each.why for each in found[:30]} == {"crashed or out of memory", NOT_TRIED}
+    assert found[30] == Lost(NOT_TRIED)
     assert isolated.calls(BEHAVE, [["one"]] * 9_000) == ["ONE"] * 9_000
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag.code.grammars import package_of
-from rag.isolation import WITHOUT_A_TRY
+from rag.isolation import NOT_TRIED
 from rag.resources import make_private
 from rag.types import PARSER_GAVE_UP
 
@@ -53,9 +53,7 @@ class Quarantine:
     def add(self, given_up: Mapping[Key, str]) -> None:
         """Remember texts by their keys. If the file cannot be written, they are tried again next time."""
         new = {
-            key: why
-            for key, why in given_up.items()
-            if key[0] and why != WITHOUT_A_TRY and key not in self.known
+            key: why for key, why in given_up.items() if key[0] and why != NOT_TRIED and key not in self.known
         }
         if not new:
             return

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from rag.database.digest import Digest, GivenUp, digest
 from rag.errors import RagError
-from rag.isolation import MAX_LOST, become_losable, begun_calls, reason_of_end, resident_bytes
+from rag.isolation import MAX_LOST, begun_calls, call_in_process, reason_of_exit, resident_bytes
 from rag.processes import PIPE, Limits, python_command, share_of_memory, start
 from rag.types import FileEntry
 
@@ -31,7 +31,7 @@ _MIN_BYTES_FOR_PROCESSES = 3_000_000
 """Below this a second process takes longer to start than it saves."""
 _MAX_PROCESSES = 8
 _MAX_CPU_S = 4 * 3600
-_LOOK_MS = 50
+_POLL_MS = 50
 _LARGE_BYTES, _LARGE_TIMES = 1 << 30, 1_200
 """A worker with more memory than this, and this many times its largest file, is killed."""
 
@@ -148,7 +148,7 @@ class _Worker:
                         f"a worker process ended with status {code} while reading {len(entries)} files from "
                         f"{entries[0].path} on; check the free memory, then run it again"
                     ) from error
-                lost[number] = reason_of_end(code)
+                lost[number] = reason_of_exit(code)
                 until = number + 1 if len(lost) == MAX_LOST else None
         if not isinstance(result, Digest):
             raise RuntimeError(f"a worker process failed:\n{result}")
@@ -161,7 +161,7 @@ class _Worker:
         most_bytes = _LARGE_BYTES + _LARGE_TIMES * max(entry.size_bytes for entry in entries)
         poller = select.poll()
         poller.register(self._process.stdout, select.POLLIN)
-        while not poller.poll(_LOOK_MS):
+        while not poller.poll(_POLL_MS):
             if resident_bytes(self._process.pid) > most_bytes:
                 self._process.kill()
         return _receive(self._process.stdout)
@@ -198,13 +198,13 @@ def _receive(pipe: IO[bytes]) -> Any:
 def _serve() -> None:
     """Run the worker's loop: batches in, digests out, until the input ends."""
     receive, send = sys.stdin.buffer, sys.stdout.buffer
-    losable = become_losable()
+    in_process = call_in_process()
     while True:
         try:
             root, entries, max_chars, given_up, lost, until = _receive(receive)
         except (EOFError, KeyboardInterrupt):
             return
-        losable.expect(lost, until)
+        in_process.expect(lost, until)
         try:
             result: Digest | str = digest(root, entries, max_chars=max_chars, given_up=given_up)
         except KeyboardInterrupt:

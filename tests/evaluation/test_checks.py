@@ -62,7 +62,7 @@ def test_good_records_of_every_shape_pass(folders: dict[str, Path]) -> None:
         (single(answers=place(start=0)), "0-6 is not among them"),
         (single(answers=place(symbol="Toy.pla")), "does not define 'Toy.pla'"),
         (single(kind="docstring"), "needs strip"),
-        (single(strip=True, doc={"path": "toy.py", "start": 1, "end": 1}), "do not stand"),
+        (single(strip=True, doc={"path": "toy.py", "start": 1, "end": 1}), "do not occur"),
         ({"id": "c", "repo": "toy", "turns": []}, "0 turns"),
         ({"id": "u", "repo": "toy"}, "invalid question"),
     ],
@@ -76,7 +76,7 @@ def test_each_mistake_is_named(folders: dict[str, Path], record: dict[str, Any],
 
 def test_ids_and_questions_stand_once(folders: dict[str, Path]) -> None:
     assert problems_of([single(), single()], folders) == [
-        "toy-1: the id stands 2 times",
+        "toy-1: the id occurs 2 times",
         "toy: asked 2 times: How is it played?",
     ]
 

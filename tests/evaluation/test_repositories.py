@@ -162,7 +162,7 @@ def test_a_toml_file_is_read_in_its_order_and_mistakes_are_named(tmp_path: Path)
     for text, problem in [
         (entry.format("a") * 2, "more than once"),
         (entry.format("a").replace('licence="MIT"\n', ""), "lacks licence"),
-        (entry.format("a").replace('"pypi"', '"cpan"'), "no source"),
+        (entry.format("a").replace('"pypi"', '"cpan"'), "not a source"),
         (entry.format("../a"), "plain file name"),
         ("[[", "cannot read"),
     ]:

@@ -15,7 +15,7 @@ from rag.corpus import skip
 from rag.corpus.walk import walk
 from rag.database.workers import digest_all
 from rag.errors import RagError
-from rag.isolated import CPU_S, CPU_S_A_BYTE
+from rag.isolated import CPU_S, CPU_S_PER_BYTE
 from rag.types import Filters
 from tools.fuzz import text
 from tools.fuzz.case import Case, case_of
@@ -25,7 +25,7 @@ MAX_FILE_BYTES = 1_000_000
 _REPLACED_S = 0.5
 _PARSED = Bounds(
     seconds=Bounds().seconds + CPU_S + _REPLACED_S,
-    seconds_per_byte=Bounds().seconds_per_byte + CPU_S_A_BYTE,
+    seconds_per_byte=Bounds().seconds_per_byte + CPU_S_PER_BYTE,
 )
 """For one text that may take all that its parser may, whose process is then replaced."""
 _SNIPPETS = ROOT / "tests" / "corpus" / "snippets"

@@ -65,7 +65,7 @@ _IDLE_BYTES = 200 << 20
 """More than a child uses between two requests. A child that keeps more is replaced."""
 _STUCK_AFTER_S = 120.0
 """A child that has not begun another call for this long is stuck."""
-_WHY = {signal.SIGPROF: OUT_OF_TIME, signal.SIGKILL: OUT_OF_MEMORY}
+_REASONS = {signal.SIGPROF: OUT_OF_TIME, signal.SIGKILL: OUT_OF_MEMORY}
 _CRASHED = "crashed or out of memory"  # out of memory, native code mostly crashes
 NOT_TRIED = "not tried after others failed"
 """Why the rest of a request is lost after too many of its texts are."""
@@ -125,7 +125,7 @@ class Isolated:
         found: list[Any] = []
         with self._lock:
             for first in range(0, len(calls), _MAX_CALLS):
-                found += self._called(function, calls[first : first + _MAX_CALLS])
+                found += self._run_calls(function, calls[first : first + _MAX_CALLS])
         return found
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class Isolated:
         with self._lock:
             self._end()
 
-    def _called(self, function: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+    def _run_calls(self, function: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
         values: list[Any] = [None] * len(calls)
         todo, lost, silent = list(range(len(calls))), 0, 0
         while todo:
@@ -196,13 +196,13 @@ class _Exchange:
     def __init__(self, child: Process[bytes], function: str, calls: Sequence[Sequence[Any]]) -> None:
         assert child.stdin is not None and child.stdout is not None and child.stderr is not None
         self._child, self._count = child, len(calls)
-        self._requests, self._from, self._journal = child.stdin, child.stdout.fileno(), child.stderr.fileno()
+        self._requests, self._pipe, self._journal = child.stdin, child.stdout.fileno(), child.stderr.fileno()
         self._request = [function, calls]
         largest = max(len(str(call[0])) for call in calls)
         self._most_bytes = _IDLE_BYTES + MEMORY_BYTES + 4 * MEMORY_BYTES_PER_BYTE * largest
         self._buffer = bytearray()
-        self._killed_for = ""
-        self._moved_s = time.monotonic()
+        self._kill_reason = ""
+        self._progress_s = time.monotonic()
         self.begun, self.is_whole = 0, False
 
     def answers(self) -> list[Any]:
@@ -220,17 +220,17 @@ class _Exchange:
 
     def why(self, code: int | None) -> str:
         """Return why the child ended, by its exit code."""
-        return self._killed_for or reason_of_exit(code)
+        return self._kill_reason or reason_of_exit(code)
 
     def _read(self, size: int) -> bytes:
         poller = select.poll()
-        poller.register(self._from, select.POLLIN)
+        poller.register(self._pipe, select.POLLIN)
         while len(self._buffer) < size:
             if not poller.poll(_POLL_MS):
                 self._watch()
-            elif piece := os.read(self._from, 1 << 18):
+            elif piece := os.read(self._pipe, 1 << 18):
                 self._buffer += piece
-                self._moved_s = time.monotonic()
+                self._progress_s = time.monotonic()
             else:
                 raise EOFError
         data = bytes(self._buffer[:size])
@@ -240,12 +240,12 @@ class _Exchange:
     def _watch(self) -> None:
         """Kill a child that has grown too large, or makes no progress."""
         if self._count_begun():
-            self._moved_s = time.monotonic()
+            self._progress_s = time.monotonic()
         if resident_bytes(self._child.pid) > self._most_bytes:
-            self._killed_for = OUT_OF_MEMORY
-        elif time.monotonic() - self._moved_s > _STUCK_AFTER_S:
-            self._killed_for = OUT_OF_TIME
-        if self._killed_for:
+            self._kill_reason = OUT_OF_MEMORY
+        elif time.monotonic() - self._progress_s > _STUCK_AFTER_S:
+            self._kill_reason = OUT_OF_TIME
+        if self._kill_reason:
             self._child.kill()
 
     def _count_begun(self) -> int:
@@ -298,7 +298,7 @@ def begun_calls(journal: int) -> int:
 
 def reason_of_exit(code: int | None) -> str:
     """Return why a child ended within a call, by its exit code."""
-    return next((why for number, why in _WHY.items() if code == -number), _CRASHED)
+    return next((why for number, why in _REASONS.items() if code == -number), _CRASHED)
 
 
 class InProcess:

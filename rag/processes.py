@@ -152,11 +152,11 @@ def run(
     """
     with start(command, folder=folder, stdout=PIPE, stderr=PIPE, as_user=as_user) as process:
         try:
-            said, complained = process.communicate(timeout=timeout_s)
+            output, errors = process.communicate(timeout=timeout_s)
         except BaseException:
             process.kill()
             raise
-    return process.returncode, said.decode("utf-8", "replace"), complained.decode("utf-8", "replace")
+    return process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
 
 
 def closed_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -72,7 +72,7 @@ def test_what_is_no_repository(tmp_path):
     file = tmp_path / "file.py"
     file.write_text("x = 1\n")
     refused(rag("ask", file, SIGNED), "is a file, not a folder")
-    refused(rag("ask", f"file://{tmp_path}/nowhere.git", SIGNED), "no repository to be had")
+    refused(rag("ask", f"file://{tmp_path}/nowhere.git", SIGNED), "no repository found")
     refused(rag("ask", "gopher://example.org/x", SIGNED), "cannot be fetched")
     refused(rag("ask", "owner/name", SIGNED, cwd=tmp_path), "https://github.com/owner/name")
 

@@ -25,7 +25,7 @@ def test_a_home_folder_is_not_indexed_unasked(words, isolated_home, tmp_path):
 def test_the_root_of_the_file_system_is_not_meant_by_itself(folder, monkeypatch):
     monkeypatch.setenv("HOME", "/usr/lib")
     with contextlib.chdir(folder):
-        with pytest.raises(SourceNotFound, match="go to a repository or name one"):
+        with pytest.raises(SourceNotFound, match="change to a repository, name one"):
             locate(None)
         assert locate(".").location == folder
 

@@ -130,8 +130,8 @@ def _mentions(text: str, source: NumberedSource) -> bool:
 
 def _named(text: str, sources: Sequence[NumberedSource]) -> set[int]:
     """Return the sources whose definitions a text names between backticks, else those with paths it names."""
-    spoken = "\n".join(_CODE_SPAN.findall(text))
-    defined = {s.n for s in sources if s.hit.symbol and _has_word(spoken, s.hit.symbol)}
+    code = "\n".join(_CODE_SPAN.findall(text))
+    defined = {s.n for s in sources if s.hit.symbol and _has_word(code, s.hit.symbol)}
     return defined or {s.n for s in sources if _has_word(text, s.hit.path)}
 
 

@@ -148,7 +148,7 @@ def _quoted(source: NumberedSource, quote: _Quote, question: str, *, several: bo
     why = f" — matches {', '.join(f'*{word}*' for word in matched)}" if matched else ""
     marks = fence(quote.text)
     language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language)
-    return f"{_what(hit)}{place}{also} [{source.n}]{why}\n\n{marks}{language}\n{quote.text}\n{marks}\n"
+    return f"{_heading(hit)}{place}{also} [{source.n}]{why}\n\n{marks}{language}\n{quote.text}\n{marks}\n"
 
 
 def _named(
@@ -176,7 +176,7 @@ def _path(hit: Hit, *, several: bool) -> str:
     return one_line(f"{hit.repo}:{hit.path}" if several else hit.path)
 
 
-def _what(hit: Hit) -> str:
+def _heading(hit: Hit) -> str:
     name = hit.label
     if not hit.symbol or hit.unit == "block":
         return f"In `{one_line(name)}`, " if name else ""

@@ -49,7 +49,7 @@ def not_found(prepared: Prepared) -> Answer:
 def _text(prepared: Prepared, confidence: Confidence) -> str:
     repositories = list(dict.fromkeys(one_line(hit.repo) for hit in prepared.hits))
     where = repositories[0] if len(repositories) == 1 else "these repositories" if repositories else "there"
-    parts = [f"Not found in {where}." if repositories else "Not found.", _looked_for(confidence)]
+    parts = [f"Not found in {where}." if repositories else "Not found.", _searched_words(confidence)]
     if prepared.hits:
         parts.append("Nearest, though probably not what was meant:\n\n" + _nearest(prepared.hits))
     if confidence.foreign:
@@ -61,7 +61,7 @@ def _text(prepared: Prepared, confidence: Confidence) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _looked_for(confidence: Confidence) -> str:
+def _searched_words(confidence: Confidence) -> str:
     if not confidence.sought:
         return ""
     return f"Looked for {_words(confidence.sought)}. {_missing(confidence)}".strip()

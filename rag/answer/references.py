@@ -142,7 +142,7 @@ class LineEditor:
             end, following = following, self._step(following, whole)
         edited = self._shown.take()[self._passed :]
         if end:
-            self._before = self._two_before(end)
+            self._before = self._last_two(end)
             self._rest = self._rest[end:]
             self._passed = max(0, self._passed - end)
             self._searched = self._runs_searched = 0
@@ -152,7 +152,7 @@ class LineEditor:
     def _step(self, at: int, whole: bool) -> int | None:
         """Edit what begins at `at`; return where it ends, None at the end or if that is not known yet."""
         if self._group is not None:
-            return self._go_on_with_group(at, whole)
+            return self._continue_group(at, whole)
         if at == len(self._rest):
             return None
         if self._rest[at] == "`":
@@ -188,7 +188,7 @@ class LineEditor:
     def _bracket(self, at: int, whole: bool) -> int | None:
         """Return a bracket: a reference begins a group, anything else is plain text."""
         if _REFERENCE.match(self._rest, at):
-            if self._rest[at] == "[" and _INDEXED.search(self._two_before(at)):
+            if self._rest[at] == "[" and _INDEXED.search(self._last_two(at)):
                 self._group = "indexing"
             else:
                 self._begin_group(self._rest[at])
@@ -202,7 +202,7 @@ class LineEditor:
         self._group = "unknown"
         self._space_first = bracket == "【" and _INDEXED.search(self._shown.end(2)) is not None
 
-    def _go_on_with_group(self, at: int, whole: bool) -> int | None:
+    def _continue_group(self, at: int, whole: bool) -> int | None:
         """Return the next reference of a group, or what follows its last."""
         reference = _REFERENCE.match(self._rest, at)
         if reference is not None:
@@ -250,7 +250,7 @@ class LineEditor:
         while not self._blocked and (bracket := _BRACKET.search(self._rest, self._searched)):
             at = bracket.start()
             reference = _REFERENCE.match(self._rest, at)
-            if reference and self._rest[at] == "[" and _INDEXED.search(self._two_before(at)):
+            if reference and self._rest[at] == "[" and _INDEXED.search(self._last_two(at)):
                 self._searched = reference.end()
             elif reference or _BEGUN.match(self._rest, at):
                 self._searched, self._blocked = at, reference is not None
@@ -264,7 +264,7 @@ class LineEditor:
         self._passed += len(passed)
         return passed
 
-    def _two_before(self, at: int) -> str:
+    def _last_two(self, at: int) -> str:
         return (self._before + self._rest[max(0, at - 2) : at])[-2:]
 
 

@@ -125,7 +125,7 @@ NUMBERS = dict(
 )
 del NUMBERS["one"]  # "which one is it" counts nothing
 
-SAID = {
+REPLACEMENTS = {
     "cannot": "can not",
     "can't": "can not",
     "won't": "will not",

@@ -54,7 +54,7 @@ from rag.answer_cache.lexicon import (
     POLITE_END,
     POLITE_START,
     RELATIONS,
-    SAID,
+    REPLACEMENTS,
     SILENT_E,
     SINGULAR,
     SIZES,
@@ -113,18 +113,18 @@ def meaning(question: str, subjects: Collection[str] = (), is_symbol: IsSymbol =
     if HAN.search(plain):
         plain = _chinese(plain)
     named = "|".join(re.escape(subject) for subject in subjects if subject)
-    said = (
+    question_text = (
         re.sub(rf"(?<![\w`.\"/-])(?:{named})(?![\w`.\"/-])", "it", plain, flags=re.IGNORECASE)
         if named
         else plain
     )
-    every = _words(said)
+    every = _words(question_text)
     words = _without_frame([word for word in every if word not in DETERMINERS])
     if not words:
         return f'"{plain.casefold()}"'
     determined = frozenset(word for n, word in enumerate(every[1:]) if every[n] in DETERMINERS)
-    names = _names(said, is_symbol)
-    return _Reading(names, _written(said) | names, determined, _indefinite(every)).read(words)
+    names = _names(question_text, is_symbol)
+    return _Reading(names, _written(question_text) | names, determined, _indefinite(every)).read(words)
 
 
 # ---------------------------------------------------------------- words
@@ -140,32 +140,32 @@ def _words(text: str) -> list[str]:
     titled = text.isupper() or len(_CAPITAL.findall(text)) > len(text.split()) / 2
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
-        said = match[kind]
+        token = match[kind]
         if kind == "word" and not titled and _is_name(text, match):
-            found.append("`" + said)
+            found.append("`" + token)
         elif kind == "word":
-            found += _spelt(said.lower())
+            found += _expanded(token.lower())
         elif kind in ("span", "name", "option"):
-            found.append("`" + said.strip().removesuffix("()").replace(" ", "\u00a0"))
+            found.append("`" + token.strip().removesuffix("()").replace(" ", "\u00a0"))
         elif kind == "quoted":
-            found.append('"' + said.replace(" ", "\u00a0"))
+            found.append('"' + token.replace(" ", "\u00a0"))
         else:
-            found.append(SAID.get(said.lower(), said.lower()))
+            found.append(REPLACEMENTS.get(token.lower(), token.lower()))
     return found
 
 
 def _names(text: str, is_symbol: IsSymbol) -> dict[str, str]:
     """Return the words that the repository defines, by their normalised form. Grammar words are no names."""
-    said = {match["word"] for match in _TOKEN.finditer(text) if match["word"]}
-    return {word.lower(): word for word in sorted(said) if word.lower() not in _GRAMMAR and is_symbol(word)}
+    words = {match["word"] for match in _TOKEN.finditer(text) if match["word"]}
+    return {word.lower(): word for word in sorted(words) if word.lower() not in _GRAMMAR and is_symbol(word)}
 
 
 def _written(text: str) -> dict[str, str]:
     """Return words as they are written, by their normalised form; none where case is not informative."""
-    said = [match["word"] for match in _TOKEN.finditer(text) if match["word"]]
+    words = [match["word"] for match in _TOKEN.finditer(text) if match["word"]]
     if text.isupper() or len(_CAPITAL.findall(text)) > len(text.split()) / 2:
         return {}
-    return {word.lower(): word for word in said[1:]}
+    return {word.lower(): word for word in words[1:]}
 
 
 _MAX_NOUNS = 3
@@ -194,10 +194,10 @@ def _is_name(text: str, word: re.Match[str]) -> bool:
     return bool(_CAPITAL.match(text, word.start()))
 
 
-def _spelt(word: str) -> list[str]:
+def _expanded(word: str) -> list[str]:
     """Expand the contractions of a word."""
-    if word in SAID:
-        return SAID[word].split()
+    if word in REPLACEMENTS:
+        return REPLACEMENTS[word].split()
     head, _, tail = word.partition("'")
     if tail == "t" and head.endswith("n"):
         return [head[:-1], "not"]
@@ -270,15 +270,15 @@ class _Reading:
 
     def _stem(self, word: str) -> str:
         """Return a word's normalised form: a verb without voice and person, a noun with its number."""
-        said = word.removeprefix(_FORM)
-        if said == "has":
+        bare = word.removeprefix(_FORM)
+        if bare == "has":
             return "have"
-        if said in self.names:
-            return "`" + self.names[said]
-        if said[0] == "`":
-            return "`" + self.written.get(said[1:], said[1:])
-        if said != word:
-            return _alike().get(_verb(said), _verb(said))
+        if bare in self.names:
+            return "`" + self.names[bare]
+        if bare[0] == "`":
+            return "`" + self.written.get(bare[1:], bare[1:])
+        if bare != word:
+            return _alike().get(_verb(bare), _verb(bare))
         is_many = _is_plural(word)
         stem = _normal(_singular(word) if is_many else word)
         return _alike().get(stem, stem) + "*" * (is_many or word in self.indefinite)

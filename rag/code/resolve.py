@@ -274,8 +274,8 @@ class Resolver:
         written = imported.module
         system = written.startswith("<")
         written = written.strip("<>")
-        beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), written))
-        target = beside if not system and beside in self._files else None
+        sibling = posixpath.normpath(posixpath.join(posixpath.dirname(path), written))
+        target = sibling if not system and sibling in self._files else None
         if target is None and (not system or "/" in written):
             target = self._only_file(written)
         if target is not None:

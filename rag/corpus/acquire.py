@@ -260,7 +260,7 @@ class _Clone:
                 self._sweep()
                 if not (self.folder / ".git" / "HEAD").is_file():
                     self._make()
-                elif not self._is_checked() or (refresh and not self._is_pinned()):
+                elif not self._has_same_policy() or (refresh and not self._is_pinned()):
                     self._update(self.folder)
                 return self.folder.resolve(), self._commit(self.folder)
         except OSError as error:
@@ -279,7 +279,7 @@ class _Clone:
         """Return whether the clone is at the full commit that is requested: nothing can have changed."""
         return self.ref is not None and len(self.ref) >= 40 and self.ref.lower() == self._commit(self.folder)
 
-    def _is_checked(self) -> bool:
+    def _has_same_policy(self) -> bool:
         """Return whether the clone was fetched under the same policy; another process may have had none."""
         if self.allowed is None:
             return True
@@ -386,8 +386,8 @@ class _Clone:
         except GitError as failure:
             # Some servers need the `.git` ending, which the canonical name leaves out.
             bare = self.url.startswith(("http://", "https://")) and not self.url.endswith(".git")
-            answers_otherwise = _NO_SUCH_REPOSITORY.search(failure.output) or _MOVED.search(failure.output)
-            if not (bare and answers_otherwise):
+            may_need_suffix = _NO_SUCH_REPOSITORY.search(failure.output) or _MOVED.search(failure.output)
+            if not (bare and may_need_suffix):
                 raise
             self.url += ".git"
             return run()
@@ -461,7 +461,7 @@ def locked(clone: Path, wait_s: float) -> Iterator[None]:
                     ) from error
                 time.sleep(0.05)
                 continue
-            if _is_still_there(path, file.fileno()):
+            if _is_current(path, file.fileno()):
                 try:
                     yield
                 finally:
@@ -469,7 +469,7 @@ def locked(clone: Path, wait_s: float) -> Iterator[None]:
                 return
 
 
-def _is_still_there(path: Path, descriptor: int) -> bool:
+def _is_current(path: Path, descriptor: int) -> bool:
     """Return whether the locked file is the one at `path`: the previous holder removes it when it is done."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())

@@ -129,20 +129,20 @@ def run_git(
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
     """Defer signals until the block is left; otherwise one could end us before the process is known."""
-    came: list[tuple[int, FrameType | None]] = []
-    theirs: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    received: list[tuple[int, FrameType | None]] = []
+    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
     if threading.current_thread() is threading.main_thread():  # only the main thread receives signals
         for ends in (signal.SIGINT, signal.SIGTERM):
             if callable(handler := signal.getsignal(ends)):
-                theirs[ends] = handler
-                signal.signal(ends, lambda number, frame: came.append((number, frame)))
+                handlers[ends] = handler
+                signal.signal(ends, lambda number, frame: received.append((number, frame)))
     try:
         yield
     finally:
-        for number, handler in theirs.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        for number, frame in came:
-            theirs[number](number, frame)
+        for number, frame in received:
+            handlers[number](number, frame)
 
 
 def _started(

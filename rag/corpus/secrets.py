@@ -167,11 +167,11 @@ def rule_names() -> list[str]:
 
 @cache
 def _rules() -> _Rules:
-    theirs = tomllib.loads((shipped("data/secrets") / "gitleaks.toml").read_text(encoding="utf-8"))
+    gitleaks = tomllib.loads((shipped("data/secrets") / "gitleaks.toml").read_text(encoding="utf-8"))
     ours = tomllib.loads((shipped("data/secrets") / "rules.toml").read_text(encoding="utf-8"))
     replaced = {*ours["unused"], *(entry["id"] for entry in ours["rules"])}
-    kept = [entry for entry in theirs["rules"] if entry["id"] not in replaced]
-    everywhere = {name: value for name, value in theirs["allowlist"].items() if name != "paths"}
+    kept = [entry for entry in gitleaks["rules"] if entry["id"] not in replaced]
+    everywhere = {name: value for name, value in gitleaks["allowlist"].items() if name != "paths"}
     return _Rules([*ours["rules"], *kept], [_Allowed.of(everywhere)])
 
 

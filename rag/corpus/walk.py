@@ -106,7 +106,7 @@ class _Walker:
         if folder is not None:
             self.vendored[folder] += 1
             return None
-        if reason := self._ruled_out(path):
+        if reason := self._path_reason(path):
             return Skipped(path, reason)
         try:
             status = os.lstat(prefix + path)
@@ -117,7 +117,7 @@ class _Walker:
             return Skipped(path, skip.UNREADABLE, error.strerror or "")
         return self._by_status(path, prefix, status)
 
-    def _ruled_out(self, path: str) -> str | None:
+    def _path_reason(self, path: str) -> str | None:
         if not self.has_patterns:
             return skip.reason_by_name(path)
         if self.ragignore and self.ragignore.match(path):

@@ -61,12 +61,12 @@ class Quarantine:
         entries = _read(self._file)  # another process may have added entries
         entries |= {key: (why, _grammar(key[1])) for key, why in new.items()}
         rows = [[*key, *entry] for key, entry in [*entries.items()][-_MAX_ENTRIES:]]
-        beside = self._file.with_name(f".{_FILE}.{os.getpid()}")
+        temporary = self._file.with_name(f".{_FILE}.{os.getpid()}")
         with suppress(OSError):
             make_private(self._file.parent)
-            beside.touch(mode=0o600)
-            beside.write_text(json.dumps({"version": 1, "texts": rows}), encoding="utf-8")
-            beside.replace(self._file)
+            temporary.touch(mode=0o600)
+            temporary.write_text(json.dumps({"version": 1, "texts": rows}), encoding="utf-8")
+            temporary.replace(self._file)
 
 
 def _read(file: Path) -> dict[Key, tuple[str, str]]:

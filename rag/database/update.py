@@ -126,12 +126,12 @@ def refresh(
         StoreBusy, StoreUnwritable: it cannot be written.
     """
     try:
-        return _refreshed(checkout, path, embedder, options, rebuild, progress, confirm)
+        return _build_or_update(checkout, path, embedder, options, rebuild, progress, confirm)
     except (StoreCorrupt, *_DAMAGE_ERRORS) as error:
         damage = None if rebuild else _damage_of(path, error)
         if damage is None:
             raise
-    store, report = _refreshed(checkout, path, embedder, options, True, progress, confirm)
+    store, report = _build_or_update(checkout, path, embedder, options, True, progress, confirm)
     return store, replace(report, reason=f"it was damaged: {damage.why}")
 
 
@@ -148,7 +148,7 @@ def _damage_of(path: Path, error: Exception) -> StoreCorrupt | None:
     return None
 
 
-def _refreshed(
+def _build_or_update(
     checkout: Checkout,
     path: Path,
     embedder: Embedder,

@@ -34,7 +34,7 @@ from rag.retrieval.search import RetrievalResult, Searcher
 from rag.retrieval.specificity import specificity
 from rag.types import MIN_CONFIDENCE, Confidence, Hit
 
-BEST = 3
+CHECKED_HITS = 3
 """How many of the best hits are checked, together, for the words of the question."""
 
 DEFAULT_COSINE = 0.5
@@ -127,7 +127,7 @@ def titled(found: RetrievalResult) -> float:
     """Return how much of the question is in the name that one of the best hits defines, as weighed in the
     ranking.
     """
-    return max((hit.legs.get("symbol", 0.0) for hit in found.hits[:BEST]), default=0.0)
+    return max((hit.legs.get("symbol", 0.0) for hit in found.hits[:CHECKED_HITS]), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def _judged_text(found: RetrievalResult) -> str:
 def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]:
     """Return the meaningful words of the question, each once, in their order."""
     text = _judged_text(found)
-    held = {term for hit in found.hits[:BEST] for term in _terms_of(hit)}
+    held = {term for hit in found.hits[:CHECKED_HITS] for term in _terms_of(hit)}
     held |= {term for repo in {hit.repo for hit in found.hits} for term in terms(repo)}
     chunks = sum(searcher.index.live_count for searcher in searchers)
     words: dict[str, _Word] = {}

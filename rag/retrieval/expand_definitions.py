@@ -10,9 +10,9 @@ import numpy as np
 from rag.retrieval.search import Searcher
 from rag.types import Hit
 
-WIDENED = 5
+EXPANDED_HITS = 5
 """How many of the best hits are expanded."""
-PARTS = 8
+MAX_PARTS = 8
 """The largest number of parts added to one hit, the nearest first."""
 
 
@@ -24,7 +24,7 @@ def other_parts(searchers: Sequence[Searcher], hits: Sequence[Hit]) -> list[Hit]
     """
     known = {(hit.location, hit.path, hit.start) for hit in hits}
     found: list[Hit] = []
-    for hit in hits[:WIDENED]:
+    for hit in hits[:EXPANDED_HITS]:
         for searcher in searchers:
             for part in _around(searcher, hit):
                 if (part.location, part.path, part.start) not in known:
@@ -51,7 +51,7 @@ def _around(searcher: Searcher, hit: Hit) -> list[Hit]:
     below = [start for start, _ in _chain(dict(spans)[hit.start], dict(spans), step=1)]
     above = [start for _, start in _chain(hit.start, {last: first for first, last in spans}, step=-1)]
     starts = [start for pair in zip_longest(below, above) for start in pair if start is not None]
-    around = [index.hit(parts[start], 0.0, {}) for start in starts[:PARTS]]
+    around = [index.hit(parts[start], 0.0, {}) for start in starts[:MAX_PARTS]]
     return [part for part in around if (part.location, part.blob) == (hit.location, hit.blob)]
 
 

@@ -20,7 +20,7 @@ _ENGLISH = frozenset(
 _OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f]")
 _MIN_WORDS = 3
 """Fewer words are too few to decide; they may all be names."""
-_KNOWN = 0.75
+_ENGLISH_SHARE = 0.75
 """At least this share of an English question's words is English or usual in code; in other languages up to
 two of three.
 """
@@ -39,7 +39,7 @@ def is_foreign(text: str, embedder: Embedder) -> bool:
     words = [word.lower() for word in _WORD.findall(text) if len(word) > 1 and word[1:].islower()]
     if len(words) < _MIN_WORDS or not _ENGLISH.isdisjoint(words):
         return False
-    return sum(_is_known(word, embedder) for word in words) < _KNOWN * len(words)
+    return sum(_is_known(word, embedder) for word in words) < _ENGLISH_SHARE * len(words)
 
 
 def _is_known(word: str, embedder: Embedder) -> bool:

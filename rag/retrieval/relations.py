@@ -17,11 +17,11 @@ from rag.retrieval.question import ParsedQuestion
 from rag.retrieval.rank import TEST, Chunks, Signal
 
 _MAX_USERS = 250
-_MENTIONED = 0.4
+_MENTION_WEIGHT = 0.4
 """The weight of a mention; a call weighs 1."""
-_COMMON = 8
+_COMMON_USERS = 8
 """A name with this many users counts half as much."""
-_DEFINED = 0.35
+_DEFINITION_WEIGHT = 0.35
 """The weight of a definition where its users are asked for."""
 _RELATIONS = frozenset({"callers", "tests"})
 
@@ -64,11 +64,11 @@ def uses_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, c
     for name, weight in sought.focus.items():
         call = re.compile(rf"(?<![\w$]){re.escape(name)}\s*(?:\(|<|::|!\()")
         using = _users_of(index, name)[:_MAX_USERS]
-        weight /= 1 + len(using) / _COMMON
+        weight /= 1 + len(using) / _COMMON_USERS
         for chunk in using:
             if chunk in position:
                 is_call = call.search(index.hit(chunk, 0.0, {}).text) is not None
-                values[position[chunk]] += user * weight * (1.0 if is_call else _MENTIONED)
+                values[position[chunk]] += user * weight * (1.0 if is_call else _MENTION_WEIGHT)
     if "tests" in sought.question.asks:
         values[index.kind[chunks] != TEST] *= np.float32(0.5)
     return values
@@ -81,7 +81,7 @@ def defined_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion
     factors = np.ones(len(chunks), np.float32)
     if is_relation(sought.question):
         defining = {chunk for name in sought.focus for chunk in index.defining(name)}
-        factors[[chunk in defining for chunk in chunks.tolist()]] = _DEFINED
+        factors[[chunk in defining for chunk in chunks.tolist()]] = _DEFINITION_WEIGHT
     return factors
 
 

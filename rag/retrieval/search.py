@@ -22,15 +22,15 @@ from rag.types import Hit
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
-JUDGED = 250
+MAX_RANKED = 250
 """How many of them, the best of both retrievers, are ranked by all signals; three times k if that is more."""
-SHOWN = 5
+SHOWN_HITS = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""
 
 
-COMPOUND = 0.7
+COMPOUND_WEIGHT = 0.7
 """The weight of two words of the question written as one, where the repository has that word."""
-ALIKE = 0.7
+SYNONYM_WEIGHT = 0.7
 """The weight of a synonym in a name; the question's own word weighs 1."""
 
 
@@ -67,7 +67,7 @@ class RetrievalResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gathered:
+class _Candidates:
     """The candidates of one store, with the values of the two retrievers (not yet scaled).
 
     `named` is 1 for those that the question or the conversation names; `pointed` is how strongly the question
@@ -88,13 +88,13 @@ class _Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _Chosen:
     """The best candidates of one store, to be ranked by all signals.
 
     `legs` are weighted and on one scale across stores; `file` and `about` are not yet.
     """
 
-    gathered: _Gathered
+    gathered: _Candidates
     chunks: rank.Chunks
     headed: npt.NDArray[np.bool_]
     legs: dict[str, rank.Signal]
@@ -135,7 +135,7 @@ def _search_stores(
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
     read = parse_question(corrected(question, taken) if taken else question)
     known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]
-    read = replace(read, terms=dict.fromkeys(known, COMPOUND) | read.terms)
+    read = replace(read, terms=dict.fromkeys(known, COMPOUND_WEIGHT) | read.terms)
     sought = in_context(read, past, carry)
     rarity = Rarity([searcher.index for searcher in searchers])
     gathered = [_gather(searcher, sought, rarity, begins=not past) for searcher in searchers]
@@ -163,12 +163,12 @@ def search_in_turn(
     """
     past: list[Exchange] = []
     for text in earlier:
-        found = search(searchers, text, past=past, k=SHOWN)
+        found = search(searchers, text, past=past, k=SHOWN_HITS)
         past.append(Exchange(text, tuple(AnswerPlace(hit.path, hit.symbol, hit.scope) for hit in found.hits)))
     return search(searchers, question, past=past, k=k)
 
 
-def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, begins: bool) -> _Gathered:
+def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, begins: bool) -> _Candidates:
     """Return the candidates of both retrievers, with the values of both for all of them."""
     index = searcher.index
     lexical = Bm25(index, sought.terms, rarity)
@@ -187,7 +187,7 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
     is_named = np.zeros(len(chunks), np.float32)
     is_named[np.searchsorted(chunks, named)] = 1
     synonym = Bm25(index, alike, rarity)
-    return _Gathered(
+    return _Candidates(
         searcher=searcher,
         query=query,
         alike=alike,
@@ -201,7 +201,7 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
     )
 
 
-def _nearness(gathered: Sequence[_Gathered], sought: ContextualQuestion) -> float | None:
+def _nearness(gathered: Sequence[_Candidates], sought: ContextualQuestion) -> float | None:
     """Return the best cosine of all; None unless the vector was the question's own and that of its words."""
     alone = all(takes_bags(g.searcher.embedder) and g.query.any() for g in gathered)
     if sought.carried or not alone or not gathered:
@@ -209,7 +209,7 @@ def _nearness(gathered: Sequence[_Gathered], sought: ContextualQuestion) -> floa
     return max(float(g.dense.max(initial=0.0)) for g in gathered)
 
 
-def _judge(gathered: _Gathered, best_lexical: float, best_dense: float, k: int) -> _Judged:
+def _judge(gathered: _Candidates, best_lexical: float, best_dense: float, k: int) -> _Chosen:
     """Return the candidates worth a closer look, best first by both retrievers; at least one was gathered."""
     index, weights = gathered.searcher.index, gathered.searcher.weights
     legs = {
@@ -218,9 +218,9 @@ def _judge(gathered: _Gathered, best_lexical: float, best_dense: float, k: int) 
         "dense": weights.dense * rank.scaled(gathered.dense, best_dense),
     }
     relevance = legs["lexical"] + legs["synonym"] + legs["dense"]
-    judged = np.argsort(-(relevance + gathered.named), kind="stable")[: max(JUDGED, 3 * k)]
+    judged = np.argsort(-(relevance + gathered.named), kind="stable")[: max(MAX_RANKED, 3 * k)]
     chunks = gathered.chunks[judged]
-    return _Judged(
+    return _Chosen(
         gathered=gathered,
         chunks=chunks,
         headed=gathered.headed[judged],
@@ -231,14 +231,14 @@ def _judge(gathered: _Gathered, best_lexical: float, best_dense: float, k: int) 
 
 
 def _rank(
-    judged: _Judged, sought: ContextualQuestion, rarity: Rarity, best_file: float, best_about: float, k: int
+    judged: _Chosen, sought: ContextualQuestion, rarity: Rarity, best_file: float, best_about: float, k: int
 ) -> list[Hit]:
     """Return the k best candidates of one store as hits, best first."""
     gathered, chunks = judged.gathered, judged.chunks
     index, weights, carry = gathered.searcher.index, gathered.searcher.weights, gathered.searcher.carry
     wanted = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
     total = sum(wanted.values()) or 1.0
-    meant = {term: ALIKE * weight * rarity(term) for term, weight in gathered.alike.items()}
+    meant = {term: SYNONYM_WEIGHT * weight * rarity(term) for term, weight in gathered.alike.items()}
     wanted = meant | wanted
     # Candidates without any of the words in path or name are skipped.
     headed = judged.headed

@@ -31,13 +31,13 @@ def corrections(indexes: Sequence[ChunkIndex], embedder: Embedder, question: str
     if not takes_bags(embedder):
         return {}
     by_word = {word: _term(word) for word in _WORD.findall(question)}
-    strange = (
+    unknown = (
         word
         for word, term in by_word.items()
         if term and not embedder.knows(term) and not _uses(indexes, term) and specificity(term) == 1
     )
     found: dict[str, str] = {}
-    for word in islice(strange, _MAX_CHECKED_WORDS):
+    for word in islice(unknown, _MAX_CHECKED_WORDS):
         meant = max(_one_edit_away(word.lower()), key=lambda other: (_uses(indexes, _term(other)), other))
         if _uses(indexes, _term(meant)):
             found[word] = meant

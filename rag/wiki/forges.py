@@ -13,17 +13,17 @@ from rag.wiki.markdown import url_path
 _Anchor = Callable[[int, int], str]
 
 
-def _hashed(template: str, one: str) -> _Anchor:
+def _anchor(template: str, one: str) -> _Anchor:
     return lambda start, end: (template if end > start else one).format(start, end)
 
 
 _FORGES: Mapping[str, tuple[str, _Anchor]] = {
-    "github": ("/blob/", _hashed("#L{}-L{}", "#L{}")),
-    "gitlab": ("/-/blob/", _hashed("#L{}-{}", "#L{}")),
-    "bitbucket": ("/src/", _hashed("#lines-{}:{}", "#lines-{}")),
-    "codeberg": ("/src/commit/", _hashed("#L{}-L{}", "#L{}")),
-    "gitea": ("/src/commit/", _hashed("#L{}-L{}", "#L{}")),
-    "forgejo": ("/src/commit/", _hashed("#L{}-L{}", "#L{}")),
+    "github": ("/blob/", _anchor("#L{}-L{}", "#L{}")),
+    "gitlab": ("/-/blob/", _anchor("#L{}-{}", "#L{}")),
+    "bitbucket": ("/src/", _anchor("#lines-{}:{}", "#lines-{}")),
+    "codeberg": ("/src/commit/", _anchor("#L{}-L{}", "#L{}")),
+    "gitea": ("/src/commit/", _anchor("#L{}-L{}", "#L{}")),
+    "forgejo": ("/src/commit/", _anchor("#L{}-L{}", "#L{}")),
 }
 _DEFAULT_KIND = "github"
 _SCP = re.compile(r"(?:[\w.+-]+@)?([\w.-]+):(?!//)(.+)")

@@ -15,7 +15,7 @@ from rag.code.symbols import File
 LINES_PER_PAGE = 1500
 _MIN_SHARE = 150
 _FEW_PAGES = 4
-_WORTH = 3
+_SPLIT_RATIO = 3
 """A folder with a third of the share gets a page where its parent is split."""
 
 
@@ -94,7 +94,7 @@ def _split(folder: _Folder, share: float) -> list[PageGroup]:
         folder.folders, key=lambda name: (0 if folder.path else -folder.folders[name].lines, name)
     ):
         inner = folder.folders[name]
-        if inner.lines * _WORTH >= share:
+        if inner.lines * _SPLIT_RATIO >= share:
             group.inner += _split(inner, share)
         else:
             group.files += inner.all_files()

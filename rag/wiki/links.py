@@ -40,7 +40,7 @@ class ForgeLinks:
         forge = forge_of(checkout.remote or checkout.source.location)
         self.forge = forge if forge is not None and forge.kind else None
         self.commit = checkout.commit or ""
-        self._there: Mapping[str, str] | None = None
+        self._valid: Mapping[str, str] | None = None
         if self.forge is not None and self.commit and checkout.dirty:
             # One command line with all of them could exceed the system's limit.
             paths = sorted(blobs)
@@ -48,11 +48,11 @@ class ForgeLinks:
             there: dict[str, str] = {}
             for part in parts:
                 there |= committed(checkout, part)
-            self._there = {path: blob for path, blob in there.items() if blobs.get(path) == blob}
+            self._valid = {path: blob for path, blob in there.items() if blobs.get(path) == blob}
 
     def lines(self, path: str, start: int, end: int) -> str:
         """Return the address at the forge; "" where there is none for these bytes."""
-        if self.forge is None or not self.commit or (self._there is not None and path not in self._there):
+        if self.forge is None or not self.commit or (self._valid is not None and path not in self._valid):
             return ""
         return self.forge.lines(self.commit, path, start, end)
 

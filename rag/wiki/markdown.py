@@ -14,7 +14,7 @@ from urllib.parse import quote
 from rag.code.documentation import without_emphasis
 from rag.quoting import fence, visible
 
-_MEANING = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|@(?=\w)")
+_MARKUP = re.compile(r"[\\`*{}\[\]<>|#&~$^!]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.|@(?=\w)")
 _LINE_BEGIN = re.compile(r"^(\s*)([-+=>:]|\d+(?=[.)]))")
 _PLAIN_CODE = re.compile(r"[\w .,:;/()\[\]{}*=+\-@#!?'\"%^$~&>…→]+")
 _CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
@@ -22,7 +22,7 @@ _CODE_SPAN = re.compile(r"``(.+?)``|`([^`]+)`")
 
 def plain(text: str) -> str:
     """Return `text` on one line, escaped as plain words."""
-    escaped = _MEANING.sub(lambda match: f"&#{ord(match[0])};", " ".join(visible_words(text).split()))
+    escaped = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(visible_words(text).split()))
     return _LINE_BEGIN.sub(lambda match: f"{match[1]}&#{ord(match[2][0])};{match[2][1:]}", escaped)
 
 

@@ -168,8 +168,8 @@ def _described(survey: Survey, names: list[str]) -> Quote | None:
             "src/lib.rs",
             "doc.go",
         ):
-            if path in survey.files and (said := survey.summary(path)) and not _NOISE.match(said.text):
-                return said
+            if path in survey.files and (summary := survey.summary(path)) and not _NOISE.match(summary.text):
+                return summary
     return None
 
 

@@ -33,8 +33,8 @@ from rag.wiki.unsupported_claims import whole_sentences
 if TYPE_CHECKING:
     from rag.service import Engine, Repository
 
-_SHOWN = 40
-_FILES_NAMED = 30
+_MAX_CHUNKS = 40
+_MAX_FILES_NAMED = 30
 _CHUNKS_PER_FILE = 6
 
 
@@ -63,7 +63,7 @@ def page_selection(own: Sequence[Hit], about: str, left_out: Callable[[str], boo
         for number in range(max(len(own), len(others))):
             for hit in (*own[2 * number : 2 * number + 2], *others[number : number + 1]):
                 merged.setdefault((hit.path, hit.start), hit)
-        return list(merged.values())[:_SHOWN]
+        return list(merged.values())[:_MAX_CHUNKS]
 
     return HitSelection(choose, about=about, is_judged=False)
 
@@ -89,7 +89,7 @@ class ProseWriter:
         """Return the request for a page: its title, topic, files, and the notes on it."""
         lines = [f"Title: {page.title}", f"About: {page.description}"]
         if page.file_paths:
-            lines.append(f"Files: {', '.join(page.file_paths[:_FILES_NAMED])}")
+            lines.append(f"Files: {', '.join(page.file_paths[:_MAX_FILES_NAMED])}")
         lines += [f"Note: {note}" for note in (*page.notes, *self.structure.notes)]
         return "\n".join(" ".join(line.split()) for line in lines)
 
@@ -163,9 +163,9 @@ class ProseWriter:
     def _own(self, page: WikiPage) -> list[Hit]:
         """Return chunks of the page's files, alternating: of each its beginning, then its definitions."""
         store = self.repository.store
-        listed = [self._chunks.get(path, [])[:_CHUNKS_PER_FILE] for path in page.file_paths[:_SHOWN]]
+        listed = [self._chunks.get(path, [])[:_CHUNKS_PER_FILE] for path in page.file_paths[:_MAX_CHUNKS]]
         order = [c for n in range(_CHUNKS_PER_FILE) for chunks in listed for c in chunks[n : n + 1]]
-        return [store.hit(chunk, 1.0, {"page": 1.0}) for chunk in order[:_SHOWN]]
+        return [store.hit(chunk, 1.0, {"page": 1.0}) for chunk in order[:_MAX_CHUNKS]]
 
 
 def concerns_all(error: RagError) -> bool:

@@ -25,21 +25,21 @@ class StreamSanitizer:
     def __init__(self) -> None:
         self._line = ""
         """The current line."""
-        self._told = 0
+        self._returned = 0
         """The number of its characters that were returned."""
         self._fence = ""
 
     def feed(self, text: str) -> str:
         """Process the next piece; return the text that is complete now."""
-        said = []
+        done = []
         # Viewers end a line at a carriage return alone, but the code below does not: replace it.
         for part in _LINE.findall(text.replace("\r", " ")):
             self._line += part
             if part.endswith("\n"):
-                said.append(self._whole())
+                done.append(self._whole())
             else:
-                said.append(self._beginning())
-        return "".join(said)
+                done.append(self._beginning())
+        return "".join(done)
 
     def close(self) -> str:
         """Return the rest of the text."""
@@ -47,18 +47,18 @@ class StreamSanitizer:
 
     def _beginning(self) -> str:
         """Return the part of the growing line that cannot change any more."""
-        rest = self._line[self._told :]
+        rest = self._line[self._returned :]
         if self._fence:
-            self._told = len(self._line)
+            self._returned = len(self._line)
             return rest
         opening = _MAY_OPEN.search(rest)
-        said = rest.rstrip(_TAG_START_CHARS) if opening is None else rest[: opening.start()]
-        self._told += len(said)
-        return _harmless(said)
+        done = rest.rstrip(_TAG_START_CHARS) if opening is None else rest[: opening.start()]
+        self._returned += len(done)
+        return _escaped(done)
 
     def _whole(self) -> str:
-        line, rest = self._line, self._line[self._told :]
-        self._line, self._told = "", 0
+        line, rest = self._line, self._line[self._returned :]
+        self._line, self._returned = "", 0
         if self._fence:
             if _closes(line, self._fence):
                 self._fence = ""
@@ -66,7 +66,7 @@ class StreamSanitizer:
         opened = _FENCE.match(line)
         if opened is not None and not (opened[1][0] == "`" and "`" in opened[2]):
             self._fence = opened[1]
-        return _harmless(_DIAGRAM.sub(r"\1text", rest))
+        return _escaped(_DIAGRAM.sub(r"\1text", rest))
 
 
 def sanitize(text: str) -> str:
@@ -75,7 +75,7 @@ def sanitize(text: str) -> str:
     return made.feed(text) + made.close()
 
 
-def _harmless(text: str) -> str:
+def _escaped(text: str) -> str:
     return _TAG.sub(lambda match: match[0] + _ZERO_WIDTH, text)
 
 

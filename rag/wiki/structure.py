@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from rag.service import Repository
 
 MAX_PAGES = 60
-_FIXED = 6
-_RELATED = 6
-_ASKED_FILES = 12
+_FIXED_PAGES = 6
+_MAX_RELATED = 6
+_MAX_FOUND_FILES = 12
 _PACKAGE_DOCS = (
     "__init__.py",
     "README.md",
@@ -96,7 +96,7 @@ def describe(surveyed: Survey) -> str:
 
 
 def _pages_of_code(surveyed: Survey, max_pages: int) -> list[WikiPage]:
-    found = groups(surveyed.of_kind("code"), max(1, max_pages - _FIXED))
+    found = groups(surveyed.of_kind("code"), max(1, max_pages - _FIXED_PAGES))
     fixed = {page.id: page for page in _fixed_pages(surveyed)}
     packages = _package_pages(surveyed, found, {"index", *fixed})
     before = [fixed[name] for name in ("overview", "architecture") if name in fixed]
@@ -196,7 +196,7 @@ def _package_pages(surveyed: Survey, found: Sequence[PageGroup], used: set[str])
                 _package_description(surveyed, group),
                 _importance(page_id, weights, between),
                 tuple(paths),
-                tuple(name for name, _ in sorted(near.items(), key=lambda n: (-n[1], n[0]))[:_RELATED]),
+                tuple(name for name, _ in sorted(near.items(), key=lambda n: (-n[1], n[0]))[:_MAX_RELATED]),
                 ids[parent] if parent is not None else "",
                 kind="package",
             )
@@ -281,7 +281,7 @@ def _asked_pages(surveyed: Survey, steering: Steering, searcher: Searcher | None
 
 
 def files_about(
-    surveyed: Survey, text: str, question: str, searcher: Searcher | None, limit: int = _ASKED_FILES
+    surveyed: Survey, text: str, question: str, searcher: Searcher | None, limit: int = _MAX_FOUND_FILES
 ) -> tuple[str, ...]:
     """Return files that a text names by path or folder, then those that a search for the question finds."""
     named: list[str] = []
@@ -316,7 +316,7 @@ def with_relations(surveyed: Survey, pages: Sequence[WikiPage]) -> list[WikiPage
         if link.source in homes and link.target in homes:
             join(homes[link.source], homes[link.target], 1)
     return [
-        replace(page, related_pages=tuple(name for name, _ in near[page.id].most_common(_RELATED)))
+        replace(page, related_pages=tuple(name for name, _ in near[page.id].most_common(_MAX_RELATED)))
         for page in pages
     ]
 

@@ -59,9 +59,8 @@ def doubts(prose: Prose, survey: Survey) -> list[str]:
         notes.append(f"The text below uses names that do not occur in the repository: {named}{more}.")
     if prose.invented:
         what = "1 reference" if prose.invented == 1 else f"{prose.invented} references"
-        notes.append(
-            f"{what} to sources that were never shown {_were(prose.invented)} removed from the text."
-        )
+        removed = f"{_were(prose.invented)} removed from the text"
+        notes.append(f"{what} to sources that were never shown {removed}.")
     if prose.cut:
         notes.append("The text below was cut at its token limit and ends with its last whole sentence.")
     return notes

@@ -85,11 +85,11 @@ class WikiBuilder:
         self.options = options or WikiOptions()
         self.progress, self.cancel = progress, cancel or threading.Event()
         self.notes: list[str] = []
-        self._purse = ModelBudget(self.options.budget_tokens, self.options.budget_usd)
+        self._budget = ModelBudget(self.options.budget_tokens, self.options.budget_usd)
         self._state = WikiState()
         self._before: dict[str, str] = {}
         self._given_up: RagError | None = None
-        self._tries_again = False
+        self._second_pass = False
         self._has_prose = False
 
     @cached_property
@@ -202,7 +202,7 @@ class WikiBuilder:
                 self._state,
                 max_pages=self.options.max_pages,
                 force=self.options.force,
-                spent=self._purse.spend,
+                spent=self._budget.spend,
             )
         except RagError as error:
             self.notes.append(f"the pages follow the code, because the model's plan failed: {error}")
@@ -228,7 +228,7 @@ class WikiBuilder:
                         if self.options.force or not prose_writer.is_current(page, prose):
                             waiting[pool.submit(self._prose, prose_writer, page)] = page
                             continue
-                    elif prose is not None and not self._still_true(prose):
+                    elif prose is not None and not self._is_valid(prose):
                         prose = None
                     done += 1
                     yield self._report(self._write(page, prose), done, total)
@@ -262,19 +262,19 @@ class WikiBuilder:
         """
         if self.cancel.is_set():
             raise Cancelled("the run was stopped before this page")
-        if once_more and not self._tries_again:
-            self._tries_again, self._given_up = True, None
+        if once_more and not self._second_pass:
+            self._second_pass, self._given_up = True, None
         if self._given_up is not None:
             raise self._given_up
         try:
-            self._purse.check()
+            self._budget.check()
             prose = writer.write(page, self.cancel.is_set)
         except RagError as error:
             if concerns_all(error) or (once_more and not self._has_prose):
                 self._given_up = error
             raise
         self._has_prose = True
-        self._purse.spend(prose.usage)
+        self._budget.spend(prose.usage)
         return prose
 
     def _finish(self, page: WikiPage, future: Future[Prose]) -> PageResult:
@@ -298,7 +298,7 @@ class WikiBuilder:
             return PageResult(page, known.file, "waiting", has_prose=True, error=str(error))
         return replace(self._write(page, None), error=str(error))
 
-    def _still_true(self, prose: Prose) -> bool:
+    def _is_valid(self, prose: Prose) -> bool:
         files = self.survey.files
         return all(c.path in files and files[c.path].blob == c.blob for c in prose.citations)
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from rag.retrieval.expand_definitions import PARTS, other_parts
+from rag.retrieval.expand_definitions import MAX_PARTS, other_parts
 from rag.retrieval.search import search
 from rag.service import Engine
 from rag.settings import Settings
@@ -25,7 +25,7 @@ def test_the_parts_of_a_long_definition_are_found_from_any_of_them(tmp_path: Pat
         (hit,) = search([searcher], "shipping_200 quantity_200", k=1).hits
         parts = other_parts([searcher], [hit])
         assert (hit.path, hit.symbol) == ("bill.py", "bill")
-        assert 2 <= len(parts) <= PARTS
+        assert 2 <= len(parts) <= MAX_PARTS
         edges = [hit.start, hit.end]
         for part in parts:
             assert (part.path, part.symbol) == ("bill.py", "bill")

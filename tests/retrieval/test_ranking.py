@@ -157,5 +157,5 @@ def test_a_search_of_a_damaged_store_says_so(searcher, tmp_path):
     damaged.write_bytes(data[:4096] + bytes([0xFF]) * (len(data) - 4096))
     index = Store.open(damaged)
     searching = replace(whole, index=index, vectors=FaissIndex(index.vectors))
-    with pytest.raises(StoreCorrupt, match=r"not what was written.*--rebuild"):
+    with pytest.raises(StoreCorrupt, match=r"does not match its checksum.*--rebuild"):
         search([searching], "How is a folder thrown away?")

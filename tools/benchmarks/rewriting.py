@@ -24,7 +24,7 @@ from rag.types import Answer
 from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, show_quality
 from tools.benchmarks.quality import repositories_of
 
-SHOWN = 12
+SHOWN_HITS = 12
 """So many places are found for an answer."""
 
 
@@ -54,7 +54,7 @@ def rewriting(bench: Bench) -> None:
             outcomes = [
                 _asked(engine, name, generator, questions, folders) for name, generator in systems.items()
             ]
-    show_quality("Questions as typed, and rewritten by a model", summarise(questions, outcomes, k=SHOWN))
+    show_quality("Questions as typed, and rewritten by a model", summarise(questions, outcomes, k=SHOWN_HITS))
 
 
 def _asked(

@@ -103,7 +103,7 @@ class Isolated:
         self._process: Process[bytes] | None = None
 
     def begin(self) -> None:
-        """Start the child now, so that it is ready when needed. Otherwise it starts on first use."""
+        """Start the child now, so that it is ready when needed. Without this it starts on first use."""
         with self._lock:
             self._child()
 

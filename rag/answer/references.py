@@ -47,7 +47,7 @@ first.
 Not `*`, which is bold text far more often than a list of fences.
 """
 _REMOVED = "[?]"
-"""Replaces an unknown reference where its neighbours would otherwise join to something new."""
+"""Replaces an unknown reference whose removal would join its neighbours to something new."""
 _MAX_REFERENCE_CHARS = _MAX_NUMBERS_CHARS + _MAX_DAGGER_CHARS + 3
 
 _Group = Literal["indexing", "unknown", "known"]

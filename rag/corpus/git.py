@@ -128,7 +128,7 @@ def run_git(
 
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
-    """Defer signals until the block is left; otherwise one could end us before the process is known."""
+    """Defer signals until the block is left, so that none ends us before the new process is known."""
     received: list[tuple[int, FrameType | None]] = []
     handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
     if threading.current_thread() is threading.main_thread():  # only the main thread receives signals

@@ -272,8 +272,8 @@ class PageWriter:
             for symbol in shown
         ]
         caption = (
-            f"{len(shown):,} of {len(public):,} public classes and functions that stand on their own, those "
-            "first that are called at most places, where names identify them. The packages list all."
+            f"{len(shown):,} of {len(public):,} public classes and functions outside of classes, "
+            "ordered by the number of calls that names identify. The pages of the packages list all."
         )
         return [caption, table(("Name", "What it is", "In its own words", "Calls", "Defined at"), rows)]
 

@@ -284,7 +284,7 @@ def test_the_command_fails_with_the_service_and_leaves_a_whole_wiki(sample_repo,
             "wiki", sample_repo, "-o", tmp_path / "wiki", "--model", "m", "--base-url", server.base_url
         )
     assert done.code == 2 and done.err.count("to a valid key") == 1
-    assert "asked for no more pages" in done.err and "6 without text" in done.out
+    assert "writes no more pages" in done.err and "6 without text" in done.out
     assert (tmp_path / "wiki/docs/snip.md").is_file()
     with ProviderServer(behaviours=["fails"]) as server:
         done = rag(

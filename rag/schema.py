@@ -85,34 +85,44 @@ NAMES = {
 """JSON names of fields, where they differ."""
 OLD_NAMES = {"repository": "repo", "start_line": "start", "end_line": "end"}
 """JSON names before 0.2; accepted on input until 0.3."""
-_OLD_ORDERS: Mapping[str, Callable[[Json], Any]] = {
-    "order": lambda it: order_of(it["number"]),
-    "forked_at": lambda it: order_of(it["forked_after"]),
+
+
+class OldName(NamedTuple):
+    """How the value of a deprecated name is computed from the object that has these fields."""
+
+    fields: tuple[str, ...]
+    value: Callable[..., Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_OLD_SPAN = {"start": OldName(("start_line",), _same), "end": OldName(("end_line",), _same)}
+_OLD_REPOSITORY = {"repo": OldName(("repository", "start_line"), lambda repository, _: repository)}
+_OLD_ORDERS = {
+    "order": OldName(("number",), lambda number: order_of(number)),
+    "forked_at": OldName(("forked_after",), lambda number: order_of(number)),
 }
-OLD_OUTPUT: Mapping[Interface, Mapping[str, Callable[[Json], Any]]] = {
+OLD_OUTPUT: Mapping[Interface, Mapping[str, OldName]] = {
     "cli": {
-        "repo": lambda it: itemgetter("start_line", "repository")(it)[1],
-        "start": itemgetter("start_line"),
-        "end": itemgetter("end_line"),
-        "place": lambda it: f"{it['path']}:{it['start_line']}-{it['end_line']}",
+        **_OLD_REPOSITORY,
+        **_OLD_SPAN,
+        "place": OldName(("path", "start_line", "end_line"), "{}:{}-{}".format),
         **_OLD_ORDERS,
     },
-    "api": {
-        "start": itemgetter("start_line"),
-        "end": itemgetter("end_line"),
-        "turns": itemgetter("turn_count"),
-        **_OLD_ORDERS,
-    },
+    "api": {**_OLD_SPAN, "turns": OldName(("turn_count",), _same), **_OLD_ORDERS},
     "mcp": {
-        "repo": lambda it: itemgetter("start_line", "repository")(it)[1],
-        "conversationId": itemgetter("conversation"),
-        "turnId": itemgetter("turn"),
+        **_OLD_REPOSITORY,
+        "conversationId": OldName(("conversation",), _same),
+        "turnId": OldName(("turn",), _same),
     },
     "openai": {},
 }
 """JSON names in output before 0.2, and how to compute their values; deprecated until 0.3."""
 _ORDERS = {"number": "order", "forked_after": "forked_at"}
 """Numbers (from 1) with the names of the orders (from 0) that replace them in records."""
+_NESTED = frozenset({dict, list})
 OPAQUE = frozenset({"metadata", "question_metadata", "answer_metadata", "content"})
 """Fields with JSON of other programs, whose names are not changed."""
 _LEFT_OUT: Mapping[type, frozenset[str]] = {
@@ -127,8 +137,9 @@ _DOTTED_NAME = re.compile(r"([^\s./]+(?:\.[^\s./\d][^\s./]*)*)\.([^\s./\d][^\s./
 class Field(NamedTuple):
     """A field of a form: its name and type, its getter, and its converters to and from JSON.
 
-    `attribute` is the argument of the dataclass for the field, "" if the class has its own reader. `default`
-    makes the value of a missing field; None if the field is required.
+    `path` is the attribute to get, "" if `get` computes the value. `attribute` is the argument of the
+    dataclass for the field, "" if the class has its own reader. `default` makes the value of a missing field;
+    None if the field is required.
     """
 
     name: str
@@ -138,6 +149,7 @@ class Field(NamedTuple):
     write: Callable[[Any], Any] | None = None
     read: Callable[[Any], Any] | None = None
     default: Callable[[], Any] | None = None
+    path: str = ""
 
 
 class Form(Generic[T]):
@@ -154,13 +166,24 @@ class Form(Generic[T]):
         self._span = None if at is None else (at, at + len(fields(Span)))
         self._attributes = [field.attribute for field in self.fields]
         self._readers = [(n, field.read) for n, field in enumerate(self.fields) if field.read]
-        self._writers = [(field.name, field.get, field.write) for field in self.fields]
-        # Dozens of citations are read per question: one itemgetter gets all their fields at once.
-        self._all = itemgetter(*(field.name for field in self.fields))
+        self._getters = [(field.name, field.get) for field in self.fields]
+        self._writers = [(field.name, field.write) for field in self.fields if field.write]
+        # Dozens of citations are read and written per question: one getter gets all their fields at once.
+        names, paths = [field.name for field in self.fields], [field.path for field in self.fields]
+        self._all = itemgetter(*names)
+        self._names, self._values_of = (
+            tuple(names),
+            attrgetter(*paths) if all(paths) and len(paths) > 1 else None,
+        )
 
     def write(self, value: T) -> Json:
         """Return the value as JSON."""
-        found = {name: write(get(value)) if write else get(value) for name, get, write in self._writers}
+        if self._values_of is None:
+            found = {name: get(value) for name, get in self._getters}
+        else:
+            found = dict(zip(self._names, self._values_of(value), strict=True))
+        for name, write in self._writers:
+            found[name] = write(found[name])
         for name in self.computed:
             found[name] = getattr(value, name)
         return found
@@ -241,18 +264,18 @@ def from_json(cls: type[T], written: Mapping[str, Any]) -> T:
 
 def with_old_names(written: Any, interface: Interface) -> Any:
     """Add the deprecated names that an interface still returns to every object in the JSON."""
-    if isinstance(written, list):
+    kind = type(written)
+    if kind is list:
         return [with_old_names(one, interface) for one in written]
-    if not isinstance(written, dict):
+    if kind is not dict:
         return written
     found = {
-        name: value if name in OPAQUE else with_old_names(value, interface) for name, value in written.items()
+        name: with_old_names(value, interface) if type(value) in _NESTED and name not in OPAQUE else value
+        for name, value in written.items()
     }
-    for name, follows in OLD_OUTPUT[interface].items():
-        try:
-            found.setdefault(name, follows(written))
-        except KeyError:
-            continue
+    for name, old in OLD_OUTPUT[interface].items():
+        if old.fields[0] in written and name not in found and all(field in written for field in old.fields):
+            found[name] = old.value(*[written[field] for field in old.fields])
     return found
 
 
@@ -395,7 +418,8 @@ def _fields_of(cls: Any) -> Iterable[Field]:
         if field.name in _LEFT_OUT.get(cls, ()):
             continue
         if hints[field.name] is Span:
-            yield from (one._replace(get=attrgetter(f"span.{one.attribute}")) for one in form_of(Span).fields)
+            for one in form_of(Span).fields:
+                yield one._replace(get=attrgetter(f"span.{one.path}"), path=f"span.{one.path}")
             continue
         if parts := _PARTS.get((cls, field.name)):
             yield from parts
@@ -407,7 +431,8 @@ def _fields_of(cls: Any) -> Iterable[Field]:
         if (cls, name) in {(DialogTurn, "id"), (Message, "id")}:
             default = None
         write, read = _converters(hints[field.name], name)
-        yield Field(name, hints[field.name], attrgetter(field.name), field.name, write, read, default)
+        get = attrgetter(field.name)
+        yield Field(name, hints[field.name], get, field.name, write, read, default, path=field.name)
 
 
 def _part(name: str, of: str, attribute: str, type_: Any) -> Field:

@@ -83,7 +83,9 @@ def indexed(tmp_path, url, place):
     async def run():
         indexers = Indexers(Settings(home=tmp_path / "home", git_timeout_s=20.0), notice=print)
         try:
-            return await indexers.index(Source(url), rebuild=False, place=place, progress=lambda *how_far: None)
+            return await indexers.index(
+                Source(url), rebuild=False, place=place, progress=lambda *how_far: None
+            )
         finally:
             await indexers.close()
 
@@ -127,7 +129,9 @@ def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_p
         child = await indexers._child()
         indexers._idle.append(child)
         place = "code.invalid:443:127.0.0.1"
-        job = asyncio.create_task(indexers.index(source, rebuild=False, place=place, progress=lambda *_: None))
+        job = asyncio.create_task(
+            indexers.index(source, rebuild=False, place=place, progress=lambda *_: None)
+        )
         async with asyncio.timeout(30):
             while not told.exists():
                 await asyncio.sleep(0.01)

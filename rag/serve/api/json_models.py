@@ -53,12 +53,9 @@ class JsonModels:
     def create(self, name: str, doc: str, types: Mapping[str, Any], base: Any = ResponseModel) -> Any:
         """Create a model with these fields and their deprecated names."""
         fields: dict[str, Any] = {name: (kind, ...) for name, kind in types.items()}
-        for old, follows in self._old.items():
-            try:
-                follows(dict.fromkeys(types, 0))
-            except KeyError:  # derived from other fields
-                continue
-            fields[old] = (_OLD_TYPES[old], Field(deprecated=True))
+        for deprecated, old in self._old.items():
+            if types.keys() >= {*old.fields}:
+                fields[deprecated] = (_OLD_TYPES[deprecated], Field(deprecated=True))
         return create_model(name, __base__=base, __doc__=doc, **fields)
 
     def _json_type(self, name: str, hint: Any) -> Any:

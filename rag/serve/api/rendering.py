@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from types import NoneType
 from typing import Any
 
 from rag.memory.facts import Fact
@@ -17,6 +18,7 @@ from rag.serve.service import Service
 from rag.service import Dialog
 from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Hit, Message, worst
 
+_NUMBERS = frozenset({int, float, bool, NoneType})
 Pairs = Iterable[tuple[Citation, Freshness]]
 
 
@@ -117,12 +119,16 @@ def sent(service: Service, written: Json, interface: Interface) -> Json:
     redactions = {"location": service.shown_location, "reason": service.redacted}
 
     def texts(value: Any, name: str = "") -> Any:
-        if isinstance(value, str):
+        kind = type(value)
+        if kind is str:
             return encodable(redactions[name](value) if name in redactions else value)
-        if isinstance(value, list):
+        if kind is list:
             return [texts(one, name) for one in value]
-        if isinstance(value, dict):
-            return {encodable(key): texts(one, key) for key, one in value.items()}
+        if kind is dict:
+            return {
+                encodable(key): value if type(value) in _NUMBERS else texts(value, key)
+                for key, value in value.items()
+            }
         return value
 
     found: Json = with_old_names(texts(written), interface)
@@ -131,4 +137,4 @@ def sent(service: Service, written: Json, interface: Interface) -> Json:
 
 def encodable(text: str) -> str:
     """Return text that can be encoded as UTF-8: lone surrogates become `?`."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -277,7 +277,9 @@ def _add_models(router: APIRouter, chat: ChatCompletions) -> None:
     @router.get("/models")
     async def models(
         caller: CallerOf,
-        limit: Annotated[int | None, Query(ge=1, le=pagination.MAX_LIMIT, description="How many at most.")] = None,
+        limit: Annotated[
+            int | None, Query(ge=1, le=pagination.MAX_LIMIT, description="How many at most.")
+        ] = None,
         after: Annotated[str | None, Query(max_length=1_000, description="The id they come after.")] = None,
     ) -> Models:
         """What can be asked: one model for each repository, and each ref that the caller asked for.

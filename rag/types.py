@@ -586,7 +586,7 @@ class DialogTurn:
         """The worst state of the citations that the answer is based on; None if there are no checks."""
         return worst(check for _, check in self.checked) if self.checks else None
 
-    def at_present(self) -> DialogTurn:
+    def with_current_citations(self) -> DialogTurn:
         """Return the turn with moved citations at their current lines; other citations are unchanged."""
         now = list(self.citations)
         for n, check in enumerate(self.checks):

@@ -1,4 +1,4 @@
-"""Our memory and our retrieval, worn by other people's frameworks. One module a framework:
+"""Memory and retrieval for other agent frameworks. One module per framework:
 
     rag.adapters.autogen          RagMemory, RepositoryMemory      autogen-core 0.7
     rag.adapters.agentscope       RagMemory                        agentscope 1.0.12 to 1.0.21
@@ -8,9 +8,9 @@
     rag.adapters.openai_agents    RagSession
     rag.adapters.backend          RagMemoryBackend: five methods, no framework
 
-A module imports its framework when it is imported itself, and says which extra installs it. What they
-share is in `store` and `conversation` (one of a store) and `repository` (questions to repositories).
+A module imports its framework on its own import, and names the extra to install if it is missing. Shared code
+is in `store` and `conversation` (a conversation in a store) and `repository` (search in repositories).
 
-Where a memory is kept is said as in `RAG_MEMORY`: "memory:" is this process, "sqlite:///PATH" a file, ""
-what the user's settings name. A store that is open already can be given instead.
+The argument `memory` has the format of `RAG_MEMORY`: "memory:" is in memory, "sqlite:///PATH" a file, "" the
+store of the user's settings. An open store can be passed instead.
 """

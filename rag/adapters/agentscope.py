@@ -1,4 +1,4 @@
-"""Our memory as AgentScope's `MemoryBase` (agentscope 1.0.12 to 1.0.21; `pip install '.[agentscope]'`).
+"""Memory for AgentScope, a `MemoryBase` (agentscope 1.0.12 to 1.0.21; `pip install '.[agentscope]'`).
 
     from agentscope.agent import ReActAgent
     from agentscope.message import Msg
@@ -9,9 +9,9 @@
     await agent(Msg("user", "Where is a token checked?", "user"))
     print([message.get_text_content() for message in await memory.search("token")])
 
-Later versions have no memory of this kind: see `rag.adapters.agentscope2`. Where AgentScope's own memories
-disagree with each other, `rag.ports` says what ours does: order is always that of adding, an id is kept
-once, counts are of what really changed, and `clear` takes the summary too.
+Later versions have no such memory: see `rag.adapters.agentscope2`. Where AgentScope's own memories differ
+from each other, this one follows `rag.ports`: the order is that of adding, an id is stored once, counts are
+of actual changes, and `clear` deletes the summary too.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ except ImportError as error:
 
 
 class RagMemory(MemoryBase):
-    """The messages of an agent, in this process or in any of our stores.
+    """The messages of an agent, in memory or in a store.
 
-    Messages keep their ids and times. One that several agents are told is kept for each of them.
+    Messages keep their ids and times. A message that is sent to several agents is stored for each of them.
 
     Args:
-        name: the conversation's name in the store, "" for one that is not found again.
-        memory: where it is kept, see `rag.adapters`.
-        namespace: whose it is, for example the user's id.
-        mode: whether `state_dict` holds the messages ("full"), or names the conversation ("reference"),
-            which must then be in the store where the state is loaded.
-        ttl_s: the conversation expires so many seconds after its last message; None never. One that is in
-            the store already has its own.
+        name: the conversation's name in the store; "" for one that cannot be reopened.
+        memory: the store, see `rag.adapters`.
+        namespace: the owner, for example the user's id.
+        mode: whether `state_dict` contains the messages ("full"), or refers to the conversation
+            ("reference"), which must then be in the store when the state is loaded.
+        ttl_s: how many seconds after its last message the conversation expires; None never. An existing
+            conversation keeps its own.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class RagMemory(MemoryBase):
         self._stored = StoredConversation(memory, name, namespace, ttl_s)
         self.mode: Mode = mode
         super().__init__()
-        del self._attribute_dict["_compressed_summary"]  # it is in the store, and its state with ours
+        del self._attribute_dict["_compressed_summary"]  # it is in the store, and part of our state
 
-    # ---- what MemoryBase asks for
+    # ---- the interface of MemoryBase
 
     async def add(
         self,
@@ -77,33 +77,33 @@ class RagMemory(MemoryBase):
         allow_duplicates: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Store messages at the end; those whose id is here already are left out, unless told otherwise.
+        """Add messages at the end; by default, those whose id is already here are skipped.
 
         Raises:
-            TypeError: something else than messages, marks that are no text, or content that is not JSON.
+            TypeError: arguments that are not messages, marks that are not text, or content that is not JSON.
         """
         if memories is not None:
             given = [memories] if isinstance(memories, Msg) else list(memories)
             for one in given:
                 if not isinstance(one, Msg):
-                    raise TypeError(f"a memory keeps messages (Msg), not {type(one).__name__}")
+                    raise TypeError(f"expected messages (Msg), not {type(one).__name__}")
             await written(lambda: self._add(given, marks, allow_duplicates))
 
     async def delete(self, msg_ids: str | list[str], **kwargs: Any) -> int:
-        """Delete messages, by one id or several; return how many were there."""
-        return await written(lambda: self._now().delete(self._kept_as(msg_ids)))
+        """Delete messages by one or several ids; return how many existed."""
+        return await written(lambda: self._current().delete(self._stored_ids(msg_ids)))
 
     async def delete_by_mark(self, mark: str | list[str], *args: Any, **kwargs: Any) -> int:
         """Delete messages with one of these marks; return how many. Raises TypeError for other marks."""
-        return await written(lambda: self._now().delete_by_mark(_checked(mark)))
+        return await written(lambda: self._current().delete_by_mark(_checked(mark)))
 
     async def size(self) -> int:
-        """How many messages there are."""
-        return await to_thread(lambda: self._now().size())
+        """Return the number of messages."""
+        return await to_thread(lambda: self._current().size())
 
     async def clear(self, *, keep_summary: bool = False) -> None:
-        """Take back all messages, and the summary unless told otherwise."""
-        await written(lambda: self._now().clear(keep_summary=keep_summary))
+        """Remove all messages, including the summary by default."""
+        await written(lambda: self._current().clear(keep_summary=keep_summary))
 
     async def get_memory(
         self,
@@ -112,13 +112,14 @@ class RagMemory(MemoryBase):
         prepend_summary: bool = True,
         **kwargs: Any,
     ) -> list[Msg]:
-        """The messages with one of these marks and none of those, oldest first; before them the summary.
+        """Return the messages with one of the marks and none of `exclude_mark`, oldest first, after the
+        summary.
 
-        An empty list of marks matches nothing. Raises TypeError for marks that are no text.
+        An empty list of marks matches nothing. Raises TypeError for marks that are not text.
         """
         wanted = None if mark is None else _checked(mark)
         unwanted = None if exclude_mark is None else _checked(exclude_mark)
-        found = await to_thread(lambda: self._now().get_memory(wanted, unwanted, prepend_summary))
+        found = await to_thread(lambda: self._current().get_memory(wanted, unwanted, prepend_summary))
         return [_msg(message) for message in found]
 
     async def update_messages_mark(
@@ -130,57 +131,57 @@ class RagMemory(MemoryBase):
         """Add, replace or remove a mark; return how many messages changed. Neither mark: ValueError."""
 
         def update() -> int:
-            ids = None if msg_ids is None else self._kept_as(msg_ids)
-            return self._now().update_messages_mark(new_mark, old_mark, ids)
+            ids = None if msg_ids is None else self._stored_ids(msg_ids)
+            return self._current().update_messages_mark(new_mark, old_mark, ids)
 
         return await written(update)
 
     async def update_compressed_summary(self, summary: str) -> None:
-        """Put another summary in the place of the one that stands before the messages."""
-        await written(lambda: self._summarise(summary))
+        """Replace the summary that comes before the messages."""
+        await written(lambda: self._set_summary(summary))
 
-    # ---- beyond it
+    # ---- additions
 
     @property
     def content(self) -> list[tuple[Msg, list[str]]]:
-        """The messages with their marks, as `InMemoryMemory` has them; changing the list changes nothing."""
+        """The messages with their marks, as in `InMemoryMemory`; changes to the list have no effect."""
         return [(_msg(message), list(message.marks)) for message in self._stored.messages()]
 
     async def search(self, query: str, limit: int = 10) -> list[Msg]:
-        """The messages that hold words of a query, best first: identifiers split, CJK in pairs."""
+        """Return the messages that match words of a query, best first; identifiers and CJK text are split."""
         return [_msg(message) for message in await to_thread(self._stored.search, query, limit)]
 
     async def close(self) -> None:
-        """Close the store, if it was opened here; using the memory again opens it again."""
+        """Close the store if it was opened here; it is reopened on the next use."""
         await to_thread(self._stored.close)
 
     @property
     def _compressed_summary(self) -> str:
-        return self._now().compressed_summary
+        return self._current().compressed_summary
 
     @_compressed_summary.setter
     def _compressed_summary(self, summary: str) -> None:
-        if summary:  # the base class sets an empty one, which is no wish to lose what the store has
-            self._summarise(summary)
+        if summary:  # the base class sets an empty one, which must not delete the stored one
+            self._set_summary(summary)
 
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, as `InMemoryMemory` writes it; in mode "reference" without `content`, but named."""
+        """Return the state as `InMemoryMemory` does; in mode "reference", the id instead of `content`."""
         state: dict[str, Any] = super().state_dict()
         if self.mode == "reference":
-            here = self._now().conversation
+            here = self._current().conversation
             return {**state, "conversation": here and here.id}
         content = [[msg.to_dict(), marks] for msg, marks in self.content]
         return {**state, "_compressed_summary": self._compressed_summary, "content": content}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
-        """Take over a state of either mode, or one that `InMemoryMemory` wrote.
+        """Load a state of either mode, or one of `InMemoryMemory`.
 
         Raises:
-            KeyError: `strict`, and something is missing.
-            NotFound: the state only names a conversation, and it is not in this store.
-            ValueError: an item of `content` is no message.
+            KeyError: `strict`, and a key is missing.
+            NotFound: the state refers to a conversation that is not in this store.
+            ValueError: an item of `content` is not a message.
         """
         super().load_state_dict(state_dict, strict)
         if "conversation" in state_dict:
@@ -194,37 +195,37 @@ class RagMemory(MemoryBase):
         if "content" in state_dict:
             self._restore([_pair(item) for item in state_dict["content"]])
         if "_compressed_summary" in state_dict:
-            self._summarise(state_dict["_compressed_summary"] or "")
+            self._set_summary(state_dict["_compressed_summary"] or "")
 
-    # ---- inside
+    # ---- internal
 
-    def _now(self) -> MessageMemory:
-        return self._stored.at_present()
+    def _current(self) -> MessageMemory:
+        return self._stored.current()
 
-    def _begun(self) -> MessageMemory:
-        return self._stored.begun()
+    def _get_or_create(self) -> MessageMemory:
+        return self._stored.get_or_create()
 
     def _add(self, msgs: Sequence[Msg], marks: Any, allow_duplicates: bool) -> None:
-        memory = self._begun() if msgs else self._now()
+        memory = self._get_or_create() if msgs else self._current()
         here = memory.conversation.id if memory.conversation else ""
         memory.add([_message(msg, here) for msg in msgs], marks, allow_duplicates)
 
     def _restore(self, pairs: Sequence[tuple[Msg, list[str]]]) -> None:
-        memory = self._begun() if pairs else self._now()
+        memory = self._get_or_create() if pairs else self._current()
         here = memory.conversation.id if memory.conversation else ""
         kept = {}
         for msg, marks in pairs:
             message = replace(_message(msg, here), marks=tuple(marks))
-            while message.id in kept:  # one that was added again, with `allow_duplicates`
+            while message.id in kept:  # a duplicate, added with `allow_duplicates`
                 message = replace(message, id=f"{message.id}+")
             kept[message.id] = message
         memory.set_messages(list(kept.values()), keep_summary=True)
 
-    def _summarise(self, summary: str) -> None:
-        (self._begun() if summary else self._now()).update_compressed_summary(summary)
+    def _set_summary(self, summary: str) -> None:
+        (self._get_or_create() if summary else self._current()).update_compressed_summary(summary)
 
-    def _kept_as(self, msg_ids: str | Sequence[str]) -> list[str]:
-        """The ids under which the store has messages: AgentScope's are unique for one memory only."""
+    def _stored_ids(self, msg_ids: str | Sequence[str]) -> list[str]:
+        """Return the ids of messages in the store, as AgentScope's are only unique within a memory."""
         wanted = set(as_ids(msg_ids))
         return [message.id for message in self._stored.messages() if _id(message) in wanted]
 
@@ -238,7 +239,7 @@ def _message(msg: Msg, conversation: str) -> Message:
 
 def _msg(message: Message) -> Msg:
     about = message.metadata or {}
-    if "timestamp" not in about:  # the summary, or a message that another program has added
+    if "timestamp" not in about:  # the summary, or a message of another program
         about = {"id": message.id, "timestamp": _timestamp(message.created), "metadata": about}
     content = message.content if isinstance(message.content, (str, list)) else as_text(message)
     role = message.role if message.role in ("user", "assistant", "system") else "user"
@@ -257,12 +258,12 @@ def _timestamp(created: datetime) -> str:
 def _checked(mark: Any) -> Marks:
     if isinstance(mark, str) or (isinstance(mark, list) and all(isinstance(one, str) for one in mark)):
         return mark
-    raise TypeError(f"a mark is a text or a list of texts, not {mark!r}")
+    raise TypeError(f"a mark must be a text or a list of texts, not {mark!r}")
 
 
 def _pair(item: Any) -> tuple[Msg, list[str]]:
-    if isinstance(item, Mapping):  # as versions before 1.0.12 wrote them
+    if isinstance(item, Mapping):  # the format before 1.0.12
         return Msg.from_dict(dict(item)), []
     if isinstance(item, (list, tuple)) and len(item) == 2:
         return Msg.from_dict(item[0]), list(item[1])
-    raise ValueError(f"an item of a memory's content is a message and its marks, not {item!r}")
+    raise ValueError(f"an item of a memory's content must be a message and its marks, not {item!r}")

@@ -1,4 +1,4 @@
-"""Our memory as a middleware of AgentScope 2 (`pip install '.[agentscope2]'`).
+"""Memory for AgentScope 2, as a middleware (`pip install '.[agentscope2]'`).
 
     from agentscope.agent import Agent
     from agentscope.message import UserMsg
@@ -9,8 +9,8 @@
     await agent.reply(UserMsg("user", "Where is a token checked?"))
     print([message.get_text_content() for message in await kept.search("token")])
 
-AgentScope 2 has no memory to be replaced: an agent has a context, which is compressed when it grows. This
-keeps what was said, also what was compressed away, and gives a new agent the context that the last one had.
+An AgentScope 2 agent has no memory but a context, which is compressed when it grows. This middleware stores
+all messages, including those that were compressed, and restores the context for a new agent.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ except ImportError as error:
     raise BackendMissing(backend=__name__, missing=f"agentscope 2 ({error})", extra="agentscope2") from error
 
 COMPRESSED = "compressed"
-"""The mark of messages that stand in the summary only."""
+"""The mark of messages that are only in the summary."""
 _SHELF = "agentscope-contexts"
-"""By conversation: the summary, and which blocks of messages went into it, by the message's id."""
+"""The shelf of the summary and the blocks it includes, by message id; keys are conversation ids."""
 
 
 class KeptContext(MiddlewareBase):
-    """Keeps an agent's context, in this process or in any of our stores; one for each agent.
+    """Stores the context of an agent, in memory or in a store; use one per agent.
 
-    What stands in the context when a reply ends is kept, also when it ends in an error or is interrupted.
-    An agent whose context is empty goes on with what is kept. A reply that waits for a person is kept as
-    far as it went, but is not waited for by another agent.
+    The context is stored at the end of each reply, even if that fails or is interrupted. An agent with an
+    empty context starts with the stored one. A reply that waits for a person is stored as far as it got, but
+    another agent does not wait for it.
 
     Args:
-        name: the conversation's name in the store, "" for one that is not found again.
-        memory: where it is kept, see `rag.adapters`.
-        namespace: whose it is, for example the user's id.
-        ttl_s: what is kept expires so many seconds after the last message; None never. A conversation that
-            is in the store already has its own.
+        name: the conversation's name in the store; "" for one that cannot be reopened.
+        memory: the store, see `rag.adapters`.
+        namespace: the owner, for example the user's id.
+        ttl_s: how many seconds after its last message the conversation expires; None never. An existing
+            conversation keeps its own.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class KeptContext(MiddlewareBase):
     async def on_reply(
         self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any]]
     ) -> AsyncGenerator[Any]:
-        """Go on with what is kept, then keep what is said."""
+        """Restore the context if it is empty; store it after the reply."""
         state = agent.state
         if not state.context and not state.summary:
             state.summary, state.context = await to_thread(self._restored)
@@ -83,7 +83,7 @@ class KeptContext(MiddlewareBase):
     async def on_compress_context(
         self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]
     ) -> None:
-        """Keep what is going to be compressed, then how far it was."""
+        """Store the context before it is compressed, then what was compressed."""
         before = [message.model_copy(deep=True) for message in agent.state.context]
         await written(lambda: self._keep(before))
         await next_handler(**input_kwargs)
@@ -91,29 +91,29 @@ class KeptContext(MiddlewareBase):
         await written(lambda: self._compressed(before, after, summary))
 
     async def messages(self) -> list[Msg]:
-        """Everything that was said, oldest first, also what was compressed."""
+        """Return all messages, oldest first, including compressed ones."""
         return [_msg(message) for message in await to_thread(self._latest)]
 
     async def search(self, query: str, limit: int = 10) -> list[Msg]:
-        """The messages that hold words of a query, best first, also of those that were compressed."""
+        """Return the messages that match words of a query, best first, including compressed ones."""
         return [_msg(message) for message in await to_thread(self._stored.search, query, limit)]
 
     async def clear(self) -> None:
-        """Forget everything under this name; the agent's own context stays as it is."""
+        """Delete everything under this name; the agent's own context does not change."""
         await written(self._clear)
 
     async def close(self) -> None:
-        """Close the store, if it was opened here; using it again opens it again."""
+        """Close the store if it was opened here; it is reopened on the next use."""
         await to_thread(self._stored.close)
 
     def _keep(self, context: Sequence[Msg]) -> None:
-        """Store the messages that are new, and those that have grown in the place of what they were.
+        """Add new messages, and replace those that have grown.
 
-        A message grows while it is the last one; one that has shrunk was compressed, and stays whole.
+        The last message can grow; a message that has become shorter was compressed, and is kept in full.
         """
         if not context:
             return
-        memory = self._stored.begun()
+        memory = self._stored.get_or_create()
         known = {_id(message): message for message in self._latest(exclude_mark=COMPRESSED)}
         added, replaced = [], []
         for msg in context:
@@ -126,7 +126,7 @@ class KeptContext(MiddlewareBase):
         memory.delete(replaced)
         here = memory.begin()
         if added and here.ttl_s is not None and (record := self._found_record(here.id)) is not None:
-            self._put_record(here, record)  # it expires with the messages
+            self._put_record(here, record)  # so that it expires with the messages
 
     def _compressed(self, before: Sequence[Msg], after: Sequence[Msg], summary: Any) -> None:
         left = {message.id: {_key(block) for block in _blocks(message)} for message in after}
@@ -135,7 +135,7 @@ class KeptContext(MiddlewareBase):
             for message in before
             if message.id in left
         }
-        memory = self._stored.begun()
+        memory = self._stored.get_or_create()
         known = self._latest(exclude_mark=COMPRESSED)
         earlier = self._record()["gone"]
         record = {
@@ -157,7 +157,7 @@ class KeptContext(MiddlewareBase):
         return AgentState(summary=record["summary"]).summary, context
 
     def _record(self) -> dict[str, Any]:
-        here = self._stored.at_present().conversation
+        here = self._stored.current().conversation
         found = self._found_record(here.id) if here else None
         record: dict[str, Any] = json.loads(found) if found is not None else {"summary": "", "gone": {}}
         return record
@@ -172,12 +172,12 @@ class KeptContext(MiddlewareBase):
         )
 
     def _latest(self, exclude_mark: str | None = None) -> list[Message]:
-        """The messages, oldest first; of one that was being replaced when the program broke off the newer."""
+        """Return the messages, oldest first; of an interrupted replacement, the newer one."""
         messages = self._stored.messages(exclude_mark=exclude_mark)
         return list({_id(message): message for message in messages}.values())
 
     def _clear(self) -> None:
-        memory = self._stored.at_present()
+        memory = self._stored.current()
         if memory.conversation is not None:
             memory.clear()
             self._stored.store.delete_records(
@@ -186,7 +186,7 @@ class KeptContext(MiddlewareBase):
 
 
 def _message(msg: Msg, before: Message | None) -> Message:
-    """The message with the blocks that it had before and those it has now."""
+    """Return the message with its old and its current blocks."""
     about = msg.model_dump(mode="json", exclude={"content", "role", "name"})
     blocks = {_key(block): block for block in (before.content if before else ())}
     blocks |= {_key(block): block for block in _blocks(msg)}
@@ -215,7 +215,7 @@ def _blocks(msg: Msg) -> list[dict[str, Any]]:
 
 
 def _key(block: Any) -> str:
-    """A block's own name within its message: a tool's call and its result have the same id."""
+    """Return a block's key within its message, as a tool call and its result have the same id."""
     return f"{block['type']}:{block['id']}"
 
 

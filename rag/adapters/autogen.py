@@ -1,4 +1,4 @@
-"""Our memory and our retrieval as AutoGen's `Memory` (autogen-core 0.7; `pip install '.[autogen]'`).
+"""Memory and retrieval for AutoGen, as a `Memory` (autogen-core 0.7; `pip install '.[autogen]'`).
 
     from autogen_agentchat.agents import AssistantAgent
     from autogen_core.memory import MemoryContent
@@ -10,11 +10,11 @@
     agent = AssistantAgent("helper", model_client=model_client, memory=[notes, code])
     print((await agent.run(task="Where is a token checked?")).messages[-1].content)
 
-`AssistantAgent` is in a package of its own (`pip install 'autogen-agentchat>=0.7.5,<0.8'`), which the
-memories themselves do not need.
+`AssistantAgent` is in a separate package (`pip install 'autogen-agentchat>=0.7.5,<0.8'`), which the memories
+do not need.
 
-What a memory has to say stands in the model's context once: said again when it is different, in the place
-of what was said before, and in front of the conversation, where every model takes a system message.
+A memory adds one system message to the model's context. When its text changes, it replaces the old one. It is
+at the start of the conversation, where every model accepts system messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from rag.adapters.conversation import StoredConversation, as_text
-from rag.adapters.notices import tell_chunks, tell_memories
+from rag.adapters.notices import render_chunks, render_memories
 from rag.adapters.repository import RepositorySearch, chunk_metadata
 from rag.adapters.store import IN_PROCESS
 from rag.errors import BackendMissing
@@ -49,7 +49,7 @@ except ImportError as error:
 from pydantic import BaseModel, Field, field_validator
 
 from rag.adapters.autogen_contents import Contents, content_of, from_record, message_of, record_of
-from rag.adapters.autogen_context import questions, say
+from rag.adapters.autogen_context import questions, set_system_message
 
 T = TypeVar("T")
 
@@ -57,8 +57,8 @@ _unnamed = itertools.count(1)
 
 
 class RagMemoryConfig(BaseModel):
-    """What `RagMemory.dump_component` writes. `memory_contents` also takes those of a `ListMemory`, as
-    objects or as the dicts that its configuration holds.
+    """The result of `RagMemory.dump_component`. `memory_contents` also accepts those of a `ListMemory`, as
+    objects or as dicts from its configuration.
     """
 
     name: str | None = None
@@ -76,17 +76,17 @@ class RagMemoryConfig(BaseModel):
 
 
 class RagMemory(Memory, Component[RagMemoryConfig]):
-    """Remembers contents in the order they were added, in this process or in any of our stores.
+    """Stores contents in the order they were added, in memory or in a store.
 
-    What `ListMemory` does it does too; beyond that `query` ranks, contents of every kind survive a store
-    and JSON, and the memory can outlive the program. `clear` deletes what is kept under this name only.
+    A superset of `ListMemory`: `query` ranks, contents of every kind can be stored and converted to JSON, and
+    the memory can be persistent. `clear` only deletes what is stored under this name.
 
     Args:
-        name: what it is called, and in a store that outlives the program found by.
-        memory_contents: what it begins with, if nothing is kept under its name.
-        memory: where it is kept, see `rag.adapters`.
-        namespace: whose it is.
-        k: how many memories a model is told, those that match the last question best; None is all.
+        name: its name, by which a persistent memory is reopened.
+        memory_contents: the initial contents, if nothing is stored under its name.
+        memory: the store, see `rag.adapters`.
+        namespace: the owner.
+        k: how many memories are added to the context, those that match the last question best; None is all.
     """
 
     component_type = "memory"
@@ -103,22 +103,22 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         k: int | None = None,
     ) -> None:
         if not name and memory != IN_PROCESS:
-            raise ValueError("a memory that outlives the program is found by its name; give it one")
+            raise ValueError("a persistent memory is reopened by its name; pass a name")
         self._name = name or f"memory {next(_unnamed)}"
         self._k = k
         self._stored = StoredConversation(memory, self._name, namespace)
-        begins_with = [message_of(content) for content in memory_contents or ()]
-        if begins_with and not self._stored.messages():
-            self._stored.begun().add(begins_with)
+        initial = [message_of(content) for content in memory_contents or ()]
+        if initial and not self._stored.messages():
+            self._stored.get_or_create().add(initial)
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the memory."""
         return self._name
 
     @property
     def content(self) -> Contents:
-        """All contents, oldest first: a list, whose changes are changes of the memory."""
+        """All contents, oldest first, as a list; changing it changes the memory."""
         return Contents(self._stored)
 
     @content.setter
@@ -126,13 +126,13 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         Contents(self._stored)[:] = list(value)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Tell the model what is remembered; return those contents, oldest first."""
+        """Add the memories to the model's context; return them, oldest first."""
         question = "".join(questions(await model_context.get_messages())[-1:])
-        told = await asyncio.to_thread(self._relevant, question)
-        header = tell_memories(self.name, [])
-        said = tell_memories(self.name, [as_text(one) for one in told]) if told else ""
-        await say(model_context, said, header)
-        return UpdateContextResult(memories=MemoryQueryResult(results=[content_of(one) for one in told]))
+        relevant = await asyncio.to_thread(self._relevant, question)
+        header = render_memories(self.name, [])
+        text = render_memories(self.name, [as_text(one) for one in relevant]) if relevant else ""
+        await set_system_message(model_context, text, header)
+        return UpdateContextResult(memories=MemoryQueryResult(results=[content_of(one) for one in relevant]))
 
     async def query(
         self,
@@ -140,36 +140,36 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         cancellation_token: CancellationToken | None = None,
         **kwargs: Any,
     ) -> MemoryQueryResult:
-        """All contents: first those that hold words of the query, best first, then the others.
+        """Return all contents: first those that match words of the query, best first, then the others.
 
-        Those that match have a `score` in their metadata; the others come oldest first, as they were added.
+        Matches have a `score` in their metadata; the others are in the order they were added.
 
         Args:
-            query: text; of another content its text.
-            cancellation_token: cancels the waiting.
-            kwargs: `k`, how many at most; others are not looked at.
+            query: a text, or a content whose text is used.
+            cancellation_token: cancels waiting for the result.
+            kwargs: `k` is the maximum number of results; others are ignored.
         """
         words = query if isinstance(query, str) else as_text(message_of(query))
         results = await _in_thread(cancellation_token, lambda: self._query(words, kwargs.get("k")))
         return MemoryQueryResult(results=results)
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
-        """Remember a content. Raises TypeError where dicts or metadata hold what is not JSON.
+        """Store a content. Raises TypeError if dicts or metadata are not JSON.
 
-        After a cancellation it is remembered.
+        A cancelled call still stores the content.
         """
         message = message_of(content)
-        adding = asyncio.ensure_future(written(lambda: self._stored.begun().add(message)))
+        adding = asyncio.ensure_future(written(lambda: self._stored.get_or_create().add(message)))
         if cancellation_token is not None:
             cancellation_token.link_future(adding)
         await adding
 
     async def clear(self) -> None:
-        """Forget everything under this name."""
-        await written(lambda: self._stored.at_present().clear())
+        """Delete everything under this name."""
+        await written(lambda: self._stored.current().clear())
 
     async def close(self) -> None:
-        """Close the store, if it was opened here; using the memory again opens it again."""
+        """Close the store if it was opened here; it is reopened on the next use."""
         await asyncio.to_thread(self._stored.close)
 
     def _relevant(self, question: str) -> list[Message]:
@@ -187,9 +187,9 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
         return [content_of(by_id[one], matching.get(one)) for one in ranked[: k or len(ranked)]]
 
     def _to_config(self) -> RagMemoryConfig:
-        """A store that outlives the program is named, without its password; else the contents are written."""
+        """Refer to a persistent store by its address without the password; else include the contents."""
         stored = self._stored
-        kept = [] if stored.is_kept_elsewhere else [record_of(one) for one in stored.messages()]
+        kept = [] if stored.is_persistent else [record_of(one) for one in stored.messages()]
         return RagMemoryConfig(
             name=self._name,
             memory=stored.address,
@@ -205,7 +205,7 @@ class RagMemory(Memory, Component[RagMemoryConfig]):
 
 
 class RepositoryMemoryConfig(BaseModel):
-    """What `RepositoryMemory.dump_component` writes."""
+    """The result of `RepositoryMemory.dump_component`."""
 
     sources: list[str]
     ref: str | None = None
@@ -214,14 +214,14 @@ class RepositoryMemoryConfig(BaseModel):
 
 
 class RepositoryMemory(Memory, Component[RepositoryMemoryConfig]):
-    """Answers with chunks of repositories; keeps nothing of its own, so `clear` and `close` do nothing.
+    """Answers with chunks of repositories; it stores nothing, so `clear` and `close` have no effect.
 
     Args:
-        sources: paths or git URLs, indexed when first asked.
-        ref: a branch, tag or commit of them all.
-        k: how many chunks.
-        name: what the model is told they are from; by default the repositories' addresses.
-        settings: which embedder and home folder; None is what the user has configured.
+        sources: paths or git URLs, indexed on first use.
+        ref: a branch, tag or commit of all of them.
+        k: the number of chunks.
+        name: the origin of the chunks as shown to the model; by default the repositories' addresses.
+        settings: the embedder and home folder; None is the user's settings.
     """
 
     component_type = "memory"
@@ -242,17 +242,17 @@ class RepositoryMemory(Memory, Component[RepositoryMemoryConfig]):
 
     @property
     def name(self) -> str:
-        """What the model is told the chunks are from."""
+        """The origin of the chunks as shown to the model."""
         return self._name or ", ".join(self._search.sources)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Tell the model what the repositories hold on the last question of the user; return the chunks."""
+        """Add the chunks for the user's last question to the model's context; return them."""
         asked = questions(await model_context.get_messages())
         question, earlier = (asked[-1], asked[:-1]) if asked else ("", [])
         hits = await asyncio.to_thread(lambda: self._search.search(question, earlier=earlier))
         several = len(self._search.sources) > 1
-        said = tell_chunks(self.name, hits, name_repository=several) if hits else ""
-        await say(model_context, said, tell_chunks(self.name, []))
+        text = render_chunks(self.name, hits, name_repository=several) if hits else ""
+        await set_system_message(model_context, text, render_chunks(self.name, []))
         return UpdateContextResult(memories=MemoryQueryResult(results=[_chunk(hit) for hit in hits]))
 
     async def query(
@@ -261,20 +261,20 @@ class RepositoryMemory(Memory, Component[RepositoryMemoryConfig]):
         cancellation_token: CancellationToken | None = None,
         **kwargs: Any,
     ) -> MemoryQueryResult:
-        """The chunks that answer a question best, best first; `k` in `kwargs` says how many.
+        """Return the best chunks for a question, best first; `k` in `kwargs` is their number.
 
-        Their metadata are those of `rag.adapters.repository.chunk_metadata`: score, path, start, end, …
+        Their metadata is that of `rag.adapters.repository.chunk_metadata`: score, path, start, end, …
         """
         question = query if isinstance(query, str) else as_text(message_of(query))
         hits = await _in_thread(cancellation_token, lambda: self._search.search(question, k=kwargs.get("k")))
         return MemoryQueryResult(results=[_chunk(hit) for hit in hits])
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
-        """Raise NotImplementedError: a repository is only read here."""
-        raise NotImplementedError("a repository is only read; add what is to be remembered to a RagMemory")
+        """Raise NotImplementedError, as a repository is read-only."""
+        raise NotImplementedError("a repository is read-only; add memories to a RagMemory")
 
     async def clear(self) -> None:
-        """Do nothing: the repositories are not this memory's to delete."""
+        """Do nothing, as the repositories are read-only."""
 
     async def close(self) -> None:
         """Do nothing."""

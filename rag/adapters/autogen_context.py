@@ -1,4 +1,4 @@
-"""Saying something in an AutoGen model context once, in front of the conversation."""
+"""Maintains a single system message in an AutoGen model context."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 
 
 def questions(messages: Sequence[LLMMessage]) -> list[str]:
-    """What users said, oldest first; of several parts the texts."""
-    said = [message.content for message in messages if isinstance(message, UserMessage)]
+    """Return the users' messages, oldest first; of multi-part messages only the texts."""
+    contents = [message.content for message in messages if isinstance(message, UserMessage)]
     return [
         content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
-        for content in said
+        for content in contents
     ]
 
 
-async def say(context: ChatCompletionContext, text: str, header: str) -> None:
-    """Make `text` the one system message that begins with `header`; "" takes it away.
+async def set_system_message(context: ChatCompletionContext, text: str, header: str) -> None:
+    """Make `text` the only system message that starts with `header`; "" removes it.
 
-    It stands behind the system messages that the context begins with: models that know but one take them
-    together. Where the context does not show its beginning, it stands before the last message of the user.
+    It is inserted after the leading system messages, which models with a single system message merge. If
+    the context does not show its start, it is inserted before the user's last message.
     """
-    shown = [one.content for one in await context.get_messages() if _is_said(one.model_dump(), header)]
+    shown = [one.content for one in await context.get_messages() if _has_header(one.model_dump(), header)]
     if shown == ([text] if text else []):
         return
     state = await context.save_state()
-    if "messages" not in state:  # a context that keeps its messages elsewhere
+    if "messages" not in state:  # a context that stores its messages elsewhere
         if text:
             await context.add_message(SystemMessage(content=text))
         return
-    rest = [message for message in state["messages"] if not _is_said(message, header)]
+    rest = [message for message in state["messages"] if not _has_header(message, header)]
     for place in (_behind_system(rest), _before_last_user(rest)):
-        said = [SystemMessage(content=text).model_dump()] if text else []
-        await context.load_state({**state, "messages": [*rest[:place], *said, *rest[place:]]})
+        added = [SystemMessage(content=text).model_dump()] if text else []
+        await context.load_state({**state, "messages": [*rest[:place], *added, *rest[place:]]})
         if not text or text in [one.content for one in await context.get_messages()]:
             return
 
 
-def _is_said(message: Mapping[str, Any], header: str) -> bool:
+def _has_header(message: Mapping[str, Any], header: str) -> bool:
     return message["type"] == "SystemMessage" and str(message["content"]).startswith(header)
 
 

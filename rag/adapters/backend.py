@@ -1,4 +1,4 @@
-"""Our memory behind the five methods by which agent harnesses keep notes; no framework is needed.
+"""Memory with the five methods by which agent harnesses store notes; no framework is needed.
 
     from rag.adapters.backend import MemoryBackend, RagMemoryBackend
 
@@ -9,8 +9,8 @@
     await memory.consolidate("project", [{"role": "user", "content": "We ship on Friday."}])
     print(await memory.get_context("project"))
 
-A harness takes one where it is made: `Harness(provider=…, model=…, memory=RagMemoryBackend(url))`; another
-URL is another store, and nothing else changes.
+A harness takes it as an argument: `Harness(provider=…, model=…, memory=RagMemoryBackend(url))`. Another URL
+selects another store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asyncio import to_thread
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from rag.adapters.notices import ask_for_summary
+from rag.adapters.notices import render_summary_prompt
 from rag.adapters.store import IN_PROCESS, OpenedStore
 from rag.memory.agent_notes import CONTEXT_TOKENS, Sections, Writer
 from rag.messages import split_messages
@@ -33,37 +33,37 @@ T = TypeVar("T")
 
 @runtime_checkable
 class MemoryBackend(Protocol):
-    """What a harness asks of a memory; anything with these five methods is one."""
+    """The interface of a harness's memory."""
 
     async def get_context(self, namespace: str) -> str:
-        """What is to be said to a model of what is remembered."""
+        """Return the memory as text for a prompt."""
         ...
 
     async def read_section(self, namespace: str, section: str) -> str:
-        """What a section holds, "" when there is none."""
+        """Return the text of a section, "" if there is none."""
         ...
 
     async def append_section(self, namespace: str, section: str, entry: str) -> None:
-        """Write a line at the end of a section."""
+        """Append a line to a section."""
         ...
 
     async def add_history(self, namespace: str, entry: str) -> None:
-        """Write an entry at the end of the history."""
+        """Append an entry to the history."""
         ...
 
     async def consolidate(
         self, namespace: str, messages: list[dict[str, Any]], provider: Any = None, model: str = ""
     ) -> bool:
-        """Take messages into what is remembered; False when there was nothing new."""
+        """Add messages to the memory; return False if nothing was new."""
         ...
 
 
 class RagMemoryBackend:
-    """Notes by section, a history and a summary of each namespace, in this process or in any of our stores.
+    """Notes by section, a history and a summary for each namespace, in memory or in a store.
 
     Args:
-        memory: where they are kept, see `rag.adapters`.
-        context_tokens: what `get_context` may cost.
+        memory: the store, see `rag.adapters`.
+        context_tokens: the maximum size of `get_context`.
     """
 
     def __init__(
@@ -73,24 +73,24 @@ class RagMemoryBackend:
         self._context_tokens = context_tokens
 
     async def get_context(self, namespace: str) -> str:
-        """Summary, sections and the newest history, as text for a prompt; "" when all are empty.
+        """Return summary, sections and the newest history as text for a prompt; "" if all are empty.
 
-        The oldest of it is left out where all would cost more than `context_tokens`.
+        The oldest parts are left out to keep it within `context_tokens`.
         """
         return await self._in_thread(
             namespace, lambda notes: notes.get_context(budget_tokens=self._context_tokens)
         )
 
     async def read_section(self, namespace: str, section: str) -> str:
-        """What a section holds, each entry on a line; "" when there is none."""
+        """Return the entries of a section, one per line; "" if there is none."""
         return await self._in_thread(namespace, lambda notes: notes.read_section(section))
 
     async def append_section(self, namespace: str, section: str, entry: str) -> None:
-        """Write a line at the end of a section, which begins empty."""
+        """Append a line to a section, creating it if necessary."""
         await self._written(namespace, lambda notes: notes.append_section(section, entry))
 
     async def add_history(self, namespace: str, entry: str) -> None:
-        """Write an entry at the end of the history."""
+        """Append an entry to the history."""
         await self._written(namespace, lambda notes: notes.add_history(entry))
 
     async def consolidate(
@@ -100,35 +100,35 @@ class RagMemoryBackend:
         provider: Any = None,
         model: str = "",
     ) -> bool:
-        """Take messages into the summary; False when all of them are in it already.
+        """Add messages to the summary; return False if it includes all of them already.
 
         Args:
-            namespace: whose.
-            messages: `role` and `content`, oldest first; they may be given again, with others.
-            provider: what writes the summary: a function of a prompt, something with `complete(prompt)`, or
-                an OpenAI client; all may be asynchronous. None makes a digest.
-            model: which model an OpenAI client is to ask.
+            namespace: the namespace of the notes.
+            messages: `role` and `content`, oldest first; earlier messages may be passed again.
+            provider: writes the summary: a function of a prompt, an object with `complete(prompt)`, or an
+                OpenAI client, also asynchronous ones. None writes an extractive summary.
+            model: the model of an OpenAI client.
 
         Raises:
-            TypeError: the provider is none of these, or answers with something else than text.
+            TypeError: the provider is none of these, or its reply is not text.
         """
         writer = None if provider is None else _writer(provider, model, asyncio.get_running_loop())
         return await self._in_thread(namespace, lambda notes: notes.consolidate(messages, writer=writer))
 
     async def history(self, namespace: str, last: int | None = None) -> list[str]:
-        """The entries of the history, oldest first; only the newest `last`."""
+        """Return the entries of the history, or the newest `last`, oldest first."""
         return await self._in_thread(namespace, lambda notes: notes.history(last))
 
     async def clear(self, namespace: str) -> int:
-        """Forget everything of a namespace; return how many sections there were."""
+        """Delete everything in a namespace; return the number of sections."""
         return await self._written(namespace, lambda notes: notes.clear())
 
     async def aclose(self) -> None:
-        """Close the store, if it was opened here; using the memory again opens it again."""
+        """Close the store if it was opened here; it is reopened on the next use."""
         await to_thread(self._opened.close)
 
     async def close(self) -> None:
-        """The same as `aclose`."""
+        """Like `aclose`."""
         await self.aclose()
 
     async def _in_thread(self, namespace: str, call: Callable[[Sections], T]) -> T:
@@ -142,23 +142,23 @@ class RagMemoryBackend:
 
 
 def _writer(provider: Any, model: str, loop: asyncio.AbstractEventLoop) -> Writer:
-    """Asks the provider from a thread; what it has to be awaited for runs in the caller's loop."""
-    ask = _asking(provider, model)
+    """Return a function that calls the provider from a thread; awaitables run in the caller's loop."""
+    ask = _completion_function(provider, model)
 
     def write(summary: str, lines: Sequence[str]) -> str:
-        reply = ask(ask_for_summary(summary, lines))
+        reply = ask(render_summary_prompt(summary, lines))
         if inspect.isawaitable(reply):
             reply = asyncio.run_coroutine_threadsafe(_awaited(reply), loop).result()
         if hasattr(reply, "choices"):
             reply = reply.choices[0].message.content or ""
         if not isinstance(reply, str):
-            raise TypeError(f"the provider answered with {type(reply).__name__}, not with text")
+            raise TypeError(f"the provider returned {type(reply).__name__} instead of text")
         return reply
 
     return write
 
 
-def _asking(provider: Any, model: str) -> Callable[[str], Any]:
+def _completion_function(provider: Any, model: str) -> Callable[[str], Any]:
     if hasattr(provider, "chat"):
         return lambda prompt: provider.chat.completions.create(model=model, messages=split_messages(prompt))
     if hasattr(provider, "complete"):
@@ -166,7 +166,7 @@ def _asking(provider: Any, model: str) -> Callable[[str], Any]:
     if callable(provider):
         return lambda prompt: provider(prompt)
     raise TypeError(
-        f"{type(provider).__name__} cannot be asked for a summary: give a function of a prompt, something "
+        f"{type(provider).__name__} cannot write a summary: pass a function of a prompt, an object "
         "with complete(prompt), or an OpenAI client"
     )
 

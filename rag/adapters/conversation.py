@@ -1,4 +1,4 @@
-"""One conversation of a store as adapters hold it: opened when first needed, begun with a first message."""
+"""A conversation of a store for adapters: opened on first use, created with the first message."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from rag.types import Conversation, Message
 
 
 class StoredConversation:
-    """A conversation that is looked up anew for each call: others may write to it, or delete it.
+    """A conversation that is looked up for each call, as others may write to it or delete it.
 
-    One that has been deleted, or has expired, is empty, and begun again with the next message. Safe to use
-    from several threads.
+    A deleted or expired conversation is empty, and created again with the next message. Thread-safe.
 
     Args:
-        memory: where it is kept, see `OpenedStore`.
-        name: the conversation's name; "" begins one without a name. An id of a conversation is no name: it
-            opens none, so that nobody reads another one's by guessing or being told its id.
-        namespace: whose conversation it is.
-        ttl_s: a conversation that is begun here expires so many seconds after its last message; None never.
-            One that is there already has its own.
+        memory: the store, see `OpenedStore`.
+        name: the conversation's name; "" creates one without a name. An id is not accepted, so that a
+            conversation cannot be opened by guessing its id.
+        namespace: the namespace of the conversation.
+        ttl_s: how many seconds after its last message a conversation created here expires; None never. An
+            existing one keeps its own.
     """
 
     def __init__(
@@ -42,41 +41,41 @@ class StoredConversation:
 
     @property
     def address(self) -> str:
-        """The URL of its store, see `OpenedStore.address`."""
+        """The URL of the store, see `OpenedStore.address`."""
         return self._opened.address
 
     @property
-    def is_kept_elsewhere(self) -> bool:
-        """Whether the conversation is still there, under its name and address, for another object."""
+    def is_persistent(self) -> bool:
+        """Whether another object can reopen the conversation by its name and address."""
         return bool(self.name) and self.address != IN_PROCESS
 
     @property
     def store(self) -> MemoryStore:
-        """Where the messages are."""
+        """The store of the messages."""
         return self._opened.store
 
-    def at_present(self) -> MessageMemory:
-        """The messages as they are now; its conversation is None before the first."""
+    def current(self) -> MessageMemory:
+        """Return the current messages; the conversation is None before the first."""
         return MessageMemory(self.store, self._found(), namespace=self.namespace)
 
-    def begun(self) -> MessageMemory:
-        """The messages, with the conversation made in the store if it is not there yet."""
+    def get_or_create(self) -> MessageMemory:
+        """Return the messages, creating the conversation in the store if necessary."""
         with self._lock:
-            memory = self.at_present()
+            memory = self.current()
             if memory.conversation is None:
                 memory.conversation = self._begin()
                 self._id = memory.conversation.id
             return memory
 
     def messages(self, *, last: int | None = None, exclude_mark: Marks | None = None) -> list[Message]:
-        """The messages without these marks, oldest first, without a summary; the newest `last` of them."""
+        """Return the newest `last` messages without these marks, oldest first, without the summary."""
         here = self._found()
         if here is None or last == 0:
             return []
         return self.store.messages(here.id, namespace=self.namespace, last=last, exclude_mark=exclude_mark)
 
     def scores(self, words: str, k: int) -> dict[str, float]:
-        """The ids of the k messages that hold these words best, best first, with their scores."""
+        """Return the ids and scores of the k messages that match these words best, best first."""
         here = self._found()
         if here is None:
             return {}
@@ -86,28 +85,28 @@ class StoredConversation:
         return {one.id: one.score for one in found}
 
     def search(self, words: str, k: int) -> list[Message]:
-        """The k messages that hold these words best, best first."""
+        """Return the k messages that match these words best, best first."""
         by_id = {message.id: message for message in self.messages()}
         return [by_id[found] for found in self.scores(words, k) if found in by_id]
 
     def refer_to(self, conversation: Conversation | None) -> None:
-        """Go on with another conversation of the store; None begins one without a name."""
+        """Continue another conversation of the store; None creates one without a name."""
         self._id, self.name = (conversation.id, conversation.name) if conversation else ("", "")
 
     def close(self) -> None:
-        """Close the store, if it was opened here, see `OpenedStore.close`."""
+        """Close the store if it was opened here, see `OpenedStore.close`."""
         self._opened.close()
 
     def _found(self) -> Conversation | None:
         found = self._looked_up(self._id)
         if found is None or found.id != self._id:
-            found = self._called(self.name)
+            found = self._named(self.name)
         if found is not None:
             self._id = found.id
         return found
 
-    def _called(self, name: str) -> Conversation | None:
-        """The conversation of this name, also where the name is another one's id."""
+    def _named(self, name: str) -> Conversation | None:
+        """Return the conversation with this name, even if the name is the id of another one."""
         found = self._looked_up(name)
         if found is None or found.name == name:
             return found
@@ -123,17 +122,17 @@ class StoredConversation:
     def _begin(self) -> Conversation:
         try:
             return self.store.create_conversation(namespace=self.namespace, name=self.name, ttl_s=self.ttl_s)
-        except ConversationMismatch:  # another process has begun it meanwhile
-            if (begun := self._called(self.name)) is None:
+        except ConversationMismatch:  # another process has just created it
+            if (begun := self._named(self.name)) is None:
                 raise
             return begun
 
 
 def as_text(message: Message) -> str:
-    """What can be told of it in words: text as it is, JSON written out, of bytes how many and of what."""
-    said = message.content
-    if isinstance(said, bytes):
+    """Return a message as text: text as it is, JSON serialized, of other bytes the type and size."""
+    content = message.content
+    if isinstance(content, bytes):
         if message.mime.startswith("text/"):
-            return said.decode("utf-8", "replace")
-        return f"({message.mime}, {len(said)} bytes)"
-    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+            return content.decode("utf-8", "replace")
+        return f"({message.mime}, {len(content)} bytes)"
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Our memory and our retrieval in LangChain (langchain-core 1; `pip install '.[langchain]'`).
+"""Memory and retrieval for LangChain (langchain-core 1; `pip install '.[langchain]'`).
 
     from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
     from langchain_core.runnables.history import RunnableWithMessageHistory
@@ -17,8 +17,8 @@
     )
     chat.invoke({"question": "Hello"}, config={"configurable": {"session_id": "ann"}})
 
-LangChain itself now advises its graphs' checkpointers for memory; histories still work with everything that
-takes a `BaseChatMessageHistory`.
+LangChain now recommends its graphs' checkpointers for memory; histories still work with everything that
+accepts a `BaseChatMessageHistory`.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ _TYPES = {"user": "human", "assistant": "ai", "system": "system"}
 
 
 class RagChatMessageHistory(BaseChatMessageHistory):
-    """The messages of one session, in this process or in any of our stores.
+    """The messages of one session, in memory or in a store.
 
-    Messages come back as they were added, in that order, also twice if they were added twice.
+    Messages are returned in the order they were added, including duplicates.
 
     Args:
-        session_id: the conversation's name in the store, "" for one that is not found again.
-        memory: where it is kept, see `rag.adapters`.
-        namespace: whose it is, for example the user's id.
-        last: how many messages are given, the newest; None is all. All are kept.
+        session_id: the conversation's name in the store; "" for one that cannot be reopened.
+        memory: the store, see `rag.adapters`.
+        namespace: the owner, for example the user's id.
+        last: the maximum number of messages returned, the newest; None is all. All are stored.
     """
 
     def __init__(
@@ -84,39 +84,38 @@ class RagChatMessageHistory(BaseChatMessageHistory):
         return read
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Store messages at the end, all or none. Raises TypeError where one holds what is not JSON."""
+        """Add messages at the end, all or none. Raises TypeError if one is not JSON."""
         kept = [_message(message) for message in messages]
         if kept:
-            self._stored.begun().add(kept)
+            self._stored.get_or_create().add(kept)
 
     def clear(self) -> None:
-        """Take back all messages of this session."""
-        self._stored.at_present().clear()
+        """Remove all messages of this session."""
+        self._stored.current().clear()
 
     async def aget_messages(self) -> list[BaseMessage]:
-        """The same as `messages`, read in a thread."""
+        """Like `messages`, in a thread."""
         return await to_thread(lambda: self.messages)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """The same as `add_messages`, in a thread."""
+        """Like `add_messages`, in a thread."""
         await written(lambda: self.add_messages(messages))
 
     async def aclear(self) -> None:
-        """The same as `clear`, in a thread."""
+        """Like `clear`, in a thread."""
         await written(self.clear)
 
     def close(self) -> None:
-        """Close the store, if it was opened here; using the history again opens it again."""
+        """Close the store if it was opened here; it is reopened on the next use."""
         self._stored.close()
 
 
 class RepositoryRetriever(BaseRetriever):
-    """Finds chunks of repositories, best first; their metadata are those of `chunk_metadata`.
+    """Finds chunks of repositories, best first; their metadata is that of `chunk_metadata`.
 
-    `sources` are paths or git URLs, indexed when first asked; `ref` is a branch, tag or commit of them all,
-    `k` how many chunks are found (`invoke(question, k=1)` asks for another number once),
-    `repository_settings` which embedder and home folder (None is what the
-    user has configured).
+    `sources` are paths or git URLs, indexed on first use; `ref` is a branch, tag or commit of all of them;
+    `k` is the number of chunks, which `invoke(question, k=1)` overrides; `repository_settings` are the
+    embedder and home folder (None is the user's settings).
     """
 
     sources: list[str]
@@ -126,7 +125,7 @@ class RepositoryRetriever(BaseRetriever):
     _search: RepositorySearch = PrivateAttr()
 
     def model_post_init(self, context: Any) -> None:
-        """Make the search; nothing is opened yet."""
+        """Create the search; nothing is opened yet."""
         super().model_post_init(context)
         self._search = RepositorySearch(
             self.sources, ref=self.ref, k=self.k, settings=self.repository_settings

@@ -1,4 +1,4 @@
-"""Our retrieval in LlamaIndex (llama-index-core 0.14; `pip install '.[llamaindex]'`).
+"""Retrieval for LlamaIndex (llama-index-core 0.14; `pip install '.[llamaindex]'`).
 
     from rag.adapters.llamaindex import RepositoryRetriever
 
@@ -6,7 +6,7 @@
     for found in retriever.retrieve("Where is a token checked?"):
         print(found.metadata["source"], found.score)
 
-It goes wherever a retriever goes, for example into a `RetrieverQueryEngine`.
+It can be used wherever a retriever is expected, for example in a `RetrieverQueryEngine`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ try:
 except ImportError as error:
     raise BackendMissing(backend=__name__, missing="llama-index-core 0.14", extra="llamaindex") from error
 
-_TOLD = {"source", "repo", "symbol"}
-"""Of the metadata, what a query engine tells the model beside the text."""
+_SHOWN_METADATA = {"source", "repo", "symbol"}
+"""The metadata that a query engine shows to the model with the text."""
 
 
 class RepositoryRetriever(BaseRetriever):
-    """Finds chunks of repositories, best first; their metadata are those of `chunk_metadata`.
+    """Finds chunks of repositories, best first; their metadata is that of `chunk_metadata`.
 
     Args:
-        sources: paths or git URLs, indexed when first asked.
-        ref: a branch, tag or commit of them all.
-        k: how many chunks are found.
-        settings: which embedder and home folder; None is what the user has configured.
-        more: what LlamaIndex's retrievers take: `callback_manager`, `verbose`, …
+        sources: paths or git URLs, indexed on first use.
+        ref: a branch, tag or commit of all of them.
+        k: the number of chunks.
+        settings: the embedder and home folder; None is the user's settings.
+        more: further arguments of LlamaIndex's retrievers: `callback_manager`, `verbose`, …
     """
 
     def __init__(
@@ -66,7 +66,7 @@ def _node(hit: Hit) -> NodeWithScore:
         id_=chunk_id(hit),
         text=hit.text,
         metadata=metadata,
-        excluded_llm_metadata_keys=[name for name in metadata if name not in _TOLD],
+        excluded_llm_metadata_keys=[name for name in metadata if name not in _SHOWN_METADATA],
         excluded_embed_metadata_keys=list(metadata),
     )
     return NodeWithScore(node=node, score=metadata["score"])

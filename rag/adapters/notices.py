@@ -1,4 +1,4 @@
-"""What a model is told of memories, chunks and notes, from `remembered.j2`, `chunks.j2` and `notes.j2`."""
+"""Renders memories, chunks and notes for prompts, from `remembered.j2`, `chunks.j2` and `notes.j2`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from rag.resources import shipped
 from rag.types import Hit, NumberedSource
 
 
-def tell_memories(name: str, memories: Sequence[str]) -> str:
-    """Memories as numbered lines, oldest first. It begins with what is said when there are none."""
+def render_memories(name: str, memories: Sequence[str]) -> str:
+    """Render memories as numbered lines, oldest first, after a header, which is the result for none."""
     return _render("remembered", name=one_line(name), memories=[plain(memory) for memory in memories])
 
 
-def tell_chunks(name: str, hits: Sequence[Hit], *, name_repository: bool = False) -> str:
-    """Chunks with their places, best first. It begins with what is said when there are none."""
+def render_chunks(name: str, hits: Sequence[Hit], *, name_repository: bool = False) -> str:
+    """Render chunks with their places, best first, after a header, which is the result for none."""
     numbered = [NumberedSource(n, hit) for n, hit in enumerate(hits, 1)]
     chunks = [view_of(source, name_repository=name_repository) for source in numbered]
     return _render("chunks", name=one_line(name), chunks=chunks)
 
 
-def ask_for_summary(summary: str, lines: Sequence[str]) -> str:
-    """The prompt that asks for a summary of the summary so far and of new lines."""
+def render_summary_prompt(summary: str, lines: Sequence[str]) -> str:
+    """Render the prompt for a new summary, from the old summary and new lines."""
     return _render("notes", summary=plain(summary), lines=[plain(line) for line in lines])
 
 

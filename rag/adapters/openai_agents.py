@@ -1,4 +1,4 @@
-"""Our memory as a `Session` of the OpenAI Agents SDK (0.24; `pip install '.[openai-agents]'`).
+"""Memory for the OpenAI Agents SDK, as a `Session` (0.24; `pip install '.[openai-agents]'`).
 
     from agents import Agent, Runner
     from rag.adapters.openai_agents import RagSession
@@ -8,7 +8,7 @@
     await Runner.run(agent, "My name is Ann.", session=session)
     print(len(await session.get_items()))
 
-Items are given back as they were added, whatever they are: messages, calls of tools, what tools returned.
+Items of every kind are returned as they were added: messages, tool calls, tool outputs.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ except ImportError as error:
 
 
 class RagSession(SessionABC):
-    """The items of one session, in this process or in any of our stores.
+    """The items of one session, in memory or in a store.
 
     Args:
-        session_id: the conversation's name in the store, "" for one that is not found again.
-        memory: where it is kept, see `rag.adapters`.
-        namespace: whose it is, for example the user's id.
-        session_settings: its `limit` is how many items are given when nothing else is said. As a dict it
-            may hold what `SessionSettings` has, and nothing else.
+        session_id: the conversation's name in the store; "" for one that cannot be reopened.
+        memory: the store, see `rag.adapters`.
+        namespace: the owner, for example the user's id.
+        session_settings: its `limit` is the default number of items returned. A dict must have the keys of
+            `SessionSettings`.
     """
 
     def __init__(
@@ -58,33 +58,33 @@ class RagSession(SessionABC):
         self._stored = StoredConversation(memory, session_id, namespace)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items, oldest first; with a limit the newest that many."""
+        """Return the items, oldest first; with a limit, that number of the newest."""
         last = resolve_session_limit(limit, self.session_settings)
         messages = await to_thread(lambda: self._stored.messages(last=last))
         return [_item(message) for message in messages]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Store items at the end, all or none. Raises TypeError where one holds what is not JSON."""
+        """Add items at the end, all or none. Raises TypeError if one is not JSON."""
         kept = [_message(item) for item in items]
         if kept:
-            await written(lambda: self._stored.begun().add(kept))
+            await written(lambda: self._stored.get_or_create().add(kept))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take back the newest item and return it, each to one caller only; None when there is none."""
+        """Remove and return the newest item, each for one caller only; None if there is none."""
         message = await written(self._pop)
         return None if message is None else _item(message)
 
     async def clear_session(self) -> None:
-        """Take back all items."""
-        await written(lambda: self._stored.at_present().clear())
+        """Remove all items."""
+        await written(lambda: self._stored.current().clear())
 
     async def close(self) -> None:
-        """Close the store, if it was opened here; using the session again opens it again."""
+        """Close the store if it was opened here; it is reopened on the next use."""
         await to_thread(self._stored.close)
 
     def _pop(self) -> Message | None:
         while newest := self._stored.messages(last=1):
-            if self._stored.at_present().delete([newest[0].id]):
+            if self._stored.current().delete([newest[0].id]):
                 return newest[0]
         return None
 
@@ -95,7 +95,7 @@ def _message(item: TResponseInputItem) -> Message:
 
 
 def _item(message: Message) -> Any:
-    """The item; of a message that another program has added, one of its role and text."""
+    """Return the item; a message of another program becomes an item with role and text."""
     if isinstance(message.content, dict):
         return message.content
     return {"role": message.role, "content": message.content}

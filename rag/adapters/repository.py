@@ -1,4 +1,4 @@
-"""Questions to repositories, for adapters that answer with chunks."""
+"""Search in repositories, for adapters that return chunks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rag.settings import Settings, load_settings
 from rag.types import Hit
 
 _MIN_PAUSE_FACTOR = 20.0
-"""Fetching a URL again takes at most one part in this many of the time."""
+"""The pause between fetches of a URL, as a multiple of the time of the last one."""
 _SHARE, _BURST_S = 0.05, 2.0
-"""Comparing folders takes at most this share of the time, after the first seconds of it."""
-_CARRIED = 5
-"""How many of the questions before it a question is understood in the light of."""
+"""The share of the time for comparing folders, and the seconds of it that are saved up."""
+_MAX_EARLIER = 5
+"""The maximum number of earlier questions that are used as context of a question."""
 
 _NOT_METADATA = frozenset({"text", "blank_end", "legs"})
 
@@ -28,9 +28,8 @@ _NOT_METADATA = frozenset({"text", "blank_end", "legs"})
 class RepositorySearch:
     """Finds chunks of repositories, which are indexed with the first question and kept up to date.
 
-    With each question the files are compared with the index, and what changed is indexed first; under a
-    constant stream of questions not so often that it would take more than a twentieth of the time. Safe to
-    use from several threads.
+    With each question the files are compared with the index, and changes are indexed first, unless that takes
+    more than a twentieth of the time. Thread-safe.
 
         >>> search = RepositorySearch("data/sample_repo")
         >>> search.search("Where is a token checked?")[0].path
@@ -38,9 +37,9 @@ class RepositorySearch:
 
     Args:
         sources: paths or git URLs.
-        ref: a branch, tag or commit of them all; None is the work tree, or a URL's default branch.
-        k: how many chunks are found, at least 1.
-        settings: which embedder and home folder; None is what the user has configured.
+        ref: a branch, tag or commit of all of them; None is the work tree, or a URL's default branch.
+        k: the number of chunks, at least 1.
+        settings: the embedder and home folder; None is the user's settings.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class RepositorySearch:
     ) -> None:
         self.sources = (sources,) if isinstance(sources, str) else tuple(sources)
         if not self.sources:
-            raise ValueError("give at least one repository to search: a path or a git URL")
+            raise ValueError("pass at least one repository to search: a path or a git URL")
         self.ref, self.k = ref, k
         self._settings = settings
         self._lock = threading.Lock()
@@ -63,19 +62,19 @@ class RepositorySearch:
         self._allowance = Allowance(_SHARE, _BURST_S)
 
     def search(self, question: str, *, earlier: Sequence[str] = (), k: int | None = None) -> list[Hit]:
-        """Find the best chunks for a question, best first; an empty one finds nothing.
+        """Return the best chunks for a question, best first; an empty question finds nothing.
 
         Args:
             question: any text.
             earlier: the questions of the conversation before it, oldest first.
-            k: how many, in place of the usual.
+            k: the number of chunks, instead of the default.
 
         Raises:
-            SourceError, StoreError: a repository cannot be had or indexed.
+            SourceError, StoreError: a repository is not available or cannot be indexed.
         """
         if not question.strip():
             return []
-        carried = [text for text in earlier if text.strip()][-_CARRIED:]
+        carried = [text for text in earlier if text.strip()][-_MAX_EARLIER:]
         found = search_in_turn(self._searchers(), question, carried, k=k or self.k)
         return list(found.hits)
 
@@ -97,12 +96,12 @@ class RepositorySearch:
 
 
 def chunk_metadata(hit: Hit) -> dict[str, Any]:
-    """The JSON form of a hit without its text, and `source`: `path:start-end`."""
+    """Return the JSON form of a hit without its text, with `source`: `path:start-end`."""
     written = {name: value for name, value in to_json(hit).items() if name not in _NOT_METADATA}
     found: dict[str, Any] = with_old_names({"source": hit.place, **written}, "cli")
     return found
 
 
 def chunk_id(hit: Hit) -> str:
-    """The same for the same lines of the same bytes: `repository@blob:path:start-end`."""
+    """Return an id that is equal for the same lines of the same bytes: `repository@blob:path:start-end`."""
     return f"{hit.location}@{hit.blob}:{hit.place}"

@@ -1,4 +1,4 @@
-"""The store that an adapter was given or told to open."""
+"""The store of an adapter."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rag.service import Engine
 from rag.settings import Settings, load_settings
 
 IN_PROCESS = "memory:"
-"""The store that is gone with the object, and touches nothing of the user's."""
+"""An in-memory store, which is lost with its object and does not use the user's settings."""
 
 
 class OpenedStore:
-    """A store that is opened when it is first needed. Safe to use from several threads.
+    """A store that is opened on first use. Thread-safe.
 
     Args:
-        memory: the URL of a store, "" for the one that the user's settings name, or an open store, which is
-            not closed here.
+        memory: the URL of a store, "" for the one of the user's settings, or an open store, which is not
+            closed here.
 
     Raises:
-        SettingsError: the URL is of no store that we know; raised when it is opened.
+        SettingsError: the URL is not valid; raised when it is opened.
     """
 
     def __init__(self, memory: str | MemoryStore = IN_PROCESS) -> None:
@@ -31,31 +31,31 @@ class OpenedStore:
 
     @property
     def address(self) -> str:
-        """The URL it was opened by, without the password; "memory:" for a store that was given open."""
+        """The URL of the store without its password; "memory:" for an open store."""
         if not isinstance(self._memory, str):
             return IN_PROCESS
         parts = urlsplit(self._memory)
         if not parts.netloc:
             return self._memory
-        if "@" not in parts.netloc and "@" in self._memory:  # a password with a sign that ends the host
+        if "@" not in parts.netloc and "@" in self._memory:  # the password contains a delimiter
             return f"{parts.scheme}://{self._memory.rpartition('@')[2]}"
-        open_to_all = [pair for pair in parse_qsl(parts.query) if not pair[0].lower().endswith("password")]
+        public = [pair for pair in parse_qsl(parts.query) if not pair[0].lower().endswith("password")]
         user = f"{parts.username}@" if parts.username else ""
         host = user + parts.netloc.rpartition("@")[2]
-        return parts._replace(netloc=host, query=urlencode(open_to_all)).geturl()
+        return parts._replace(netloc=host, query=urlencode(public)).geturl()
 
     @property
     def store(self) -> MemoryStore:
-        """The store, open."""
+        """The open store."""
         return self._memory if not isinstance(self._memory, str) else self._opened().turns
 
     @property
     def counter(self) -> TokenCounter:
-        """Counts tokens for the model that the user's settings name, or a little high."""
+        """Counts tokens for the model of the user's settings, or slightly high."""
         return self._opened().counter
 
     def close(self) -> None:
-        """Close the store, if it was opened here and is not in this process; the next use opens it again."""
+        """Close the store if it was opened here and is not in memory; it is reopened on the next use."""
         with self._lock:
             if self._engine is not None and self._memory != IN_PROCESS:
                 self._engine.close()

@@ -90,7 +90,7 @@ def _turn_view(turn: DialogTurn, label: Label) -> DialogTurn:
         user_query=UserQuery(plain(turn.question)),
         assistant_response=AssistantResponse(note + plain(turn.answer)),
         standalone_question=plain(turn.standalone_question),
-        citations=tuple(_citation_view(citation) for citation in turn.at_present().citations),
+        citations=tuple(_citation_view(citation) for citation in turn.with_current_citations().citations),
     )
 
 

@@ -358,7 +358,7 @@ def _is_unanswered(turn: DialogTurn) -> bool:
 
 
 def _exchange(earlier: DialogTurn) -> Exchange:
-    turn = earlier.at_present()
+    turn = earlier.with_current_citations()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
     best_first = sorted(used, key=lambda citation: -citation.score)
     return Exchange(turn.question, tuple(_place(c.span) for c in best_first))

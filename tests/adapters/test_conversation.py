@@ -16,23 +16,23 @@ def test_what_is_begun_expires_after_its_last_message() -> None:
     clock = SteppedClock()
     stored = StoredConversation(MemoryTurnStore(clock=clock), "helper", ttl_s=HOUR_S)
     for text in ("first", "second"):
-        stored.begun().add([Message(text)])
+        stored.get_or_create().add([Message(text)])
         clock.advance(HOUR_S / 2)
     assert [message.content for message in stored.messages()] == ["first", "second"]
     clock.advance(HOUR_S)
     assert stored.messages() == []
-    stored.begun().add([Message("again")])
+    stored.get_or_create().add([Message("again")])
     assert [message.content for message in stored.messages()] == ["again"]
 
 
 def test_without_a_ttl_it_stays() -> None:
     clock = SteppedClock()
     stored = StoredConversation(MemoryTurnStore(clock=clock), "helper")
-    stored.begun().add([Message("first")])
+    stored.get_or_create().add([Message("first")])
     clock.advance(1_000 * HOUR_S)
     assert len(stored.messages()) == 1
 
 
 def test_a_ttl_that_is_none_is_refused_with_the_first_message() -> None:
     with pytest.raises(ValueError):
-        StoredConversation(MemoryTurnStore(), "helper", ttl_s=0).begun()
+        StoredConversation(MemoryTurnStore(), "helper", ttl_s=0).get_or_create()

@@ -11,7 +11,7 @@ import pytest
 
 import rag.adapters.repository
 from rag.adapters.conversation import StoredConversation
-from rag.adapters.notices import tell_chunks, tell_memories
+from rag.adapters.notices import render_chunks, render_memories
 from rag.adapters.repository import RepositorySearch, chunk_id, chunk_metadata
 from rag.adapters.store import OpenedStore
 from rag.errors import BackendMissing
@@ -65,10 +65,10 @@ def test_a_follow_up_is_understood_after_the_question_before_it(sample_repo: Pat
 
 def test_what_a_model_is_told_begins_as_it_does_with_nothing_to_tell(sample_repo: Path) -> None:
     hits = RepositorySearch(str(sample_repo)).search("Where is a token checked?")
-    told = tell_chunks("sample", hits)
-    assert told.startswith(tell_chunks("sample", []))
+    told = render_chunks("sample", hits)
+    assert told.startswith(render_chunks("sample", []))
     assert all(f"] {hit.place}" in told for hit in hits)
-    assert tell_memories("notes", ["a <END_OF_USER_PROMPT>"]).endswith("1. a ‹END_OF_USER_PROMPT>\n")
+    assert render_memories("notes", ["a <END_OF_USER_PROMPT>"]).endswith("1. a ‹END_OF_USER_PROMPT>\n")
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_an_address_has_no_password(url: str, address: str) -> None:
 def test_a_conversation_that_somebody_deletes_begins_again(tmp_path: Path) -> None:
     ours, others = (StoredConversation(f"sqlite:///{tmp_path}/a.db", "notes") for _ in range(2))
     assert others.messages() == []
-    ours.begun().add(Message("one"))
-    others.begun().add(Message("two"))
+    ours.get_or_create().add(Message("one"))
+    others.get_or_create().add(Message("two"))
     assert [message.content for message in ours.messages()] == ["one", "two"]
-    here = others.at_present().conversation
+    here = others.current().conversation
     assert here is not None
     others.store.delete_conversation(here.id)
     assert ours.messages() == []
-    ours.begun().add(Message("three"))
+    ours.get_or_create().add(Message("three"))
     assert [message.content for message in others.messages()] == ["three"]
     ours.close()
     assert len(ours.messages(last=1)) == 1
@@ -112,20 +112,20 @@ def test_a_conversation_that_somebody_deletes_begins_again(tmp_path: Path) -> No
 def test_a_conversation_is_opened_by_its_name_and_never_by_an_id(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
     ours = StoredConversation(url, "notes")
-    ours.begun().add(Message("one"))
-    here = ours.at_present().conversation
+    ours.get_or_create().add(Message("one"))
+    here = ours.current().conversation
     assert here is not None
     for _ in range(2):
         stranger = StoredConversation(url, here.id)
         assert stranger.messages() == [] or [m.content for m in stranger.messages()] == ["two"]
         if not stranger.messages():
-            stranger.begun().add(Message("two"))
+            stranger.get_or_create().add(Message("two"))
     assert [m.content for m in StoredConversation(url, here.id).messages()] == ["two"]
     assert [m.content for m in ours.messages()] == ["one"]
     ours.store.delete_conversation(here.id)
     assert ours.messages() == []
     again = StoredConversation(url, here.id)
-    assert again.at_present().conversation is not None and again.at_present().conversation.id != here.id
+    assert again.current().conversation is not None and again.current().conversation.id != here.id
 
 
 @pytest.mark.parametrize("module", FRAMEWORKS)

@@ -22,7 +22,7 @@ from rag.memory.user_memory import UnifiedMemory
 from rag.ports import MemoryStore
 from rag.service.retention import EXPIRING, KeptFiles
 from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import full_turn, said
+from rag.testing.sample_turns import full_turn, new_turn
 from rag.types import Conversation, DialogTurn, Message
 
 _SAID = (
@@ -47,7 +47,7 @@ class RememberingContract:
 
     def test_words_split_as_we_split_them_find_the_same_turns(self, store: MemoryStore) -> None:
         here = store.create_conversation()
-        store.extend([said(*one) for one in _SAID], conversation=here.id)
+        store.extend([new_turn(*one) for one in _SAID], conversation=here.id)
         orders = {
             query: [found.order for found in search_text(store, query)]
             for query in ("北京", "getUserName", "user name", "userName")
@@ -59,7 +59,9 @@ class RememberingContract:
 
     def test_a_single_character_is_found_wherever_it_stands(self, store: MemoryStore) -> None:
         here, there = store.create_conversation(), store.create_conversation()
-        store.extend([said("如何释放锁？", "解锁。"), said("锁"), said("token")], conversation=here.id)
+        store.extend(
+            [new_turn("如何释放锁？", "解锁。"), new_turn("锁"), new_turn("token")], conversation=here.id
+        )
         store.add_messages([Message("加锁很慢"), Message(b"\xff", mime="image/png")], conversation=there.id)
         fork = store.fork(here.id)
         found = search_text(store, "锁")
@@ -76,14 +78,14 @@ class RememberingContract:
     ) -> None:
         monkeypatch.setattr("rag.memory.search.MAX_SCANNED", 3)
         old, new = store.create_conversation(), store.create_conversation()
-        store.extend([said("锁"), said("解锁")], conversation=old.id)
-        store.extend([said("锁"), said("token")], conversation=new.id)
+        store.extend([new_turn("锁"), new_turn("解锁")], conversation=old.id)
+        store.extend([new_turn("锁"), new_turn("token")], conversation=new.id)
         found = search_text(store, "锁")
         assert {(one.conversation, one.order) for one in found} == {(old.id, 1), (new.id, 0)}
 
     def test_what_is_recalled_and_in_which_order(self, store: MemoryStore) -> None:
         here = store.create_conversation()
-        store.extend([said(*one) for one in _SAID], conversation=here.id)
+        store.extend([new_turn(*one) for one in _SAID], conversation=here.id)
         found = recall_turns(store, "Who returns the name of a user?", conversation=here.id)
         assert [one.turn.order for one in found] == [1, 2, 3, 0]
         assert found[0].covered > 0.6
@@ -99,7 +101,7 @@ class RememberingContract:
         def told(conversation: Conversation, letters: str) -> None:
             one = full_turn().citations[0]
             cited = tuple(replace(one, span=replace(one.span, blob=blobs[letter])) for letter in letters)
-            store.append(said("?", citations=cited), conversation=conversation.id)
+            store.append(new_turn("?", citations=cited), conversation=conversation.id)
             kept.expect(conversation, {blobs[letter] for letter in letters})
 
         def left() -> str:
@@ -228,11 +230,11 @@ class RememberingContract:
 
     def test_turns_are_consolidated_once_and_stay(self, store: MemoryStore) -> None:
         here = store.create_conversation()
-        store.extend([said("Q one?", "One. And more."), said("Q two?", "Two.")], conversation=here.id)
+        store.extend([new_turn("Q one?", "One. And more."), new_turn("Q two?", "Two.")], conversation=here.id)
         done = consolidate(store, here, store.turns(here.id), counter=_Words())
         assert (done.turns, done.summary) == (2, "- Q one? — One.\n- Q two? — Two.")
         assert consolidate(store, here, store.turns(here.id), counter=_Words()).turns == 0
-        store.append(said("Q three?", "Three."), conversation=here.id)
+        store.append(new_turn("Q three?", "Three."), conversation=here.id)
         again = consolidate(store, here, store.turns(here.id), counter=_Words(), summary_tokens=10)
         assert (again.turns, again.summary) == (1, "- Q two? — Two.\n- Q three? — Three.")
         assert len(store.turns(here.id)) == 3
@@ -248,7 +250,7 @@ class RememberingContract:
     ) -> None:
         here = store.create_conversation()
         cited = replace(full_turn(), complete=True)
-        store.extend([said("Q?", "A."), cited], conversation=here.id)
+        store.extend([new_turn("Q?", "A."), cited], conversation=here.id)
 
         def writer(summary: str, turns: Sequence[DialogTurn]) -> str:
             return (
@@ -307,5 +309,5 @@ class RememberingContract:
             "session_misses": 1,
             "session_hit_rate": 0.0,
         }
-        assert memory.report().splitlines()[0] == "cached answers: 1 found, 1 not (50.0%)"
+        assert memory.report().splitlines()[0] == "cached answers: 1 hits, 1 misses (50.0%)"
         assert UnifiedMemory(store).get_cached_answer("什么是 RAG？") is None

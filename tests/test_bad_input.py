@@ -267,7 +267,7 @@ def test_a_file_of_turns_that_is_damaged_is_left_alone(sample_repo, rag_home):
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        ("UPDATE item SET record = substr(record, 1, 40)", "makes no sense"),
+        ("UPDATE item SET record = substr(record, 1, 40)", "are invalid"),
         ("DELETE FROM span", "has no beginning"),
         ("DELETE FROM origin", "has no beginning"),
     ],
@@ -442,7 +442,7 @@ def test_a_context_too_small_for_one_line_of_a_source(sample_repo, server, conte
         ('modle = "x"\n', "config.toml, line 1, sets modle, which is not a setting"),
         ('# ours\n\ncontext_tokens = "many"\n', "line 3, sets context_tokens = 'many', which cannot be used"),
         ("context_tokens = true\n", "a whole number is expected"),
-        ('embedder = "abacus"\n', "config.toml, line 1) is not known"),
+        ('embedder = "abacus"\n', "config.toml, line 1); use"),
         ("context_tokens = -5\n", "must be above zero"),
         ('base_url = "not an address"\n', "use one like http://"),
         ("api_key = 12345678\n", "text is expected"),
@@ -463,7 +463,7 @@ def test_a_settings_file_that_is_wrong(sample_repo, rag_home, text, told):
         ("RAG_TIMEOUT", "nan", "a number is expected"),
         ("RAG_TIMEOUT", "inf", "it must be at most 1000000000"),
         ("RAG_CONTEXT_TOKENS", "9" * 400, "it must be at most 1000000000000"),
-        ("RAG_MEMORY", "tape://x", "the memory 'tape://x' (RAG_MEMORY) is not known"),
+        ("RAG_MEMORY", "tape://x", "unknown memory 'tape://x' (RAG_MEMORY)"),
         ("OPENAI_BASE_URL", "there", "the address 'there' (OPENAI_BASE_URL) is invalid"),
     ],
 )
@@ -475,7 +475,7 @@ def test_a_variable_that_is_wrong_is_named(sample_repo, monkeypatch, variable, v
 def test_a_flag_that_is_wrong_is_named(sample_repo, monkeypatch):
     monkeypatch.setenv("RAG_EMBEDDER", "static")
     refused(rag("ask", sample_repo, SIGNED, "--context-tokens", 0), "sets --context-tokens = 0")
-    refused(rag("ask", sample_repo, SIGNED, "--embedder", "abacus"), "'abacus' (--embedder) is not known")
+    refused(rag("ask", sample_repo, SIGNED, "--embedder", "abacus"), "unknown embedder 'abacus' (--embedder)")
 
 
 def test_a_question_of_100_kilobytes(sample_repo):

@@ -1,7 +1,7 @@
-"""One file a technology; imported only when the settings name it.
+"""Opens the backends that the settings name. A backend is only imported when it is opened.
 
-A new backend is one file here, one line in this module, and one extra in pyproject.toml where it needs a
-package of its own.
+To add a backend, add a file here, a line in this module, and an extra in pyproject.toml if it needs another
+package.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def open_embedder(settings: Settings) -> Embedder:
-    """The embedder that `settings.embedder` names: "static", "minilm" or "openai:MODEL"."""
+    """Return the embedder that `settings.embedder` names: "static", "minilm" or "openai:MODEL"."""
     name, _, model = settings.embedder.partition(":")
     if name == "static":
         from rag.backends.static_embedder import StaticEmbedder
@@ -38,27 +38,27 @@ def open_embedder(settings: Settings) -> Embedder:
 
         return OpenAIEmbedder.from_settings(settings, model)
     raise SettingsError(
-        f"the embedder {settings.embedder!r}{settings.source_of('embedder')} is not known; "
-        "it is static, minilm, or openai:MODEL"
+        f"unknown embedder {settings.embedder!r}{settings.source_of('embedder')}; "
+        "use static, minilm, or openai:MODEL"
     )
 
 
 def open_turn_store(settings: Settings) -> MemoryStore:
-    """The store that `settings.memory` names: "" is SQLite in the home folder, else a URL of `MEMORIES`.
+    """Open the store that `settings.memory` names: "" is SQLite in the home folder, else a URL of `MEMORIES`.
 
     Raises:
-        SettingsError: the URL is of no store that we know, or lacks something.
+        SettingsError: the URL is unknown or incomplete.
     """
     url = settings.memory or f"sqlite:///{settings.home / 'turns.db'}"
     opener = MEMORIES.get(url.partition(":")[0])
     if opener is None:
         shown = f"{without_secrets(url)!r}{settings.source_of('memory')}"
-        raise SettingsError(f"the memory {shown} is not known; it is one of {', '.join(MEMORY_URLS)}")
+        raise SettingsError(f"unknown memory {shown}; use one of {', '.join(MEMORY_URLS)}")
     return opener(url)
 
 
 def without_secrets(url: str) -> str:
-    """The URL of a store of turns as it may be shown: without user and password, however it is mistyped."""
+    """Return the URL of a turn store for display: without user and password, even if it is malformed."""
     if url.startswith("sqlite:"):
         return url
     without = re.sub(r"(?i)(\w*passw(?:or)?d\s*=\s*)('[^']*'|[^&\s]*)", r"\1…", url)
@@ -69,7 +69,7 @@ def _open_memory(url: str) -> MemoryStore:
     from rag.backends.memory.turns import MemoryTurnStore
 
     if url != "memory:":
-        raise SettingsError(f"the memory {url!r} is not known; turns in this process are `memory:`")
+        raise SettingsError(f"unknown memory {url!r}; turns in memory are `memory:`")
     return MemoryTurnStore()
 
 
@@ -78,7 +78,7 @@ def _open_sqlite(url: str) -> MemoryStore:
 
     scheme, _, path = url.partition(":///")
     if scheme != "sqlite" or not path:
-        raise SettingsError(f"the memory {url!r} names no file; it is sqlite:///PATH")
+        raise SettingsError(f"the memory {url!r} has no path; use sqlite:///PATH")
     return SqliteTurnStore(Path(path).expanduser().absolute())
 
 
@@ -109,7 +109,7 @@ MEMORIES: dict[str, Callable[[str], MemoryStore]] = {
         for kind in ("", "+cluster")
     },
 }
-"""What opens the store of turns that a URL names, by the URL's scheme."""
+"""The functions that open a turn store, by the scheme of its URL."""
 
 MEMORY_URLS = (
     "memory:",
@@ -118,22 +118,22 @@ MEMORY_URLS = (
     "redis://HOST:PORT/DB",
     "redis+cluster://HOST:PORT",
 )
-"""The URLs of stores of turns, as a user is told them."""
+"""The URL formats of turn stores, for messages."""
 
 
 def open_token_counter(settings: Settings) -> TokenCounter:
-    """Counts as the configured model does; without a model a quick estimate that errs high."""
+    """Return the counter of the configured model; without a model, a quick estimate on the high side."""
     from rag.backends.tiktoken_counter import EstimateCounter, open_counter
 
     return open_counter(settings.model) if settings.has_model else EstimateCounter()
 
 
 def open_generator(settings: Settings) -> AdalGenerator:
-    """The configured language model.
+    """Return the configured language model.
 
     Raises:
         SettingsError: no model is named, and the server has none or several.
-        ProviderError: the server was asked which models it has, and failed.
+        ProviderError: the server failed to list its models.
     """
     from rag.backends.adal_generator import AdalGenerator
     from rag.backends.openai.endpoint import checked_url
@@ -143,14 +143,14 @@ def open_generator(settings: Settings) -> AdalGenerator:
 
 
 def remote_model_host(settings: Settings) -> str | None:
-    """The host that a configured model's prompts go to; None for this machine, or no model."""
+    """Return the host that receives a configured model's prompts; None for this machine, or no model."""
     if not settings.has_model:
         return None
     return _remote(settings.base_url) if settings.client == "openai" else f"the service of {settings.client}"
 
 
 def remote_embedder_host(settings: Settings) -> str | None:
-    """The host that texts go to for embedding; None when they stay on this machine."""
+    """Return the host that receives texts for embedding; None for this machine."""
     if not settings.embedder.startswith("openai:"):
         return None
     named = "embedding_base_url" if settings.embedding_base_url else "base_url"
@@ -167,14 +167,14 @@ def _remote(base_url: str | None, whence: str = "") -> str | None:
 def gather_rows(
     codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], lists: int
 ) -> tuple[Vectors, npt.NDArray[np.int64]]:
-    """faiss's k-means; see `rag.ports.Gather`."""
+    """Cluster rows with faiss's k-means; see `rag.ports.Gather`."""
     from rag.backends.faiss_index import gather
 
     return gather(codes, scale, lists)
 
 
 def open_vector_index(blocks: Sequence[Rows]) -> VectorIndex:
-    """Cosine search over the blocks of a store."""
+    """Return a cosine index over the blocks of a store."""
     from rag.backends.faiss_index import FaissIndex
 
     return FaissIndex(blocks)

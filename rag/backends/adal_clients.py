@@ -1,4 +1,4 @@
-"""AdalFlow model clients by name, and one over a plain function."""
+"""AdalFlow model clients by name, and a client for a Python function."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ CLIENTS: Mapping[str, str] = {
     "transformers": f"{_FOREIGN}.transformers_client.TransformersClient",
     "xai": f"{_FOREIGN}.xai_client.XAIClient",
 }
-"""AdalFlow's own clients by short name; any other can be named by its full path."""
+"""AdalFlow's own clients by short name; others are named by their full path."""
 
 
 def model_client(
     name: str, *, base_url: str | None = None, api_key: str | None = None, timeout_s: float = 120.0
 ) -> Any:
-    """The AdalFlow ModelClient that `name` means: "openai" (ours), a name in `CLIENTS`, or a dotted path.
+    """Return the AdalFlow ModelClient named "openai" (ours), a key of `CLIENTS`, or a dotted path.
 
-    AdalFlow's own clients find their keys in their own environment variables; `api_key` is handed to them
-    when it is not OpenAI's.
+    AdalFlow's own clients read their keys from their own environment variables; they get `api_key` only if
+    it differs from OpenAI's.
 
     Raises:
-        SettingsError: there is no such client, or it cannot be made from these settings.
+        SettingsError: there is no such client, or it cannot be created from these settings.
         BackendMissing: its package is not installed.
-        AuthenticationFailed: it finds no key.
+        AuthenticationFailed: its key is missing.
     """
     if name == "openai":
         variable = "RAG_API_KEY (or OPENAI_API_KEY)" if base_url else "OPENAI_API_KEY"
@@ -82,20 +82,19 @@ def _constructed(made: Any, name: str, *, base_url: str | None, api_key: str | N
         given["api_key"] = api_key
     try:
         return made(**given)
-    except ValueError as error:  # AdalFlow's clients raise it when their environment variable is not set
+    except ValueError as error:  # AdalFlow's clients raise it if their environment variable is not set
         raise AuthenticationFailed(f"{name}: {error}", provider=name, retryable=False) from error
     except TypeError as error:
-        raise SettingsError(f"the model client {name!r} cannot be made from settings: {error}") from error
+        raise SettingsError(f"cannot create the model client {name!r} from settings: {error}") from error
 
 
 class CallableClient(adalflow.core.model_client.ModelClient):  # type: ignore[misc]
-    """A ModelClient over a Python function: no service, no network.
+    """A ModelClient for a Python function, without a service or network.
 
     Args:
-        function: gets the Prepared question and yields the pieces of an answer.
+        function: takes the Prepared question and yields the pieces of an answer.
 
-    It is driven by `AdalGenerator`, which hands it `model_kwargs["prepared"]`; the rendered prompt is not
-    looked at.
+    It is called by `AdalGenerator`, which passes `model_kwargs["prepared"]`; the rendered prompt is ignored.
     """
 
     streams_text = True
@@ -108,25 +107,25 @@ class CallableClient(adalflow.core.model_client.ModelClient):  # type: ignore[mi
     def convert_inputs_to_api_kwargs(
         self, input: Any = None, model_kwargs: Mapping[str, Any] | None = None, model_type: Any = None
     ) -> dict[str, Any]:
-        """Return the keyword arguments as they are: the question is among them."""
+        """Return the keyword arguments, which include the question."""
         return dict(model_kwargs or {})
 
     def call(self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = None) -> Iterator[str]:
-        """The function's pieces, as a generator that can be closed."""
+        """Yield the function's pieces, as a generator that can be closed."""
         yield from self.function((api_kwargs or {})["prepared"])
 
     async def acall(
         self, api_kwargs: Mapping[str, Any] | None = None, model_type: Any = None
     ) -> AsyncIterator[str]:
-        """The function's pieces, for an event loop. The function itself does not let others run."""
+        """Yield the function's pieces to an event loop, which the function blocks."""
         return _asynchronous(self.call(api_kwargs, model_type))
 
     def parse_chat_completion(self, completion: Any) -> Any:
-        """The pieces, as AdalFlow's GeneratorOutput."""
+        """Return the pieces as AdalFlow's GeneratorOutput."""
         return adalflow.core.types.GeneratorOutput(data=None, raw_response=completion)
 
     def to_dict(self, exclude: list[str] | None = None) -> dict[str, Any]:
-        """What the client is; the function is left out."""
+        """Return the client's configuration without the function."""
         return dict(super().to_dict(exclude=[*(exclude or []), "function"]))
 
 

@@ -1,8 +1,8 @@
-"""Answers through AdalFlow's Generator, with its traps closed.
+"""Generates answers with AdalFlow's Generator.
 
-What AdalFlow 1.1.3 does otherwise, and why `PromptGenerator` is in between: it opens a disk cache in the
-home directory even when told not to use one; it counts tokens with an encoding that refuses text such as
-`<|endoftext|>`; it cuts a prompt to `max_tokens` characters; and it turns exceptions into a string.
+`PromptGenerator` works around AdalFlow 1.1.3, which opens a disk cache in the home directory even without
+`use_cache`, counts tokens with an encoding that refuses text such as `<|endoftext|>`, cuts prompts to
+`max_tokens` characters, and converts exceptions to strings.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _raised: ContextVar[Exception | None] = ContextVar(
 
 
 class PromptGenerator(adalflow.core.generator.Generator):  # type: ignore[misc]
-    """AdalFlow's Generator for prompts that are rendered already: they are sent as they are.
+    """AdalFlow's Generator for rendered prompts, which are sent unchanged.
 
-    `prompt_kwargs={"prompt": text}`; nothing in the text is taken for a template. Nothing is cached. The
-    exception behind an output's `.error` is kept for `AdalGenerator`, in the context of the call.
+    Pass `prompt_kwargs={"prompt": text}`; the text is not used as a template. Nothing is cached. The
+    exception behind an output's `.error` is stored in the call's context for `AdalGenerator`.
     """
 
     cache: Any
@@ -76,10 +76,10 @@ class PromptGenerator(adalflow.core.generator.Generator):  # type: ignore[misc]
 
 
 class AnswerStream(Iterator[str]):
-    """The pieces of one answer. `usage` and `finish_reason` are known once it has ended.
+    """The pieces of one answer. `usage` and `finish_reason` are set at the end.
 
-    Nothing is sent before the first piece is asked for. `close`, leaving the `with` block, and any
-    exception end the connection at once.
+    Nothing is sent before the first piece is requested. `close`, the end of the `with` block, and any
+    exception close the connection at once.
     """
 
     def __init__(self, pieces: Callable[[AnswerStream], Iterator[str]]) -> None:
@@ -92,7 +92,7 @@ class AnswerStream(Iterator[str]):
         return piece
 
     def close(self) -> None:
-        """End the answer here. Closing twice is fine."""
+        """Stop the answer and close the connection. Closing twice is allowed."""
         self._pieces.close()
 
     def __enter__(self) -> AnswerStream:
@@ -103,7 +103,7 @@ class AnswerStream(Iterator[str]):
 
 
 class AsyncAnswerStream(AsyncIterator[str]):
-    """An `AnswerStream` for an event loop: `aclose`, `async with`, cancellation end the connection."""
+    """An `AnswerStream` for an event loop; `aclose`, `async with` and cancellation close the connection."""
 
     def __init__(self, pieces: Callable[[AsyncAnswerStream], AsyncIterator[str]]) -> None:
         self.usage: Usage | None = None
@@ -115,7 +115,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
         return piece
 
     async def aclose(self) -> None:
-        """End the answer here. Closing twice is fine."""
+        """Stop the answer and close the connection. Closing twice is allowed."""
         await self._pieces.aclose()
 
     async def __aenter__(self) -> AsyncAnswerStream:
@@ -126,16 +126,15 @@ class AsyncAnswerStream(AsyncIterator[str]):
 
 
 class AdalGenerator:
-    """Writes answers with an AdalFlow ModelClient: the `TextGenerator` port, and its asynchronous twin.
+    """Generates answers with an AdalFlow ModelClient; implements `TextGenerator` and `AsyncGenerator`.
 
     Args:
-        client: ours streams; a foreign AdalFlow client is asked for the whole answer, which comes as one
-            piece.
-        model: the model's name, as the client knows it and as the user is shown it.
-        model_kwargs: more arguments for every call, for example `temperature`.
+        client: our clients stream; other AdalFlow clients return the whole answer, as one piece.
+        model: the model's name, for the client and for the user.
+        model_kwargs: additional arguments of every call, for example `temperature`.
 
-    Every failure is a ProviderError; an answer without any text is one too. An answer that goes on beyond
-    its limit of tokens is cut there, and the server is left.
+    All failures are ProviderErrors, including an answer without text. An answer that exceeds its token limit
+    is cut, and the connection is closed.
     """
 
     def __init__(self, client: Any, model: str, model_kwargs: Mapping[str, Any] | None = None) -> None:
@@ -149,12 +148,12 @@ class AdalGenerator:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> AdalGenerator:
-        """The configured model; where none is named, a server's only one, or OpenAI's default.
+        """Return the configured model; if none is named, the server's only one, or OpenAI's default.
 
         Raises:
-            SettingsError: no model is named and none can be chosen, or the client is not known.
+            SettingsError: no model is named and none can be chosen, or the client is unknown.
             BackendMissing: the client's package is not installed.
-            ProviderError: the server, asked for its models, failed; OpenAI is meant, and there is no key.
+            ProviderError: the server failed to list its models, or the key for OpenAI is missing.
         """
         key = settings.api_key
         client = model_client(
@@ -172,58 +171,58 @@ class AdalGenerator:
 
     @property
     def model(self) -> str:
-        """What answers, as shown to the user."""
+        """The model's name, as shown to the user."""
         return self._model
 
     @property
     def fingerprint(self) -> str:
-        """Where answers are asked for, and all arguments of the call: equal when the same is asked."""
+        """The service and all arguments of a call; equal for equal requests."""
         return f"{self._provider} {sorted(self.generator.model_kwargs.items())!r}"
 
     @property
     def usage(self) -> Usage | None:
-        """Tokens of the answer that ended last, None when the service did not count them.
+        """The tokens of the last finished answer; None if the service did not report them.
 
-        Where several answers are written at once, ask the stream itself.
+        With several concurrent answers, use `usage` of the stream.
         """
         return self._last.usage if self._last else None
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Why the answer that ended last did: "stop", or "length" when it was cut at its limit."""
+        """Why the last finished answer ended: "stop", or "length" if it was cut at its limit."""
         return self._last.finish_reason if self._last else None
 
     def stream(self, prepared: Prepared) -> AnswerStream:
         """Yield pieces of the answer; see `AnswerStream`.
 
         Raises:
-            ProviderError: from the iteration, also in the middle.
+            ProviderError: during the iteration, possibly in mid-answer.
         """
         return AnswerStream(lambda stream: self._pieces(stream, prepared))
 
     def astream(self, prepared: Prepared) -> AsyncAnswerStream:
-        """Yield pieces of the answer to an event loop; see `AsyncAnswerStream`."""
+        """Yield pieces of the answer in an event loop; see `AsyncAnswerStream`."""
         return AsyncAnswerStream(lambda stream: self._apieces(stream, prepared))
 
     def complete(self, text: str, answer_tokens: int = 500) -> str:
-        """The model's answer to a prompt of our own, whole. Does not count as the last answer.
+        """Return the model's whole answer to a prompt. It does not count as the last answer.
 
         Raises:
-            ProviderError: the service failed, or said nothing.
+            ProviderError: the service failed or returned an empty answer.
         """
-        output = self._called(text, self._limited(answer_tokens))
-        return self._said(self._text(output, AnswerLimit(answer_tokens, self._counter)), None)
+        output = self._call(text, self._limited(answer_tokens))
+        return self._require_text(self._text(output, AnswerLimit(answer_tokens, self._counter)), None)
 
     async def acomplete(self, text: str, answer_tokens: int = 500) -> str:
-        """The same as `complete`, without blocking the event loop."""
-        output = await self._acalled(text, self._limited(answer_tokens))
-        return self._said(self._text(output, AnswerLimit(answer_tokens, self._counter)), None)
+        """Like `complete`, without blocking the event loop."""
+        output = await self._acall(text, self._limited(answer_tokens))
+        return self._require_text(self._text(output, AnswerLimit(answer_tokens, self._counter)), None)
 
     # ------------------------------------------------------------ one call
 
     def _pieces(self, stream: AnswerStream, prepared: Prepared) -> Iterator[str]:
         limit = self._limit(prepared)
-        output = self._called(prepared.prompt.text, self._answering(prepared))
+        output = self._call(prepared.prompt.text, self._answer_kwargs(prepared))
         if not self._ours:
             yield self._whole(stream, output, limit)
             return
@@ -242,11 +241,11 @@ class AdalGenerator:
             text = text or bool(held.strip())
             yield held
         self._ended(stream, source, output.usage, limit)
-        self._said("…" if text else "", stream.finish_reason)
+        self._require_text("…" if text else "", stream.finish_reason)
 
     async def _apieces(self, stream: AsyncAnswerStream, prepared: Prepared) -> AsyncIterator[str]:
         limit = self._limit(prepared)
-        output = await self._acalled(prepared.prompt.text, self._answering(prepared))
+        output = await self._acall(prepared.prompt.text, self._answer_kwargs(prepared))
         if not self._ours:
             yield self._whole(stream, output, limit)
             return
@@ -265,39 +264,39 @@ class AdalGenerator:
             text = text or bool(held.strip())
             yield held
         self._ended(stream, source, output.usage, limit)
-        self._said("…" if text else "", stream.finish_reason)
+        self._require_text("…" if text else "", stream.finish_reason)
 
     def _limit(self, prepared: Prepared) -> AnswerLimit:
-        """No limit for a function of ours: it sends what it wrote, and no server is asked."""
+        """Return the limit; none for a function of ours, which calls no server."""
         return AnswerLimit(0 if self._takes_prepared else prepared.prompt.answer_tokens, self._counter)
 
-    def _answering(self, prepared: Prepared) -> dict[str, Any]:
+    def _answer_kwargs(self, prepared: Prepared) -> dict[str, Any]:
         if self._takes_prepared:
             return {"prepared": prepared}
         return self._limited(prepared.prompt.answer_tokens) | ({"stream": True} if self._ours else {})
 
     def _limited(self, answer_tokens: int) -> dict[str, Any]:
-        """The limit as our client takes it; foreign ones name it in ways of their own and keep theirs."""
+        """Return the limit for our client; others have different parameters and keep their default."""
         return {"max_completion_tokens": answer_tokens} if self._ours and answer_tokens > 0 else {}
 
-    def _called(self, text: str, kwargs: dict[str, Any]) -> Any:
+    def _call(self, text: str, kwargs: dict[str, Any]) -> Any:
         _raised.set(None)
         output = self.generator.call(prompt_kwargs={"prompt": text}, model_kwargs=kwargs)
         return self._checked(output)
 
-    async def _acalled(self, text: str, kwargs: dict[str, Any]) -> Any:
+    async def _acall(self, text: str, kwargs: dict[str, Any]) -> Any:
         _raised.set(None)
         output = await self.generator.acall(prompt_kwargs={"prompt": text}, model_kwargs=kwargs)
         return self._checked(output)
 
     def _checked(self, output: Any) -> Any:
-        """The output when nothing failed; else what failed, raised."""
+        """Return the output, or raise the error of the call."""
         error = _raised.get()
         _raised.set(None)
         if error is None and output.error is None:
             return output
         if error is None:
-            message = f"{self._provider} sent an answer that cannot be read ({output.error})"
+            message = f"{self._provider} sent an invalid answer ({output.error})"
             raise ProviderBroke(message, provider=self._provider, retryable=False)
         if isinstance(error, (RagError, *_MISTAKES)):
             raise error
@@ -307,7 +306,7 @@ class AdalGenerator:
     def _whole(self, stream: AnswerStream | AsyncAnswerStream, output: Any, limit: AnswerLimit) -> str:
         text = self._text(output, limit)
         self._ended(stream, output, output.usage, limit)
-        return self._said(text, stream.finish_reason)
+        return self._require_text(text, stream.finish_reason)
 
     def _text(self, output: Any, limit: AnswerLimit) -> str:
         for text in (output.data, output.raw_response):
@@ -315,14 +314,14 @@ class AdalGenerator:
                 return without_thoughts(limit.take(text))
         return ""
 
-    def _said(self, text: str, finish_reason: FinishReason | None) -> str:
-        """The text, unless there is none."""
+    def _require_text(self, text: str, finish_reason: FinishReason | None) -> str:
+        """Return the text; raise ProviderBroke if it is blank."""
         if text.strip():
             return text
         why = (
-            "it spent its whole limit without one; raise --answer-tokens (RAG_ANSWER_TOKENS)"
+            "it reached its token limit before any text; raise --answer-tokens (RAG_ANSWER_TOKENS)"
             if finish_reason == "length"
-            else "ask again, or choose another model with --model"
+            else "try again, or choose another model with --model"
         )
         message = f"{self._model} at {self._provider} gave no answer; {why}"
         raise ProviderBroke(message, provider=self._provider, retryable=True)
@@ -339,16 +338,16 @@ class AdalGenerator:
 
 
 _MISTAKES = (TypeError, AttributeError, LookupError, NameError, AssertionError)
-"""Programming mistakes, which stay what they are."""
+"""Programming mistakes, which are not translated."""
 
 
-_MOST_TOKENS = 10**9
-"""A larger count is none."""
+_MAX_TOKENS = 10**9
+"""Larger token counts are ignored as invalid."""
 
 
 def _usage(counted: Any) -> Usage | None:
-    """Tokens from AdalFlow's CompletionUsage or ResponseUsage, or OpenAI's of the same fields."""
+    """Return the tokens of AdalFlow's CompletionUsage or ResponseUsage, or OpenAI's with the same fields."""
     prompt = getattr(counted, "prompt_tokens", None) or getattr(counted, "input_tokens", None)
     answer = getattr(counted, "completion_tokens", None) or getattr(counted, "output_tokens", None)
-    counts = [n if isinstance(n, int) and 0 < n < _MOST_TOKENS else 0 for n in (prompt, answer)]
+    counts = [n if isinstance(n, int) and 0 < n < _MAX_TOKENS else 0 for n in (prompt, answer)]
     return Usage(counts[0], counts[1], estimated=False) if any(counts) else None

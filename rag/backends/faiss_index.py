@@ -1,11 +1,11 @@
-"""Cosine search over the mapped 8-bit rows of a store: exact while it is small, by faiss's lists when large.
+"""Cosine search over the memory-mapped 8-bit rows of a store: exact for small stores, with lists for large
+ones.
 
-Rows are read where they are, a stretch at a time, so that an index is ready at once and costs no memory.
-For 45,000 rows of 128 numbers numpy takes 0.7 ms this way. An index that is searched again and again keeps
-them widened, if they are not too many: then it takes half as long. So would faiss, which needs a copy as
-well, and 40 ms to be imported: an exact search does without it. Gathering the rows of a large store into
-lists is work for faiss's k-means (Lloyd's, threaded); it is done when the store is built, and what it finds
-are plain arrays, which are mapped and checked like any other: nothing of faiss's is ever unserialised.
+Rows are read in place, in batches, so an index is ready at once and needs no memory. For 45,000 rows of 128
+numbers numpy takes 0.7 ms. An index that is searched repeatedly caches the rows as float32 if there are not
+too many, which halves the time. faiss would be as fast, but also needs a copy, and 40 ms for its import, so
+exact search does not use it. The lists of a large store are computed by faiss's k-means (Lloyd's, threaded)
+when the store is built; they are stored as plain arrays, so no faiss data is ever deserialized.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from rag.ports import Lists, Rows, Vectors
 Cosines = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
 
-_STRETCH = 1 << 17
-"""Numbers widened to float32 at a time: half a megabyte, which stays in the processor's cache."""
+_BATCH_NUMBERS = 1 << 17
+"""Numbers converted to float32 at a time: half a megabyte, which fits in the processor's cache."""
 
 
-_OFTEN = 8
-"""The search from which on the rows are kept widened."""
-_MOST_KEPT = 8 << 20
-"""So many numbers at most are kept: 32 MB, or 65,000 rows of 128."""
+_CACHE_AFTER = 8
+"""The number of searches after which the float32 rows are cached."""
+_MAX_CACHED = 8 << 20
+"""The maximum number of cached numbers: 32 MB, or 65,000 rows of 128."""
 
 _SAMPLED = 40
-"""Rows a centroid is learnt from; faiss advises 39 at least."""
+"""Rows per centroid in the training sample; faiss recommends at least 39."""
 _ROUNDS = 6
 _ASSIGNED = 1 << 16
 _SEED = 1
 
 
 class FaissIndex:
-    """Implements `rag.ports.VectorIndex` over blocks of rows, numbered through."""
+    """Implements `rag.ports.VectorIndex` over consecutive blocks of rows."""
 
     def __init__(self, blocks: Sequence[Rows]) -> None:
         self._blocks = [block for block in blocks if len(block.codes)]
@@ -57,7 +57,7 @@ class FaissIndex:
         living = self._count if dead is None else self._count - int(np.count_nonzero(dead))
         k = min(k, living)
         self._searches += 1
-        if self._searches >= _OFTEN and self._wide is None:
+        if self._searches >= _CACHE_AFTER and self._wide is None:
             self._wide = self._widened()
         found = [self._nearest(query, k, dead) for query in queries]
         shape = (len(queries), k)
@@ -80,11 +80,11 @@ class FaissIndex:
         return near[best], rows[best]
 
     def _widened(self) -> list[Vectors | None]:
-        """The rows of the blocks that have no lists as float32, while there is room; None for the others.
+        """Return the float32 rows of blocks without lists, as far as they fit; None for other blocks.
 
-        As columns, which are multiplied in less time: they are read in one stream.
+        They are transposed, which makes the product faster, as memory is read sequentially.
         """
-        left, kept = _MOST_KEPT, list[Vectors | None]()
+        left, kept = _MAX_CACHED, list[Vectors | None]()
         for block in self._blocks:
             fits = block.lists is None and block.codes.size <= left
             left -= block.codes.size if fits else 0
@@ -127,9 +127,9 @@ def _widened(codes: npt.NDArray[np.int8], scale: npt.NDArray[np.float32]) -> Vec
 def _in_block(
     block: Rows, wide: Vectors | None, query: Vectors, k: int, dead: npt.NDArray[np.bool_] | None
 ) -> tuple[Cosines, Numbers]:
-    """The k nearest living rows of a block, in no order; all of them when there are fewer."""
+    """Return the k nearest live rows of a block in any order, or all of them if there are fewer."""
     rows: npt.NDArray[Any] | None = None if block.lists is None else _listed(block.lists, query, dead)
-    if rows is None or len(rows) < k:  # lists that hold too little are no help
+    if rows is None or len(rows) < k:  # too few rows in the nearest lists
         rows = None if dead is None else np.flatnonzero(~dead)
     if wide is None:
         near = _cosines(block, query, rows)
@@ -142,7 +142,7 @@ def _in_block(
 
 
 def _listed(lists: Lists, query: Vectors, dead: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int32]:
-    """The living rows of the lists nearest to the query, ascending: memory is read in one direction."""
+    """Return the live rows of the lists nearest to the query, ascending for sequential reads."""
     closeness = lists.centroids @ query
     probes = min(lists.probes, len(closeness))
     nearest = np.argpartition(-closeness, probes - 1)[:probes].tolist()
@@ -152,10 +152,10 @@ def _listed(lists: Lists, query: Vectors, dead: npt.NDArray[np.bool_] | None) ->
 
 
 def _cosines(block: Rows, query: Vectors, rows: npt.NDArray[Any] | None = None) -> Cosines:
-    """Of the rows named, or of every row."""
+    """Return the cosines of the given rows, or of all rows."""
     dim = block.codes.shape[1]
     count = len(block.codes) if rows is None else len(rows)
-    stretch = max(_STRETCH // max(dim, 1), 1)
+    stretch = max(_BATCH_NUMBERS // max(dim, 1), 1)
     wide = np.empty((min(stretch, count), dim), np.float32)
     result = np.empty(count, np.float32)
     for first in range(0, count, stretch):

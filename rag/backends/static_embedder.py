@@ -1,13 +1,12 @@
-"""Our own static code embedding: a table of term vectors, trained on what developers write about code.
+"""Our static code embedding: a table of term vectors, trained on what developers write about code.
 
-A text's vector is the sum over its distinct terms of `(1 + log tf) * weight[term] * idf^alpha * E[term]`,
-made a unit vector. Queries and passages share the table E and have weights and an alpha of their own; a term
-in a text's head (path, symbol) counts a learned factor more. A term the table does not know falls into one of
-its hash buckets, so that an unknown name still matches itself. `data/embedding/PROVENANCE.md` tells what it
-learnt from.
+A text's vector is the normalized sum over its distinct terms of `(1 + log tf) * weight[term] * idf^alpha *
+E[term]`. Queries and passages share the table E but have their own weights and alpha; a term in a text's head
+(path, symbol) is multiplied by a learned factor. Unknown terms are mapped to hash buckets, so an unknown name
+still matches itself. `data/embedding/PROVENANCE.md` describes the training data.
 
-The table is one file, mapped into memory: opening it reads a header. After an 8-byte magic number and the
-header's length (uint64) come the header (JSON) and the columns it names, each at a multiple of 64 bytes:
+The table is one memory-mapped file; opening it only reads the header. An 8-byte magic number and the header's
+length (uint64) are followed by the header (JSON) and its columns, each aligned to 64 bytes:
 
     hash      uint64 (terms,)               BLAKE2b-64 of the known terms, ascending
     idf       float32 (terms,)              typical inverse document frequency, for texts without a corpus
@@ -34,19 +33,19 @@ from rag.resources import shipped
 
 MAGIC = b"RAGTERM1"
 _BATCH_ENTRIES = 16_384
-"""Terms summed at a time: their vectors stay in the processor's cache."""
+"""Terms summed at a time: their vectors fit in the processor's cache."""
 
 _MAX_KNOWN = 500_000
 
 
 class StaticEmbedder:
-    """Texts become unit vectors by looking up their terms: thousands of chunks a second, no model to run."""
+    """Embeds texts by looking up their terms: thousands of chunks per second, without running a model."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Open a table, ours when no path is given.
+        """Open a table, by default the one of this package.
 
         Raises:
-            ConfigError: the file is missing, cut short, or no table of ours.
+            ConfigError: the file is missing, truncated, or not such a table.
         """
         self._path = path or shipped("data/embedding/table.bin")
         header, self._column = _open_table(self._path)
@@ -58,18 +57,18 @@ class StaticEmbedder:
 
     @property
     def dim(self) -> int:
-        """Numbers a vector has."""
+        """The width of a vector."""
         return self._dim
 
     @property
     def fingerprint(self) -> str:
-        """`static:` and the beginning of the SHA-256 of the table's columns."""
+        """`static:` and the start of the SHA-256 of the table's columns."""
         return self._fingerprint
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """Embed texts without a corpus: each term has the idf that is typical of it.
+        """Embed texts without a corpus, using the typical idf of each term.
 
-        Vectors of `embed` and `embed_bags` may be compared, but vectors made with one idf compare best.
+        Vectors of `embed` and `embed_bags` can be compared, but work best with the same idf.
         """
         bags = count_terms([""] * len(texts), texts)
         rows = self._rows_of(bags.vocabulary)
@@ -83,8 +82,8 @@ class StaticEmbedder:
 
         Args:
             bags: the terms of each text.
-            idf: log(1 + (n - df + .5) / (df + .5)) of each term of the vocabulary in the corpus searched.
-            role: which side of the search the texts are on.
+            idf: log(1 + (n - df + .5) / (df + .5)) of each vocabulary term in the corpus that is searched.
+            role: whether the texts are queries or passages.
         """
         rows = self._rows_of(bags.vocabulary)
         alpha = float(self._alpha[role])
@@ -96,11 +95,11 @@ class StaticEmbedder:
         return _unit(self._sums(bags.indptr, rows[bags.terms], weight.astype(np.float32)))
 
     def knows(self, term: str) -> bool:
-        """Whether the term is in the table and not in a bucket: some packages that it learnt from use it."""
+        """Whether the term is in the table itself, not only in a bucket."""
         return bool(self._rows_of([term])[0] < len(self._column["hash"]))
 
     def _rows_of(self, vocabulary: Sequence[str]) -> npt.NDArray[np.int64]:
-        """The table's row of each term; what it is for a term is remembered."""
+        """Return the table row of each term; rows are cached."""
         unknown = [term for term in vocabulary if term not in self._rows]
         if unknown:
             if len(self._rows) + len(unknown) > _MAX_KNOWN:
@@ -120,7 +119,7 @@ class StaticEmbedder:
     def _sums(
         self, indptr: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], weight: npt.NDArray[np.float32]
     ) -> Vectors:
-        """Weighted sums of table rows, one for each stretch of `indptr`; empty stretches give zero."""
+        """Return weighted sums of table rows, one for each range of `indptr`; empty ranges give zero."""
         table = self._column["table"]
         out = np.zeros((len(indptr) - 1, self._dim), np.float32)
         filled = np.flatnonzero(np.diff(indptr))
@@ -137,33 +136,33 @@ class StaticEmbedder:
 
 
 def _unit(vectors: Vectors) -> Vectors:
-    """Rows divided by their length; zero rows stay zero."""
+    """Normalize the rows; zero rows stay zero."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.where(length > 0, length, 1)
     return vectors
 
 
 def _open_table(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """The header and the mapped columns of a table."""
+    """Return the header and the memory-mapped columns of a table."""
     try:
         mapped = np.memmap(path, np.uint8, "r")
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read the embedding table {path}: {error}; reinstall rag") from error
     try:
         if mapped[:8].tobytes() != MAGIC:
-            raise ValueError("it does not begin like one of ours")
+            raise ValueError("its magic number is wrong")
         size = int(mapped[8:16].view("<u8")[0])
         header = json.loads(mapped[16 : 16 + size].tobytes())
         if header["analyzer"] != ANALYZER_VERSION:
             raise ValueError(f"it was made for analyzer {header['analyzer']}, this is {ANALYZER_VERSION}")
         columns = {name: _column(mapped, **about) for name, about in header["columns"].items()}
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise ConfigError(f"{path} is no embedding table that can be used: {error}; reinstall rag") from error
+        raise ConfigError(f"{path} is not a usable embedding table: {error}; reinstall rag") from error
     return header, columns
 
 
 def _column(mapped: npt.NDArray[np.uint8], *, dtype: str, shape: list[int], offset: int) -> npt.NDArray[Any]:
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if offset + size > len(mapped):
-        raise ValueError(f"it is cut short at {len(mapped)} bytes")
+        raise ValueError(f"it is truncated at {len(mapped)} bytes")
     return np.asarray(mapped[offset : offset + size]).view(dtype).reshape(shape)

@@ -1,11 +1,12 @@
-"""The values that backends keep: items by where they were said, conversations as views of them.
+"""The data model of turn stores: items by their original conversation, conversations as views of items.
 
-    said in "a":  0 1 2 3 4 5 6 7
-    "a" shows     [a 0 –)                        its own, with no end
-    "b" shows     [a 0 3] [b 4 –)                a fork of "a" at 3: one more span, however long "a" is
-    "a" shows     [a 0 1] [a 8 –)                after a rewind to 1; 2 and 3 stay for "b", 4 to 7 are gone
+    added to "a":  0 1 2 3 4 5 6 7
+    "a" shows      [a 0 –)                        its own items, with no end
+    "b" shows      [a 0 3] [b 4 –)                a fork of "a" at 3: one more span, for any length of "a"
+    "a" shows      [a 0 1] [a 8 –)                after a rewind to 1; 2 and 3 are kept for "b", 4 to 7
+    deleted
 
-An item that no conversation shows is removed. Every backend can keep this picture, and a dump says it (see
+An item that no conversation shows is deleted. Every backend can store this model, and dumps contain it (see
 `MemoryStore`).
 """
 
@@ -23,32 +24,32 @@ from rag.types import Conversation, DialogTurn, Message
 
 Kind = Literal["turn", "message"]
 Cited = tuple[str, str, str]
-"""A file that a turn cites: path, location, blob."""
+"""A cited file: path, location, blob."""
 
 
 class TurnSpan(NamedTuple):
-    """What was said in a conversation between two orders, both included; `last` None is no end."""
+    """The items of a conversation between two orders, both included; `last` None is no end."""
 
     origin: str
     first: int
     last: int | None
 
     def holds(self, order: int) -> bool:
-        """Whether an order lies in it."""
+        """Whether an order is in this span."""
         return self.first <= order and (self.last is None or order <= self.last)
 
     def until(self, order: int) -> TurnSpan:
-        """The part up to this order."""
+        """Return the part up to this order."""
         return TurnSpan(self.origin, self.first, order if self.last is None else min(self.last, order))
 
 
 def spans_until(spans: Sequence[TurnSpan], order: int) -> list[TurnSpan]:
-    """The part of ascending spans up to an order."""
+    """Return the part of ascending spans up to an order."""
     return [span.until(order) for span in spans if span.first <= order]
 
 
 class StoredRecord(NamedTuple):
-    """A record's value and when it expires."""
+    """The value and the expiry of a record."""
 
     value: bytes
     expires: datetime | None = None
@@ -56,7 +57,7 @@ class StoredRecord(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A turn or a message as JSON text, so that no caller holds a part of it; all versions of a turn."""
+    """A turn with its versions, or a message, as JSON text, so that callers cannot modify it."""
 
     kind: Kind
     id: str
@@ -70,20 +71,20 @@ class Item:
     cited: frozenset[Cited] = frozenset()  # by any version
 
     @classmethod
-    def of(cls, said: DialogTurn | Message) -> Item:
-        """The item for a turn or message that knows its place."""
-        return cls.recorded(said)[0]
+    def of(cls, value: DialogTurn | Message) -> Item:
+        """Return the item of a turn or message with an order."""
+        return cls.recorded(value)[0]
 
     @classmethod
-    def recorded(cls, said: DialogTurn | Message) -> tuple[Item, Record]:
-        """The item for a turn or message that knows its place, and its record, which holds nothing of it."""
-        is_turn = isinstance(said, DialogTurn)
-        record = turn_record(said) if isinstance(said, DialogTurn) else message_record(said)
-        counts = term_counts(said)
+    def recorded(cls, value: DialogTurn | Message) -> tuple[Item, Record]:
+        """Return the item and the record of a turn or message with an order; they share no objects."""
+        is_turn = isinstance(value, DialogTurn)
+        record = turn_record(value) if isinstance(value, DialogTurn) else message_record(value)
+        counts = term_counts(value)
         item = cls(
             kind="turn" if is_turn else "message",
-            id=said.id,
-            namespace=said.namespace,
+            id=value.id,
+            namespace=value.namespace,
             origin=record["conversation"],
             order=record["order"],
             versions=[json.dumps({name: value for name, value in record.items() if name != "marks"})],
@@ -95,32 +96,32 @@ class Item:
         return item, record
 
     def record(self, version: int = -1) -> Record:
-        """The present version, or another by its index, as JSON values."""
+        """Return the current version, or another one by its index, as JSON values."""
         return {**json.loads(self.versions[version]), "marks": sorted(self.marks)}
 
     def turn(self, version: int = -1) -> DialogTurn:
-        """The turn in one of its versions."""
+        """Return the turn in one of its versions."""
         return turn_from_record(self.record(version))
 
     def message(self) -> Message:
-        """The message."""
+        """Return the message."""
         return message_from_record(self.record())
 
     def passes(self, mark: tuple[str, ...] | None, exclude_mark: tuple[str, ...] | None) -> bool:
-        """Whether its marks are those sought."""
+        """Whether its marks match the filters."""
         return (mark is None or not self.marks.isdisjoint(mark)) and (
             exclude_mark is None or self.marks.isdisjoint(exclude_mark)
         )
 
 
 def cited_in(record: Record) -> frozenset[Cited]:
-    """The files that a record cites."""
+    """Return the files that a record cites."""
     return frozenset((each["path"], each["location"], each["blob"]) for each in record.get("citations", ()))
 
 
 @dataclass(slots=True)
 class ConversationRecord:
-    """A conversation and what it shows: spans, ascending, and the first order of each kind."""
+    """A conversation and what it shows: ascending spans, and the first order of each kind."""
 
     conversation: Conversation
     spans: list[TurnSpan]
@@ -129,12 +130,12 @@ class ConversationRecord:
     expires: datetime | None = None
 
     def shows(self, item: Item) -> bool:
-        """Whether an item stands in this conversation."""
+        """Whether this conversation shows an item."""
         return item.order >= self.first[item.kind] and any(
             span.origin == item.origin and span.holds(item.order) for span in self.spans
         )
 
     def line(self) -> dict[str, Any]:
-        """What a dump says of it beyond the conversation itself."""
+        """Return the fields of a dump line in addition to the conversation itself."""
         spans = [list(span) for span in self.spans]
         return {"next_order": self.next_order, "first": dict(self.first), "spans": spans}

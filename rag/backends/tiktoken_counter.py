@@ -1,8 +1,8 @@
-"""Token counts by tiktoken when the model's encoding is at hand, else estimates that err high.
+"""Token counts by tiktoken if the model's encoding is available, else estimates on the high side.
 
-Nothing is ever downloaded: an encoding is used only when its file lies in `TIKTOKEN_CACHE_DIR` (ours
-unless the user names another folder) with the right content; tiktoken would fetch a missing file, and
-delete and fetch one that differs. Text such as `<|endoftext|>` is just text.
+Nothing is downloaded: an encoding is only used if its file is in `TIKTOKEN_CACHE_DIR` (by default that of
+this package) with the right content; tiktoken would download a missing file, and replace one that differs.
+Text such as `<|endoftext|>` is treated as plain text.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _FILES = {
         "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
     ),
 }
-"""Name and SHA-256 of each encoding's file: the name is the SHA-1 of the address tiktoken has it from."""
+"""Name and SHA-256 of each encoding's file; the name is the SHA-1 of its download URL in tiktoken."""
 
 _O200K_FACTOR = 1.2
 """o200k_base took at most 1.16 times cl100k_base's tokens on 1,500-character pieces of installed packages."""
 
 _FOREIGN_FACTOR = 1.35
-"""Other vocabularies (Llama, Mistral, Qwen, SmolLM, Claude) are smaller, or cut code finer."""
+"""Other vocabularies (Llama, Mistral, Qwen, SmolLM, Claude) are smaller, or split code more finely."""
 
 _LONGEST_RUN = 4_000
-"""Unbroken runs are cut here: merging is quadratic in their length in some versions of tiktoken."""
+"""Runs without breaks are split at this length, as merging is quadratic in some versions of tiktoken."""
 
 _CUTS = re.compile(rf"\S{{{_LONGEST_RUN}}}|\s{{{_LONGEST_RUN}}}")
 
@@ -51,35 +51,35 @@ _CUTS = re.compile(rf"\S{{{_LONGEST_RUN}}}|\s{{{_LONGEST_RUN}}}")
 def open_counter(model: str | None) -> TokenCounter:
     """Return the counter for a model, by its name; None means that no model reads the text.
 
-    Exact for OpenAI's models when their encoding's file is at hand; for others cl100k_base's count is
-    raised by what their vocabularies may need more. Without a model, or without any file, an estimate by
-    characters, which costs no start-up time.
+    Counts are exact for OpenAI's models if the encoding's file is available; for others, cl100k_base's count
+    is multiplied by a safety factor. Without a model or a file, counts are estimated from characters, which
+    needs no start-up time.
     """
     if model is None:
         return EstimateCounter()
     wanted = _encoding_name(model)
-    if wanted is not None and _at_hand(wanted):
+    if wanted is not None and _is_available(wanted):
         return TiktokenCounter(wanted)
     factor = _FOREIGN_FACTOR if wanted is None else _O200K_FACTOR
-    base: TokenCounter = TiktokenCounter("cl100k_base") if _at_hand("cl100k_base") else EstimateCounter()
+    base: TokenCounter = TiktokenCounter("cl100k_base") if _is_available("cl100k_base") else EstimateCounter()
     return RaisedCounter(base, factor)
 
 
 def counter_of_answers(model: str) -> TokenCounter:
-    """Return the counter for what a model wrote: unlike `open_counter`'s it is not raised to err high."""
+    """Return the counter for a model's output; unlike that of `open_counter` it is not raised."""
     name = _encoding_name(model)
-    at_hand = next((one for one in (name, "cl100k_base") if one is not None and _at_hand(one)), None)
-    return EstimateCounter() if at_hand is None else TiktokenCounter(at_hand)
+    available = next((one for one in (name, "cl100k_base") if one is not None and _is_available(one)), None)
+    return EstimateCounter() if available is None else TiktokenCounter(available)
 
 
 class TiktokenCounter:
-    """Counts with one of tiktoken's encodings, loaded (0.3 s) at the first count."""
+    """Counts with one of tiktoken's encodings, which is loaded (0.3 s) on the first count."""
 
     def __init__(self, encoding: str = "cl100k_base") -> None:
         self.name = encoding
 
     def count(self, text: str) -> int:
-        """Tokens of `text`; exact but for runs of thousands of unbroken characters, which err high."""
+        """Return the number of tokens; exact except for runs of thousands of characters, which count high."""
         encoding = _load(self.name)
         if len(text) < _LONGEST_RUN or _CUTS.search(text) is None:
             return len(encoding.encode(text, disallowed_special=()))
@@ -88,14 +88,14 @@ class TiktokenCounter:
 
 
 class RaisedCounter:
-    """Another counter's count, raised by a factor: for a vocabulary that is not at hand."""
+    """Multiplies another counter's count by a factor, for a vocabulary that is not available."""
 
     def __init__(self, base: TokenCounter, factor: float) -> None:
         self._base, self._factor = base, factor
         self.name = f"{base.name} × {factor}"
 
     def count(self, text: str) -> int:
-        """An estimate that errs high; 0 for ""."""
+        """Return an estimate on the high side; 0 for ""."""
         return math.ceil(self._base.count(text) * self._factor) + 1 if text else 0
 
 
@@ -110,30 +110,30 @@ for _kind, _bytes in (
     (_MARK, string.punctuation),
 ):
     _KINDS[list(_bytes.encode())] = _kind
-"""What each byte of UTF-8 is; of what is not ASCII, and of control characters, every byte is counted."""
+"""The kind of each byte of UTF-8; for non-ASCII and control characters every byte is counted."""
 _PER_TOKEN = np.asarray([1, 4, 2, 3, 8, 8, 4, 1], np.int32)
-"""How many of each kind in a row are a token."""
+"""The number of bytes of each kind per token."""
 
 
 class EstimateCounter:
-    """Counts by characters: a token for 4 letters, 2 capitals, 3 digits, 4 equal marks, a byte of the rest.
+    """Estimates from characters: a token for 4 letters, 2 capitals, 3 digits, 4 equal marks, 1 other byte.
 
-    Errs high on code, prose, and any script: about 1.5 times cl100k_base's count for English and code,
-    more for other scripts. Tables of random letters may be undercounted.
+    Errs on the high side for code, prose, and any script: about 1.5 times cl100k_base's count for English and
+    code, more for other scripts. Tables of random letters may be undercounted.
 
-    A capital counts with the word it begins as well as with the capitals it ends, unless it stands alone; a
-    space before digits counts with them, other single spaces do not count.
+    A capital that starts a word after other capitals counts with both; a space before digits counts with
+    them, other single spaces do not count.
     """
 
     name = "estimate"
 
     def count(self, text: str) -> int:
-        """An estimate that errs high; 0 for ""."""
+        """Return an estimate on the high side; 0 for ""."""
         if not text:
             return 0
         raw = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
         kinds = _KINDS[raw]
-        # A run is of one kind; a run of marks of one mark.
+        # A run consists of one kind; a run of marks, of one mark.
         ends = (kinds[1:] != kinds[:-1]) | ((kinds[1:] == _MARK) & (raw[1:] != raw[:-1]))
         starts = np.concatenate(([0], np.flatnonzero(ends) + 1))
         length = np.diff(starts, append=len(raw)).astype(np.int32)
@@ -164,9 +164,9 @@ def _folder() -> Path:
     return Path(named) if named else shipped("data/encodings")
 
 
-def _at_hand(name: str) -> bool:
+def _is_available(name: str) -> bool:
     if os.environ.get("TIKTOKEN_CACHE_DIR") == "":
-        return False  # tiktoken takes this as: download every time
+        return False  # for tiktoken, this means downloading every time
     file_name, sha256 = _FILES[name]
     try:
         content = (_folder() / file_name).read_bytes()
@@ -176,7 +176,7 @@ def _at_hand(name: str) -> bool:
 
 
 def _encoding_name(model: str) -> str | None:
-    """The encoding of an OpenAI model; None for others and for encodings we know no file of."""
+    """Return the encoding of an OpenAI model; None for others, and for encodings whose file is unknown."""
     import tiktoken.model
 
     try:
@@ -184,7 +184,7 @@ def _encoding_name(model: str) -> str | None:
     except KeyError:
         return None
     if name == "o200k_harmony":
-        return "o200k_base"  # the same vocabulary; it differs in the special tokens, which we never send
+        return "o200k_base"  # the same vocabulary; only special tokens differ, which are never sent
     return name if name in _FILES else None
 
 

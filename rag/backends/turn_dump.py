@@ -1,4 +1,4 @@
-"""What is kept as the lines of a dump, and back; see `MemoryStore`."""
+"""Conversion of stored values to the lines of a dump and back; see `MemoryStore`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rag.types import Conversation
 
 Line = dict[str, Any]
 
-_MOST_ORDER = 2**39
-"""No conversation is that long: above it what counts in floating point takes two orders for one."""
+_MAX_ORDER = 2**39
+"""Far above any real order, and small enough to be exact in floating point."""
 
 _TEXTS = {
     "conversation": ("id", "name", "namespace"),
@@ -33,12 +33,12 @@ _TEXTS_OR_NONE = {
     "citation": ("commit",),
     "source": ("ref",),
 }
-"""What is text in each kind of record, where it has it."""
+"""The text fields of each kind of record, and those that may be null."""
 
 
 @dataclass(slots=True)
 class Restored:
-    """What lines say, not stored yet."""
+    """The contents of lines, not stored yet."""
 
     kept: list[ConversationRecord] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
@@ -46,26 +46,26 @@ class Restored:
 
 
 def conversation_line(conversation: Conversation, kept: ConversationRecord) -> Line:
-    """The line of a conversation, with its counts."""
+    """Return the line of a conversation, with its counts."""
     return {"conversation": conversation_record(conversation), **kept.line()}
 
 
 def item_line(item: Item) -> Line:
-    """The line of a turn or message."""
+    """Return the line of a turn or message."""
     if item.kind == "message":
         return {"message": item.record()}
     return {"turn": item.record(), "versions": [item.record(n) for n in range(len(item.versions) - 1)]}
 
 
 def record_line(shelf: str, key: str, record: StoredRecord) -> Line:
-    """The line of a record."""
+    """Return the line of a record."""
     expires = record.expires and _utc(record.expires).isoformat(timespec="microseconds")
     value = b64encode(record.value).decode("ascii")
     return {"record": {"shelf": shelf, "key": key, "value": value, "expires": expires}}
 
 
 def restored(lines: Iterable[Mapping[str, Any]], namespace: str) -> Restored:
-    """What lines say. Raises ValueError for one that no dump holds."""
+    """Parse lines. Raises ValueError for a line that is not in the format of a dump."""
     found = Restored()
     for line in lines:
         try:
@@ -122,17 +122,17 @@ def _kept(line: Mapping[str, Any], namespace: str) -> ConversationRecord:
 
 
 def _spans(spans: Iterable[Any], conversation: str) -> list[TurnSpan]:
-    """Spans that ascend to the conversation's own. Raises ValueError for others."""
+    """Parse spans that end with the conversation's own. Raises ValueError for others."""
     found = [TurnSpan(origin, _order(first), last) for origin, first, last in spans]
     ends = [span.last if span.last is None else _order(span.last) for span in found]
     own = bool(found) and found[-1].origin == conversation and ends.pop() is None
     if not own or None in ends or not all(isinstance(span.origin, str) for span in found):
-        raise ValueError("the last span is the conversation's own, and the only one with no end")
+        raise ValueError("the last span must be the conversation's own, and the only one with no end")
     return found
 
 
 def _checked(kind: str, record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record. Raises TypeError where something in it that is text is none."""
+    """Return the record. Raises TypeError if a text field is not text."""
     for names, types in ((_TEXTS[kind], str), (_TEXTS_OR_NONE.get(kind, ()), str | None)):
         for name in names:
             if name in record and not isinstance(record[name], types):
@@ -145,7 +145,7 @@ def _utc(time: datetime) -> datetime:
 
 
 def _order(number: Any, least: int = 0) -> int:
-    """The order. Raises ValueError for what is none."""
-    if type(number) is not int or not least <= number < _MOST_ORDER:
-        raise ValueError(f"an order is a whole number of at least {least}, not {number!r}")
+    """Return the order. Raises ValueError for an invalid one."""
+    if type(number) is not int or not least <= number < _MAX_ORDER:
+        raise ValueError(f"an order must be a whole number of at least {least}, not {number!r}")
     return number

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on."""
+"""A clock that only moves when it is advanced."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 
 class SteppedClock:
-    """A `Clock` for tests: begins on 1 January 2026 at noon UTC and moves only by `advance`."""
+    """A `Clock` for tests: starts on 1 January 2026 at noon UTC and only moves by `advance`."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
     def __call__(self) -> datetime:
-        """The moment it stands at."""
+        """Return the current time of the clock."""
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Go on by this many seconds."""
+        """Advance the clock by this number of seconds."""
         self.now += timedelta(seconds=seconds)

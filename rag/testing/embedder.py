@@ -1,4 +1,4 @@
-"""A test for each promise of `Embedder`: subclass it and give an `embedder` fixture.
+"""Contract tests of `Embedder`: subclass the class and define an `embedder` fixture.
 
 class TestMyEmbedder(EmbedderContract):
     @pytest.fixture
@@ -22,7 +22,7 @@ ROLES: tuple[Role, Role] = ("query", "passage")
 
 
 class EmbedderContract:
-    """What every embedder promises, whatever it is made of."""
+    """The contract of every embedder."""
 
     def test_rows_are_unit_float32_in_the_order_asked(self, embedder: Embedder) -> None:
         for role in ROLES:

@@ -1,4 +1,4 @@
-"""An embedder for tests that means something: equal texts are equal, shared words bring texts nearer."""
+"""A deterministic embedder for tests: equal texts have equal vectors, shared words make them similar."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from rag.ports import Role, Vectors
 
 
 class HashingEmbedder:
-    """Each term has a random direction of its own, drawn from its hash; a text is the sum of its terms'."""
+    """Each term has a random direction, seeded by its hash; a text's vector is the sum of its terms."""
 
     def __init__(self, dim: int = 64) -> None:
         self._dim = dim
 
     @property
     def dim(self) -> int:
-        """Numbers a vector has."""
+        """The width of a vector."""
         return self._dim
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the width only."""
+        """An id that depends only on the width."""
         return f"hashing:{self._dim}"
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """Embed texts; the role makes no difference."""
+        """Embed texts; the role has no effect."""
         rows = np.zeros((len(texts), self._dim), np.float32)
         for row, text in zip(rows, texts, strict=True):
             for term in sorted(set(terms(text))):

@@ -1,14 +1,14 @@
-"""A test for each promise of `MemoryStore`: subclass it and give a `store` fixture.
+"""Contract tests of `MemoryStore`: subclass the class and define a `store` fixture.
 
 class TestMyStore(MemoryStoreContract):
     @pytest.fixture
     def store(self, clock: SteppedClock) -> Iterator[MemoryStore]:
-        ...  # empty, made with `clock=clock`
+        ...  # empty, created with `clock=clock`
 
-The clock begins on 1 January 2026 and moves only by `clock.advance`: a server that expires keys by its own
-clock must be told how long to keep, not until when (tests live shorter than the shortest `ttl_s`, which is
-600 s). `other_store`, a second fixture, is another empty store of the same kind, made with the same clock
-(moving is skipped without it).
+The clock starts on 1 January 2026 and only moves by `clock.advance`: a server that expires keys by its own
+clock must be given a duration, not a time (tests take less time than the shortest `ttl_s`, 600 s).
+`other_store`, a second fixture, is another empty store of the same kind with the same clock (without it the
+tests of dump and restore are skipped).
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from rag.ports import Grouping, MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.messages import MessagesContract
 from rag.testing.records import RecordsContract
-from rag.testing.sample_turns import asked, full_message, full_turn, said, spoken, told
+from rag.testing.sample_turns import (
+    add_turns,
+    contents,
+    full_message,
+    full_turn,
+    new_turn,
+    questions,
+)
 from rag.testing.store_moves import StoreMovesContract
 from rag.testing.turn_branches import TurnBranchesContract
 from rag.testing.turn_marks import TurnMarksContract
@@ -34,16 +41,16 @@ from rag.types import Message
 
 
 class GroupingContract:
-    """What a store promises that implements `Grouping`."""
+    """The contract of a store that implements `Grouping`."""
 
     def test_calls_done_together_keep_no_reader_waiting(self, store: MemoryStore) -> None:
         if not isinstance(store, Grouping):
             pytest.skip("this store has no `together`")
         here = store.create_conversation(name="here")
-        first = store.append(said("first"), conversation=here.id)
+        first = store.append(new_turn("first"), conversation=here.id)
         with ThreadPoolExecutor(1) as pool:
             with store.together():
-                second = store.append(said("second"), conversation=here.id)
+                second = store.append(new_turn("second"), conversation=here.id)
                 read: list[Future[Any]] = [
                     pool.submit(store.turns, here.id),
                     pool.submit(lambda: store.conversation("here").turn_count),
@@ -55,7 +62,7 @@ class GroupingContract:
 
 
 class DivergencesContract:
-    """Eleven cases in which the memories of AgentScope 1.0 disagree with each other; here all agree."""
+    """Eleven cases in which the memories of AgentScope 1.0 differ from each other; here all stores agree."""
 
     def test_the_size_before_the_first_message_is_0(self, store: MemoryStore) -> None:
         assert store.conversation(store.create_conversation().id).message_count == 0
@@ -63,7 +70,7 @@ class DivergencesContract:
     def test_the_same_id_twice_in_one_call_is_stored_once(self, store: MemoryStore) -> None:
         here = store.create_conversation()
         store.add_messages([Message("one", id="same"), Message("two", id="same")], conversation=here.id)
-        assert spoken(store, here.id) == ["one"]
+        assert contents(store, here.id) == ["one"]
 
     def test_deleting_an_unknown_id_counts_0(self, store: MemoryStore) -> None:
         assert store.delete_messages(["nope"], conversation=store.create_conversation().id) == 0
@@ -85,7 +92,7 @@ class DivergencesContract:
         added = store.add_messages([Message(n) for n in range(3)], conversation=here.id)
         for message in reversed(added):
             store.update_marks(here.id, "x", ids=[message.id])
-        assert spoken(store, here.id, mark="x") == [0, 1, 2]
+        assert contents(store, here.id, mark="x") == [0, 1, 2]
 
     def test_replacing_a_mark_by_itself_keeps_it_and_counts_0(self, store: MemoryStore) -> None:
         here = store.create_conversation()
@@ -118,11 +125,11 @@ class DivergencesContract:
             store.add_messages([Message(user, id="same")], conversation=here.id, namespace=user)
         for user in ("alice", "bob", "a-b", "a"):
             (here,) = store.conversations(namespace=user)
-            assert spoken(store, here.id, namespace=user) == [user]
+            assert contents(store, here.id, namespace=user) == [user]
 
 
 class NamespacesContract:
-    """Whatever is called, a namespace never sees or changes what is another's."""
+    """No call sees or changes anything in another namespace."""
 
     def test_no_call_reaches_into_another_namespace(self, store: MemoryStore) -> None:
         here = store.create_conversation(namespace="ada", name="demo")
@@ -140,8 +147,8 @@ class NamespacesContract:
                 lambda: store.rewind(here.id, to=-1, **where),  # noqa: B023
                 lambda: store.clear(here.id, **where),  # noqa: B023
                 lambda: store.delete_conversation(here.id, **where),  # noqa: B023
-                lambda: store.append(said("?"), conversation=here.id, **where),  # noqa: B023
-                lambda: store.extend([said("?")], conversation=here.id, **where),  # noqa: B023
+                lambda: store.append(new_turn("?"), conversation=here.id, **where),  # noqa: B023
+                lambda: store.extend([new_turn("?")], conversation=here.id, **where),  # noqa: B023
                 lambda: store.turns(here.id, **where),  # noqa: B023
                 lambda: store.turn(turn.id, **where),  # noqa: B023
                 lambda: store.edit_turn(turn, **where),  # noqa: B023
@@ -170,20 +177,23 @@ class NamespacesContract:
     def test_the_same_ids_and_names_live_in_two_namespaces(self, store: MemoryStore) -> None:
         for namespace in ("ada", "bob"):
             here = store.create_conversation(namespace=namespace, name="demo")
-            store.append(said(namespace, id="same"), conversation=here.id, namespace=namespace)
+            store.append(new_turn(namespace, id="same"), conversation=here.id, namespace=namespace)
             store.add_messages([Message(namespace, id="m")], conversation=here.id, namespace=namespace)
             with pytest.raises(ConversationMismatch):
                 store.create_conversation(namespace=namespace, name="demo")
         ada, bob = (store.conversation("demo", namespace=each) for each in ("ada", "bob"))
         assert store.update_marks(ada.id, "x", ids=["same", "m"], namespace="ada") == 2
         assert store.delete_turn("same", namespace="ada") is True
-        assert (asked(store, bob.id, namespace="bob"), spoken(store, bob.id, namespace="bob")) == (
+        assert (
+            questions(store, bob.id, namespace="bob"),
+            contents(store, bob.id, namespace="bob"),
+        ) == (
             "bob",
             ["bob"],
         )
         assert store.turns(bob.id, namespace="bob", mark="x") == []
         store.delete_conversation(ada.id, namespace="ada")
-        assert len(told(store, bob.id, "?", namespace="bob")) == 1
+        assert len(add_turns(store, bob.id, "?", namespace="bob")) == 1
 
 
 class MemoryStoreContract(
@@ -198,9 +208,9 @@ class MemoryStoreContract(
     NamespacesContract,
     StoreMovesContract,
 ):
-    """Everything a memory backend promises."""
+    """The contract of a memory backend."""
 
     @pytest.fixture
     def clock(self) -> SteppedClock:
-        """The clock to make the store with; it goes on only when a test says so."""
+        """The clock of the store, which only moves when a test advances it."""
         return SteppedClock()

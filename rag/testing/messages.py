@@ -1,4 +1,4 @@
-"""A test for each promise of `TurnStore` on messages; see `rag.testing.memory_store`."""
+"""Contract tests of messages in a `TurnStore`; see `rag.testing.memory_store`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from rag.errors import NotFound
 from rag.ports import TurnStore
-from rag.testing.sample_turns import asked, full_message, said, spoken, told
+from rag.testing.sample_turns import add_turns, contents, full_message, new_turn, questions
 from rag.types import Message
 
 CONTENTS = [
@@ -31,7 +31,7 @@ CONTENTS = [
 
 
 class MessagesContract:
-    """What every store promises of messages."""
+    """The contract of every store for messages."""
 
     def test_a_message_comes_back_as_it_went_in(self, store: TurnStore) -> None:
         here = store.create_conversation(namespace="ada")
@@ -44,20 +44,20 @@ class MessagesContract:
     def test_text_bytes_and_json_come_back_as_they_are(self, store: TurnStore) -> None:
         here = store.create_conversation()
         store.add_messages([Message(content) for content in CONTENTS], conversation=here.id)
-        found = spoken(store, here.id)
+        found = contents(store, here.id)
         assert found == CONTENTS and [type(one) for one in found] == [type(one) for one in CONTENTS]
 
     def test_a_large_message_comes_back_whole(self, store: TurnStore) -> None:
         here = store.create_conversation()
         large = bytes(range(256)) * 4096
         store.add_messages([Message(large), Message([large.decode("latin-1")])], conversation=here.id)
-        assert spoken(store, here.id) == [large, [large.decode("latin-1")]]
+        assert contents(store, here.id) == [large, [large.decode("latin-1")]]
 
     def test_messages_and_turns_share_one_order(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        told(store, here.id, "0")
+        add_turns(store, here.id, "0")
         added = store.add_messages([Message("1"), Message("2")], conversation=here.id)
-        told(store, here.id, "3")
+        add_turns(store, here.id, "3")
         assert [message.order for message in added] == [1, 2]
         assert [turn.order for turn in store.turns(here.id)] == [0, 3]
         counted = store.conversation(here.id)
@@ -81,11 +81,11 @@ class MessagesContract:
 
     def test_a_turn_and_a_message_may_have_the_same_id(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        store.append(said("turn", id="same"), conversation=here.id)
+        store.append(new_turn("turn", id="same"), conversation=here.id)
         assert len(store.add_messages([Message("message", id="same")], conversation=here.id)) == 1
         assert store.update_marks(here.id, "x", ids=["same"]) == 2
         assert store.delete_messages(["same"], conversation=here.id) == 1
-        assert (asked(store, here.id), spoken(store, here.id)) == ("turn", [])
+        assert (questions(store, here.id), contents(store, here.id)) == ("turn", [])
 
     def test_nothing_added_is_nothing_written(self, store: TurnStore) -> None:
         first, second = store.create_conversation(), store.create_conversation()
@@ -128,7 +128,7 @@ class MessagesContract:
             ({"mark": []}, []),
         ]
         for filters, expected in wanted:
-            assert spoken(store, here.id, **filters) == expected, filters
+            assert contents(store, here.id, **filters) == expected, filters
         with pytest.raises(ValueError, match="-1"):
             store.messages(here.id, last=-1)
 
@@ -139,18 +139,18 @@ class MessagesContract:
         assert store.delete_messages([], conversation=here.id) == 0
         assert store.delete_messages([ids[1], ids[1], ids[3], "unknown", other.id], conversation=here.id) == 2
         assert store.delete_messages(ids, conversation=here.id) == 2
-        assert spoken(store, there.id) == ["other"]
+        assert contents(store, there.id) == ["other"]
         assert store.add_messages([Message("next")], conversation=here.id)[0].order == 4
         with pytest.raises(NotFound, match="nowhere"):
             store.delete_messages(ids, conversation="nowhere")
 
     def test_a_conversation_keeps_its_last_messages_and_turns_apart(self, store: TurnStore) -> None:
         here = store.create_conversation(keep_last=2)
-        told(store, here.id, "t0")
+        add_turns(store, here.id, "t0")
         store.add_messages([Message(n) for n in range(5)], conversation=here.id)
-        assert (asked(store, here.id), spoken(store, here.id)) == ("t0", [3, 4])
-        told(store, here.id, "t6", "t7")
-        assert (asked(store, here.id), spoken(store, here.id)) == ("t6 t7", [3, 4])
+        assert (questions(store, here.id), contents(store, here.id)) == ("t0", [3, 4])
+        add_turns(store, here.id, "t6", "t7")
+        assert (questions(store, here.id), contents(store, here.id)) == ("t6 t7", [3, 4])
 
     def test_no_caller_holds_a_part_of_a_stored_message(self, store: TurnStore) -> None:
         here = store.create_conversation()

@@ -1,4 +1,4 @@
-"""A test for each promise of `RecordStore`; see `rag.testing.memory_store`."""
+"""Contract tests of `RecordStore`; see `rag.testing.memory_store`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rag.testing.clock import SteppedClock
 
 
 class RecordsContract:
-    """What every store promises of records."""
+    """The contract of every store for records."""
 
     def test_records_come_back_in_the_order_asked(self, store: RecordStore) -> None:
         values = {"b": b"", "": bytes(range(256)), "北京\0\udcff": b"x" * 1_048_576}

@@ -1,4 +1,4 @@
-"""Turns and messages to store, plain ones and ones with all that is easily lost."""
+"""Turns and messages for tests, simple ones and ones with values that are easily lost."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rag.ports import TurnStore
 from rag.types import AssistantResponse, Citation, DialogTurn, Message, Span, Usage, UserQuery
 
 
-def said(question: str, answer: str = "yes", **more: Any) -> DialogTurn:
-    """A turn that is not stored yet."""
+def new_turn(question: str, answer: str = "yes", **more: Any) -> DialogTurn:
+    """Return a turn that is not stored yet."""
     return DialogTurn(user_query=UserQuery(question), assistant_response=AssistantResponse(answer), **more)
 
 
 def full_turn() -> DialogTurn:
-    """A turn that uses every field, with values that are easily lost."""
+    """Return a turn that uses every field, with values that are easily lost."""
     cited = Citation(
         2,
         Span("shelf", "src/naïve\udcff.py", 3, 9, "b" * 40, "c" * 40, symbol="put", scope="Shelf 0.1"),
@@ -48,7 +48,7 @@ def full_turn() -> DialogTurn:
 
 
 def full_message() -> Message:
-    """A message that uses every field, with values that are easily lost."""
+    """Return a message that uses every field, with values that are easily lost."""
     return Message(
         content=[{"type": "text", "text": "北京 '; DROP TABLE item\0 \udcff 😀"}, {"n": [1.5, None, {}]}],
         role="assistant",
@@ -61,17 +61,17 @@ def full_message() -> Message:
     )
 
 
-def told(store: TurnStore, conversation: str, *questions: str, namespace: str = "") -> list[DialogTurn]:
+def add_turns(store: TurnStore, conversation: str, *asked: str, namespace: str = "") -> list[DialogTurn]:
     """Store a turn for each question; return them as stored."""
-    turns = [said(question) for question in questions]
+    turns = [new_turn(question) for question in asked]
     return store.extend(turns, conversation=conversation, namespace=namespace)
 
 
-def asked(store: TurnStore, conversation: str, **filters: Any) -> str:
-    """The questions of a conversation, joined by a space, oldest first."""
+def questions(store: TurnStore, conversation: str, **filters: Any) -> str:
+    """Return the questions of a conversation, joined by spaces, oldest first."""
     return " ".join(turn.question for turn in store.turns(conversation, **filters))
 
 
-def spoken(store: TurnStore, conversation: str, **filters: Any) -> list[Any]:
-    """The contents of a conversation's messages, oldest first."""
+def contents(store: TurnStore, conversation: str, **filters: Any) -> list[Any]:
+    """Return the contents of a conversation's messages, oldest first."""
     return [message.content for message in store.messages(conversation, **filters)]

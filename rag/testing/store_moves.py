@@ -11,7 +11,14 @@ import pytest
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import asked, full_message, full_turn, said, spoken, told
+from rag.testing.sample_turns import (
+    add_turns,
+    contents,
+    full_message,
+    full_turn,
+    new_turn,
+    questions,
+)
 from rag.types import Message, Source
 
 WRONG_CONVERSATIONS: list[dict[str, Any]] = [
@@ -38,17 +45,17 @@ def filled(store: MemoryStore, clock: SteppedClock) -> list[str]:
     main = store.create_conversation(name="main", sources=[Source("/r\udcff", "v1")], ttl_s=6000)
     turn = store.append(full_turn(), conversation=main.id)
     store.add_messages([full_message(), Message(b"\xff\0")], conversation=main.id)
-    told(store, main.id, "3", "4", "5")
+    add_turns(store, main.id, "3", "4", "5")
     clock.advance(10)
     store.edit_turn(replace(turn, complete=True))
     fork = store.fork(main.id, at=4, name="fork")
     store.rewind(main.id, to=3)
-    told(store, main.id, "6")
-    told(store, fork.id, "f5")
+    add_turns(store, main.id, "6")
+    add_turns(store, fork.id, "f5")
     short = store.create_conversation(keep_last=2)
-    told(store, short.id, "0", "1")
+    add_turns(store, short.id, "0", "1")
     shortened = store.fork(short.id)
-    told(store, shortened.id, "2", "3", "4")
+    add_turns(store, shortened.id, "2", "3", "4")
     store.delete_turn(store.turns(shortened.id)[0].id)
     orphan = store.fork(main.id, at=0)
     store.delete_conversation(store.fork(orphan.id).id)
@@ -89,10 +96,10 @@ class StoreMovesContract:
         other_store.restore(store.dump())
         for each in (store, other_store):
             clock_before = clock.now
-            orders = [told(each, conversation, "next")[0].order for conversation in ids]
+            orders = [add_turns(each, conversation, "next")[0].order for conversation in ids]
             assert orders == [7, 6, 2, 5, 1]
             assert each.rewind(ids[1], to=1) == 4
-            assert asked(each, ids[3]) == "4 next"
+            assert questions(each, ids[3]) == "4 next"
             clock.advance(600)
             assert each.count_records(shelf="t") == 0
             assert each.count_records(shelf="s") == 2
@@ -108,8 +115,8 @@ class StoreMovesContract:
         assert other_store.restore(lines, namespace="ada") == 1
         (there,) = other_store.conversations(namespace="ada")
         assert (there.id, there.name, there.namespace) == (ids[1], "fork", "ada")
-        assert asked(other_store, ids[1], namespace="ada") == asked(store, ids[1])
-        assert spoken(other_store, ids[1], namespace="ada") == spoken(store, ids[1])
+        assert questions(other_store, ids[1], namespace="ada") == questions(store, ids[1])
+        assert contents(other_store, ids[1], namespace="ada") == contents(store, ids[1])
         assert other_store.namespaces() == ["ada"]
         with pytest.raises(NotFound, match="nowhere"):
             store.dump(conversations=["nowhere"])
@@ -143,7 +150,7 @@ class StoreMovesContract:
         lines = over_json(store.dump())
         bad: Any
         for bad in ({}, {"turn": {}}, {"turn": None}, {"conversation": {"id": "x"}}, {"record": {}}, 7):
-            with pytest.raises(ValueError, match="no line of an export"):
+            with pytest.raises(ValueError, match="not a line of an export"):
                 other_store.restore([*lines, bad])
         assert other_store.namespaces() == []
         taken = other_store.create_conversation(name="fork")
@@ -172,7 +179,7 @@ class StoreMovesContract:
             *({"record": {**record["record"], **bad}} for bad in WRONG_RECORDS),
         ]
         for line in wrong:
-            with pytest.raises(ValueError, match="no line of an export"):
+            with pytest.raises(ValueError, match="not a line of an export"):
                 other_store.restore([*lines, line])
         assert other_store.namespaces() == []
 
@@ -193,10 +200,10 @@ class StoreMovesContract:
         self, store: MemoryStore, other_store: MemoryStore
     ) -> None:
         here = store.create_conversation()
-        store.append(said("theirs", id="same"), conversation=here.id)
-        told(store, here.id, "also")
+        store.append(new_turn("theirs", id="same"), conversation=here.id)
+        add_turns(store, here.id, "also")
         there = other_store.create_conversation()
-        ours = other_store.append(said("ours", id="same"), conversation=there.id)
+        ours = other_store.append(new_turn("ours", id="same"), conversation=there.id)
         assert other_store.restore(store.dump()) == 1
         assert other_store.turn("same") == ours
-        assert asked(other_store, here.id) == "also"
+        assert questions(other_store, here.id) == "also"

@@ -12,7 +12,7 @@ from rag.analysis import terms
 from rag.errors import NotFound
 from rag.ports import Holder, Matches, TurnStore
 from rag.searchable import term_counts
-from rag.testing.sample_turns import full_turn, said, told
+from rag.testing.sample_turns import add_turns, full_turn, new_turn
 from rag.types import Citation, DialogTurn, Message, Span
 
 _WORDS = """token session getUserName user_name expire cookie 北京大学 上海 hash tree HTTPServer config parser
@@ -67,11 +67,11 @@ class TurnSearchContract:
             text = " ".join(chance.choices(_WORDS, k=chance.randrange(12)))
             here = chance.choice((main.id, other.id))
             if n % 3:
-                store.append(said(text, chance.choice(_WORDS)), conversation=here)
+                store.append(new_turn(text, chance.choice(_WORDS)), conversation=here)
             else:
                 store.add_messages([Message([{"type": "text", "text": text}])], conversation=here)
         fork = store.fork(main.id, at=store.turns(main.id)[5].order)
-        told(store, fork.id, "the token of the fork", "getUserName")
+        add_turns(store, fork.id, "the token of the fork", "getUserName")
         sought = list(dict.fromkeys([*terms(" ".join(_WORDS)), "missing"]))
         every = everything(store, main.id, other.id, fork.id)
         for limit in (1, 3, 1000):
@@ -83,7 +83,7 @@ class TurnSearchContract:
 
     def test_identifiers_are_found_whole_and_in_parts_and_cjk_in_pairs(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        camel, _, cjk = told(store, here.id, "what does getUserName return?", "a token", "我住在北京市")
+        camel, _, cjk = add_turns(store, here.id, "what does getUserName return?", "a token", "我住在北京市")
 
         def found(query: str) -> list[str]:
             return [holder.id for holder in store.matching(terms(query)).found]
@@ -95,15 +95,15 @@ class TurnSearchContract:
 
     def test_an_edited_turn_is_found_by_its_present_words(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        (turn,) = told(store, here.id, "token")
-        store.edit_turn(replace(turn, user_query=said("cookie cookie").user_query))
+        (turn,) = add_turns(store, here.id, "token")
+        store.edit_turn(replace(turn, user_query=new_turn("cookie cookie").user_query))
         found = store.matching(["token", "cooki"])
         assert (found.holders, [holder.counts for holder in found.found]) == ((0, 1), [(0, 2)])
         assert found == counted(store.turns(here.id), ["token", "cooki"])
 
     def test_what_is_gone_is_not_found(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        turns = told(store, here.id, "token", "token", "token", "token")
+        turns = add_turns(store, here.id, "token", "token", "token", "token")
         (message,) = store.add_messages([Message("token")], conversation=here.id)
         store.delete_turn(turns[0].id)
         store.delete_messages([message.id], conversation=here.id)
@@ -116,7 +116,7 @@ class TurnSearchContract:
 
     def test_no_words_find_nothing_but_the_sums(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        told(store, here.id, "token cookie")
+        add_turns(store, here.id, "token cookie")
         store.add_messages([Message(b"token", mime="image/png"), Message(None)], conversation=here.id)
         assert store.matching([]) == Matches(3, len(terms("token cookie yes")), (), ())
         with pytest.raises(NotFound, match="nowhere"):
@@ -126,7 +126,7 @@ class TurnSearchContract:
 
     def test_any_number_of_words_is_taken(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        told(store, here.id, "token")
+        add_turns(store, here.id, "token")
         found = store.matching([*(f"t{n}" for n in range(35_000)), "token"])
         assert (len(found.holders), sum(found.holders), len(found.found)) == (35_001, 1, 1)
 
@@ -140,7 +140,7 @@ class TurnSearchContract:
                 Citation(n, Span("r", path, 1, 2, blob), location=location, used=n == 1)
                 for n, (location, path, blob) in enumerate(places)
             )
-            return store.append(said("?", id=turn_id, citations=cited), conversation=here.id)
+            return store.append(new_turn("?", id=turn_id, citations=cited), conversation=here.id)
 
         cite("b", ("/r", "a.py", "1"), ("/r", "b.py", "2"))
         cite("a", ("/s", "a.py", "1"))

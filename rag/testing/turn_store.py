@@ -13,10 +13,10 @@ import pytest
 from rag.errors import ConversationMismatch, NotFound
 from rag.ports import TurnStore
 from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import asked, full_turn, said, told
+from rag.testing.sample_turns import add_turns, full_turn, new_turn, questions
 from rag.types import AssistantResponse, DialogTurn, Filters, Message, Source
 
-__all__ = ["TurnStoreContract", "full_turn", "said"]
+__all__ = ["TurnStoreContract", "full_turn", "new_turn"]
 
 SHELF = Source("/repositories/shelf")
 LAMP = Source("https://example.org/lamp.git", "v2", Filters(include=("*.py", "docs/"), exclude=("old/",)))
@@ -68,13 +68,13 @@ class TurnStoreContract:
             with pytest.raises(NotFound, match="nowhere"):
                 call("nowhere")
         with pytest.raises(NotFound, match="nowhere"):
-            store.append(said("?"), conversation="nowhere")
+            store.append(new_turn("?"), conversation="nowhere")
 
     def test_the_conversation_last_written_to_comes_first(self, store: TurnStore) -> None:
         a, b, c = (store.create_conversation(name=name) for name in "abc")
         assert [each.name for each in store.conversations()] == ["c", "b", "a"]
-        turn = store.append(said("?"), conversation=a.id)
-        store.append(said("?"), conversation=b.id)
+        turn = store.append(new_turn("?"), conversation=a.id)
+        store.append(new_turn("?"), conversation=b.id)
         store.append(turn, conversation=a.id)  # known already, so nothing is written
         assert [each.name for each in store.conversations()] == ["b", "a", "c"]
         store.delete_conversation(b.id)
@@ -82,7 +82,7 @@ class TurnStoreContract:
 
     def test_a_conversation_counts_its_turns_and_dates_the_last(self, store: TurnStore) -> None:
         made = store.create_conversation()
-        turns = [store.append(said("?"), conversation=made.id) for _ in range(3)]
+        turns = [store.append(new_turn("?"), conversation=made.id) for _ in range(3)]
         store.delete_turn(turns[0].id)
         now = store.conversation(made.id)
         assert now.turn_count == 2
@@ -112,7 +112,7 @@ class TurnStoreContract:
         epoch = datetime(2000, 1, 1, tzinfo=UTC)
         clocks = [epoch + timedelta(days=day) for day in (3, 1, 2)]  # order is never by clock
         for n, time in enumerate(clocks):
-            assert store.append(said(str(n), user_query_timestamp=time), conversation=here.id).order == n
+            assert store.append(new_turn(str(n), user_query_timestamp=time), conversation=here.id).order == n
         assert [(turn.order, turn.question) for turn in store.turns(here.id)] == [
             (0, "0"),
             (1, "1"),
@@ -122,7 +122,7 @@ class TurnStoreContract:
     def test_last_gives_the_newest_still_oldest_first(self, store: TurnStore) -> None:
         here = store.create_conversation()
         for n in range(5):
-            store.append(said(str(n)), conversation=here.id)
+            store.append(new_turn(str(n)), conversation=here.id)
         store.delete_turn(store.turns(here.id)[3].id)
         for last, expected in ((0, ""), (1, "4"), (2, "24"), (4, "0124"), (99, "0124")):
             assert "".join(turn.question for turn in store.turns(here.id, last=last)) == expected
@@ -131,18 +131,18 @@ class TurnStoreContract:
 
     def test_an_id_is_stored_once(self, store: TurnStore) -> None:
         here, there = store.create_conversation(), store.create_conversation()
-        stored = store.append(said("first", id="same"), conversation=here.id)
-        assert store.append(said("second", id="same"), conversation=here.id) == stored
-        assert store.append(said("third", id="same"), conversation=there.id) == stored
+        stored = store.append(new_turn("first", id="same"), conversation=here.id)
+        assert store.append(new_turn("second", id="same"), conversation=here.id) == stored
+        assert store.append(new_turn("third", id="same"), conversation=there.id) == stored
         assert (store.turns(here.id), store.turns(there.id)) == ([stored], [])
-        assert store.append(said("next"), conversation=here.id).order == 1
+        assert store.append(new_turn("next"), conversation=here.id).order == 1
 
     def test_an_order_is_never_given_twice(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        first, second = (store.append(said(text), conversation=here.id) for text in "ab")
+        first, second = (store.append(new_turn(text), conversation=here.id) for text in "ab")
         assert store.delete_turn(second.id) is True
         assert store.delete_turn(second.id) is False
-        third = store.append(said("c"), conversation=here.id)
+        third = store.append(new_turn("c"), conversation=here.id)
         again = store.append(second, conversation=here.id)
         assert (
             [turn.order for turn in store.turns(here.id)]
@@ -153,7 +153,7 @@ class TurnStoreContract:
     def test_deleting_a_conversation_takes_its_turns(self, store: TurnStore) -> None:
         gone, kept = store.create_conversation(), store.create_conversation()
         turns = [store.append(full_turn(), conversation=gone.id) for _ in range(3)]
-        other = store.append(said("?"), conversation=kept.id)
+        other = store.append(new_turn("?"), conversation=kept.id)
         assert store.delete_conversation(gone.id) == 3
         for turn in turns:
             with pytest.raises(NotFound):
@@ -167,10 +167,10 @@ class TurnStoreContract:
 
     def test_turns_are_read_by_their_ids_in_the_order_asked(self, store: TurnStore) -> None:
         here, there = store.create_conversation(), store.create_conversation(namespace="ada")
-        first, second = (store.append(said(text), conversation=here.id) for text in "ab")
-        odd = store.append(said("c", id="x\0\ud800 北 "), conversation=here.id)
+        first, second = (store.append(new_turn(text), conversation=here.id) for text in "ab")
+        odd = store.append(new_turn("c", id="x\0\ud800 北 "), conversation=here.id)
         (message,) = store.add_messages([Message("d")], conversation=here.id)
-        other = store.append(said("e"), conversation=there.id, namespace="ada")
+        other = store.append(new_turn("e"), conversation=there.id, namespace="ada")
         edited = store.edit_turn(replace(first, assistant_response=AssistantResponse("anew")))
         store.update_marks(here.id, "kept", ids=[second.id])
         ids = [odd.id, "nowhere", second.id, message.id, other.id, edited.id, odd.id]
@@ -185,7 +185,7 @@ class TurnStoreContract:
 
     def test_before_and_after_give_the_turns_between(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        told(store, here.id, *"01234")
+        add_turns(store, here.id, *"01234")
         for filters, expected in (
             ({"before": 2}, "0 1"),
             ({"after": 2}, "3 4"),
@@ -195,31 +195,36 @@ class TurnStoreContract:
             ({"before": -5}, ""),
             ({"after": -5}, "0 1 2 3 4"),
         ):
-            assert asked(store, here.id, **filters) == expected
+            assert questions(store, here.id, **filters) == expected
 
     def test_many_turns_are_stored_at_once_all_or_none(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        old = store.append(said("old", id="known"), conversation=here.id)
-        more = [said("a", id="a"), said("again", id="known"), said("b"), said("a twice", id="a")]
+        old = store.append(new_turn("old", id="known"), conversation=here.id)
+        more = [
+            new_turn("a", id="a"),
+            new_turn("again", id="known"),
+            new_turn("b"),
+            new_turn("a twice", id="a"),
+        ]
         stored = store.extend(more, conversation=here.id)
         assert [(turn.question, turn.order) for turn in stored] == [("a", 1), ("old", 0), ("b", 2), ("a", 1)]
         assert store.turns(here.id) == [old, stored[0], stored[2]]
         with pytest.raises(TypeError):
-            store.extend([said("c"), said("d", metadata={"x": {1}})], conversation=here.id)
-        assert asked(store, here.id) == "old a b"
+            store.extend([new_turn("c"), new_turn("d", metadata={"x": {1}})], conversation=here.id)
+        assert questions(store, here.id) == "old a b"
         assert store.extend([], conversation=here.id) == []
-        assert told(store, here.id, "e")[0].order == 3
+        assert add_turns(store, here.id, "e")[0].order == 3
 
     def test_what_the_store_gives_is_not_taken_from_the_turn(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        claimed = said("?", order=7, version=9, conversation_id="another", namespace="bob")
+        claimed = new_turn("?", order=7, version=9, conversation_id="another", namespace="bob")
         stored = store.append(claimed, conversation=here.id)
         assert (stored.order, stored.version, stored.conversation_id, stored.namespace) == (0, 1, here.id, "")
 
     def test_a_large_turn_comes_back_whole(self, store: TurnStore) -> None:
         here = store.create_conversation()
         large = "".join(chr(0x4E00 + n % 5000) for n in range(350_000))  # a megabyte in UTF-8
-        stored = store.append(said(large, large), conversation=here.id)
+        stored = store.append(new_turn(large, large), conversation=here.id)
         assert store.turns(here.id) == [stored]
         assert stored.question == stored.answer == large
 
@@ -244,20 +249,20 @@ class TurnStoreContract:
     def test_an_edit_is_a_new_version_and_the_old_one_is_kept(self, store: TurnStore) -> None:
         here = store.create_conversation()
         first = store.append(replace(full_turn(), marks=("kept",)), conversation=here.id)
-        told(store, here.id, "next")
-        changed = said("changed", id=first.id, order=99, conversation_id="x", marks=("lost",), version=50)
+        add_turns(store, here.id, "next")
+        changed = new_turn("changed", id=first.id, order=99, conversation_id="x", marks=("lost",), version=50)
         second = store.edit_turn(changed)
         assert second == replace(changed, order=0, conversation_id=here.id, marks=("kept",), version=2)
         third = store.edit_turn(replace(second, complete=False))
         assert third == replace(second, complete=False, version=3) == store.turn(first.id)
         assert store.versions(first.id) == [first, second, third]
-        assert asked(store, here.id) == "changed next"
+        assert questions(store, here.id) == "changed next"
         store.update_marks(here.id, "late", ids=[first.id])
         assert [turn.marks for turn in store.versions(first.id)] == [("kept", "late")] * 3
 
     def test_versions_go_with_their_turn(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        turn = store.edit_turn(store.append(said("?"), conversation=here.id))
+        turn = store.edit_turn(store.append(new_turn("?"), conversation=here.id))
         assert store.delete_turn(turn.id) is True
         for call in (store.versions, store.turn):
             with pytest.raises(NotFound):
@@ -274,10 +279,10 @@ class TurnStoreContract:
     ) -> None:
         gone = store.create_conversation(name="demo", ttl_s=600)
         kept = store.create_conversation()
-        turn = told(store, gone.id, "?")[0]
+        turn = add_turns(store, gone.id, "?")[0]
         clock.advance(599)
         assert store.conversation("demo").ttl_s == 600
-        told(store, gone.id, "still there")
+        add_turns(store, gone.id, "still there")
         store.edit_turn(turn)  # nothing is added, so the time goes on
         clock.advance(599)
         assert len(store.conversations()) == 2
@@ -287,7 +292,7 @@ class TurnStoreContract:
             with pytest.raises(NotFound):
                 call(gone.id)
         with pytest.raises(NotFound):
-            told(store, gone.id, "too late")
+            add_turns(store, gone.id, "too late")
         with pytest.raises(NotFound):
             store.turn(turn.id)
         assert store.citing() == [] and store.matching(["still"]).items == 0
@@ -298,15 +303,15 @@ class TurnStoreContract:
         here = store.create_conversation()
         assert here.created == here.updated == clock.now
         clock.advance(5)
-        told(store, here.id, "?")
+        add_turns(store, here.id, "?")
         assert store.conversation(here.id).updated == clock.now
 
     def test_a_conversation_keeps_its_last_turns(self, store: TurnStore) -> None:
         here = store.create_conversation(keep_last=2)
         assert store.conversation(here.id).keep_last == 2
-        first = told(store, here.id, "0")[0]
-        assert len(told(store, here.id, "1", "2", "3")) == 3
-        told(store, here.id, "4")
+        first = add_turns(store, here.id, "0")[0]
+        assert len(add_turns(store, here.id, "1", "2", "3")) == 3
+        add_turns(store, here.id, "4")
         assert [(turn.order, turn.question) for turn in store.turns(here.id)] == [(3, "3"), (4, "4")]
         assert store.conversation(here.id).turn_count == 2
         with pytest.raises(NotFound):
@@ -338,18 +343,19 @@ class TurnStoreContract:
     ) -> None:
         here = store.create_conversation()
         with pytest.raises(error, match=place):
-            store.append(said("?", **bad), conversation=here.id)
+            store.append(new_turn("?", **bad), conversation=here.id)
         assert store.turns(here.id) == []
-        assert store.append(said("?"), conversation=here.id).order == 0
+        assert store.append(new_turn("?"), conversation=here.id).order == 0
 
     # ---- namespaces, copies, threads
 
     def test_a_namespace_never_sees_another(self, store: TurnStore) -> None:
         ada = store.create_conversation(namespace="ada", name="demo")
         bob = store.create_conversation(namespace="bob", name="demo")
-        turn = store.append(said("ada's", id="same"), conversation=ada.id, namespace="ada")
+        turn = store.append(new_turn("ada's", id="same"), conversation=ada.id, namespace="ada")
         assert (
-            store.append(said("bob's", id="same"), conversation=bob.id, namespace="bob").question == "bob's"
+            store.append(new_turn("bob's", id="same"), conversation=bob.id, namespace="bob").question
+            == "bob's"
         )
         assert store.turn("same", namespace="ada") == turn
         assert [each.id for each in store.conversations(namespace="bob")] == [bob.id]
@@ -360,7 +366,7 @@ class TurnStoreContract:
             with pytest.raises(NotFound):
                 store.turns(ada.id, namespace=namespace)
             with pytest.raises(NotFound):
-                store.append(said("?"), conversation=ada.id, namespace=namespace)
+                store.append(new_turn("?"), conversation=ada.id, namespace=namespace)
             with pytest.raises(NotFound):
                 store.delete_conversation(ada.id, namespace=namespace)
         assert store.delete_turn("same") is False
@@ -368,7 +374,7 @@ class TurnStoreContract:
 
     def test_no_caller_holds_a_part_of_the_store(self, store: TurnStore) -> None:
         here = store.create_conversation()
-        turn = said("as asked", metadata={"list": [1]})
+        turn = new_turn("as asked", metadata={"list": [1]})
         stored = store.append(turn, conversation=here.id)
         assert turn.order is None
         for held in (turn, stored, *store.turns(here.id)):
@@ -382,7 +388,7 @@ class TurnStoreContract:
         here = store.create_conversation()
 
         def append(n: int) -> DialogTurn:
-            stored = store.append(said(str(n)), conversation=here.id)
+            stored = store.append(new_turn(str(n)), conversation=here.id)
             assert stored in store.turns(here.id)
             return stored
 

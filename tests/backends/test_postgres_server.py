@@ -43,7 +43,7 @@ from rag.errors import (
 )
 from rag.settings import Settings
 from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import full_turn, said, told
+from rag.testing.sample_turns import add_turns, full_turn, new_turn
 from rag.testing.store_moves import filled, over_json
 from tests.servers.postgres import LocalPostgres, missing
 
@@ -206,7 +206,7 @@ def test_a_database_that_is_not_there_is_named(postgres: LocalPostgres) -> None:
 
 def test_what_can_only_be_read_is_read(url: str, store: PostgresTurnStore) -> None:
     here = store.create_conversation()
-    told(store, here.id, "?")
+    add_turns(store, here.id, "?")
     with psycopg.connect(url) as db:
         db.execute("CREATE ROLE reader LOGIN")
         db.execute("GRANT USAGE ON SCHEMA rag TO reader")
@@ -214,12 +214,12 @@ def test_what_can_only_be_read_is_read(url: str, store: PostgresTurnStore) -> No
     reader = PostgresTurnStore(url.replace("postgres@", "reader@"))
     assert [turn.question for turn in reader.turns(here.id)] == ["?"]
     with pytest.raises(StoreUnwritable, match="permission denied"):
-        told(reader, here.id, "!")
+        add_turns(reader, here.id, "!")
     reader.close()
     standby = PostgresTurnStore(url + "&options=-cdefault_transaction_read_only%3Don")
     assert len(standby.turns(here.id)) == 1
     with pytest.raises(StoreUnwritable, match=r"read-only transaction.*takes writes"):
-        told(standby, here.id, "!")
+        add_turns(standby, here.id, "!")
     standby.close()
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("DROP OWNED BY reader")
@@ -228,7 +228,7 @@ def test_what_can_only_be_read_is_read(url: str, store: PostgresTurnStore) -> No
 
 def test_a_full_disk_is_an_error_that_loses_nothing(url: str, store: PostgresTurnStore) -> None:
     here = store.create_conversation()
-    kept = told(store, here.id, "kept")
+    kept = add_turns(store, here.id, "kept")
     with psycopg.connect(url) as db:
         db.execute(
             "CREATE FUNCTION rag.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION "
@@ -236,11 +236,11 @@ def test_a_full_disk_is_an_error_that_loses_nothing(url: str, store: PostgresTur
         )
         db.execute("CREATE TRIGGER full_disk AFTER INSERT ON rag.posting EXECUTE FUNCTION rag.full_disk()")
     with pytest.raises(StoreUnwritable, match=r"No space left.*free some room on the server"):
-        told(store, here.id, "lost", "lost, too")
+        add_turns(store, here.id, "lost", "lost, too")
     with psycopg.connect(url) as db:
         db.execute("DROP TRIGGER full_disk ON rag.posting")
     assert store.turns(here.id) == kept
-    assert told(store, here.id, "next")[0].order == 1
+    assert add_turns(store, here.id, "next")[0].order == 1
     assert store.matching(["lost"]).holders == (0,)
 
 
@@ -250,9 +250,9 @@ def test_a_writer_that_never_ends_is_reported(url: str, store: PostgresTurnStore
     with psycopg.connect(url) as db:
         db.execute("SELECT 1 FROM rag.conversation FOR UPDATE")
         with pytest.raises(StoreBusy, match="writing"):
-            told(other, here.id, "?")
+            add_turns(other, here.id, "?")
         assert other.turns(here.id) == []  # who reads never waits
-    assert told(other, here.id, "?")[0].order == 0
+    assert add_turns(other, here.id, "?")[0].order == 0
     other.close()
 
 
@@ -263,7 +263,7 @@ def test_connections_are_shared_and_bounded(url: str) -> None:
     store = PostgresTurnStore(url + "&application_name=bounded", most_connections=3)
     here = store.create_conversation()
     with ThreadPoolExecutor(12) as pool:
-        list(pool.map(lambda n: told(store, here.id, str(n)), range(60)))
+        list(pool.map(lambda n: add_turns(store, here.id, str(n)), range(60)))
     with psycopg.connect(url) as db:
         counted = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'bounded'"
         (before,) = db.execute(counted).fetchone() or (None,)
@@ -276,7 +276,7 @@ def test_any_number_of_turns_takes_the_same_statements(
     store: PostgresTurnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = store.create_conversation()
-    told(store, here.id, "the connection is there")
+    add_turns(store, here.id, "the connection is there")
     sent: list[object] = []
     execute = psycopg.Connection.execute
 
@@ -320,7 +320,7 @@ def test_a_killed_writer_loses_no_acknowledged_turn(url: str, store: PostgresTur
             # What it wrote before it died was acknowledged too; only a cut last line was not.
             acknowledged += [line.strip() for line in lines if line.endswith("\n")]
         assert child.wait() == -signal.SIGKILL
-    told(store, here.id, "?")  # waits for what a server process still does for the dead
+    add_turns(store, here.id, "?")  # waits for what a server process still does for the dead
     turns = store.turns(here.id)
     assert set(acknowledged) <= {turn.id for turn in turns}
     assert len(turns) <= len(acknowledged) + 3
@@ -365,7 +365,7 @@ def test_processes_that_begin_at_once_share_one_database(url: str) -> None:
     import sys
     from rag.backends.postgres.turns import PostgresTurnStore
     from rag.errors import ConversationMismatch
-    from rag.testing.sample_turns import said
+    from rag.testing.sample_turns import new_turn
     store = PostgresTurnStore(sys.argv[1])
     try:
         store.create_conversation(name="demo")
@@ -373,7 +373,7 @@ def test_processes_that_begin_at_once_share_one_database(url: str) -> None:
         pass
     here = store.conversation("demo")
     for n in range(0, 400, 20):
-        turns = [said(f"{sys.argv[2]}-{k}") for k in range(n, n + 20)]
+        turns = [new_turn(f"{sys.argv[2]}-{k}") for k in range(n, n + 20)]
         if n % 100:
             store.extend(turns, conversation=here.id)
         for turn in turns[: 20 if n % 100 == 0 else 1]:
@@ -395,7 +395,7 @@ def test_processes_that_begin_at_once_share_one_database(url: str) -> None:
 
 def _append_in_child(store: PostgresTurnStore, conversation: str) -> None:
     for _ in range(5):
-        store.append(said("child"), conversation=conversation)
+        store.append(new_turn("child"), conversation=conversation)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -404,7 +404,7 @@ def test_a_fork_in_the_middle_of_writing_uses_connections_of_its_own(store: Post
     fork = multiprocessing.get_context("fork")
     children = [fork.Process(target=_append_in_child, args=(store, here.id), daemon=True) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        written = [pool.submit(store.append, said("parent"), conversation=here.id) for _ in range(100)]
+        written = [pool.submit(store.append, new_turn("parent"), conversation=here.id) for _ in range(100)]
         for child in children:
             child.start()
     for child in children:
@@ -427,15 +427,15 @@ def test_what_is_forked_and_taken_back_at_once_leaves_nothing_behind(
             act = chance.choice(("tell", "tell", "fork", "fork", "rewind", "delete", "edit"))
             try:
                 if act == "tell":
-                    told(store, here, f"{seed}-{n}", "token")
+                    add_turns(store, here, f"{seed}-{n}", "token")
                 elif act == "fork":
-                    told(store, store.fork(here).id, f"fork {seed}-{n}")
+                    add_turns(store, store.fork(here).id, f"fork {seed}-{n}")
                 elif act == "rewind":
                     store.rewind(here, to=chance.randrange(-1, 6))
                 elif act == "delete" and here != main.id:
                     store.delete_conversation(here)
                 elif act == "edit" and (turns := store.turns(here)):
-                    store.edit_turn(said("token, edited", id=turns[0].id))
+                    store.edit_turn(new_turn("token, edited", id=turns[0].id))
             except NotFound:
                 pass  # another was faster
 

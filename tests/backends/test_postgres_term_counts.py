@@ -16,7 +16,7 @@ from rag.backends.postgres import turns as postgres_turns
 from rag.backends.postgres.schema import MIGRATIONS
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.errors import NotFound
-from rag.testing.sample_turns import said, told
+from rag.testing.sample_turns import add_turns, new_turn
 from rag.testing.turn_search import TurnSearchContract, counted, everything
 from rag.types import DialogTurn, Message
 from tests.servers.postgres import LocalPostgres
@@ -54,7 +54,7 @@ class TestPostgresTurnStoreThatTallies(TurnSearchContract):
 
 def _some(chance: random.Random, count: int) -> list[DialogTurn]:
     texts = (" ".join(chance.choices(_WORDS, weights=range(1, 41), k=5)) for _ in range(count))
-    return [said(text) for text in texts]
+    return [new_turn(text) for text in texts]
 
 
 def _agree(url: str, store: PostgresTurnStore, *conversations: str) -> None:
@@ -119,7 +119,7 @@ def test_those_who_add_edit_and_delete_at_once_leave_a_right_tally(
     url: str, store: PostgresTurnStore
 ) -> None:
     here = store.create_conversation().id
-    told(store, here, *_WORDS[:9])
+    add_turns(store, here, *_WORDS[:9])
 
     def work(seed: int) -> None:
         chance = random.Random(seed)
@@ -153,5 +153,5 @@ def test_what_version_2_kept_is_tallied(url: str, store: PostgresTurnStore) -> N
         with psycopg.connect(url) as db:
             assert db.execute("SELECT version FROM rag.schema_version").fetchone() == (len(MIGRATIONS),)
             assert db.execute("SELECT tallied FROM rag.origin").fetchone() == (21,)
-        told(opened, here, *_WORDS[:4])
+        add_turns(opened, here, *_WORDS[:4])
         _agree(url, opened, here)

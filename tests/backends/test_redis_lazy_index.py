@@ -24,7 +24,7 @@ from rag.backends.redis.turns import RedisTurnStore
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.sample_turns import full_message, full_turn, said, told
+from rag.testing.sample_turns import add_turns, full_message, full_turn, new_turn
 from rag.testing.turn_search import counted, everything
 from rag.types import DialogTurn, Message
 from tests.servers.valkey import ValkeyServer, valkey_is_here
@@ -77,7 +77,7 @@ class TestRedisTurnStoreThatReadsSoon(MemoryStoreContract):
 
 def _some(chance: random.Random, count: int) -> list[DialogTurn]:
     texts = (" ".join(chance.choices(_WORDS, weights=range(1, 41), k=5)) for _ in range(count))
-    return [said(text) for text in texts]
+    return [new_turn(text) for text in texts]
 
 
 def _agree(store: RedisTurnStore, *conversations: str, sought: list[str] = _SOUGHT) -> None:
@@ -129,12 +129,12 @@ def test_words_are_found_as_if_counted_after_any_change(
 def test_what_is_unread_stays_so_until_somebody_reads_it(open_store: Opened) -> None:
     store = open_store()
     here = store.create_conversation().id
-    turns = told(store, here, "token a", "token b", "token c", "token d")
+    turns = add_turns(store, here, "token a", "token b", "token c", "token d")
     given = store._call("", "unread", 512)[1]
-    store.edit_turn(said("cookie", id=turns[0].id))
+    store.edit_turn(new_turn("cookie", id=turns[0].id))
     store.delete_turn(turns[1].id)
     store.delete_turn(turns[2].id)
-    store.append(said("another cookie", id=turns[2].id), conversation=here)
+    store.append(new_turn("another cookie", id=turns[2].id), conversation=here)
     for _ in range(2):  # somebody who was given them long ago, and sends the same again
         store._call("", "read", *redis_values.reading(given))
         assert _unread(store) == 1
@@ -167,14 +167,14 @@ def test_a_search_does_not_wait_for_what_is_said_meanwhile(
     store, busy = open_store(), open_store()
     here, other = store.create_conversation().id, store.create_conversation().id
     for each in (other, here):
-        told(store, each, *_WORDS[:25])
+        add_turns(store, each, *_WORDS[:25])
     reading, rounds = redis_values.reading, 0
 
     def slowly(waiting: list[object]) -> list[bytes]:
         nonlocal rounds
         rounds += 1
         for each in (other, here):
-            busy.extend([said("later") for _ in range(30)], conversation=each)
+            busy.extend([new_turn("later") for _ in range(30)], conversation=each)
         return reading(waiting)
 
     monkeypatch.setattr(redis_values, "reading", slowly)
@@ -240,11 +240,11 @@ def test_a_namespace_of_version_1_is_searched_and_written(server: ValkeyServer, 
     assert store.citing(path=full_turn().citations[0].path) == ["full"]
     assert store.records(["a"], shelf="s") == {"a": b"1"}
     _agree(store, main, fork, kept, sought=sought)
-    store.edit_turn(said("edited again", id="t2"))
+    store.edit_turn(new_turn("edited again", id="t2"))
     store.delete_turn("f0")
     new = store.create_conversation().id
     for each in (main, fork, kept, new):
-        told(store, each, "token of version 2", "cookie")
+        add_turns(store, each, "token of version 2", "cookie")
         store.add_messages([replace(full_message(), id=str(uuid.uuid4()))], conversation=each)
         _agree(store, main, fork, kept, new, sought=sought)
     for each in (main, fork, kept, new):

@@ -43,7 +43,7 @@ from rag.errors import (
 )
 from rag.settings import Settings
 from rag.testing.clock import SteppedClock
-from rag.testing.sample_turns import full_turn, said, told
+from rag.testing.sample_turns import add_turns, full_turn, new_turn
 from rag.testing.turn_search import counted, everything
 from rag.types import DialogTurn, Message
 from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here
@@ -159,7 +159,7 @@ def test_databases_and_prefixes_are_apart(server: ValkeyServer, open_store: Open
 def test_a_socket_is_an_address(server: ValkeyServer, open_store: Opened) -> None:
     store = open_store(f"unix://{server.socket}?db=1")
     here = store.create_conversation()
-    assert told(store, here.id, "hello") == store.turns(here.id)
+    assert add_turns(store, here.id, "hello") == store.turns(here.id)
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
@@ -175,7 +175,7 @@ def test_tls_is_spoken_and_the_certificate_checked(
     with _tls_before(server.port, context) as port:
         store = open_store(f"rediss://127.0.0.1:{port}?ca={certificate}")
         here = store.create_conversation()
-        assert told(store, here.id, "hello") == store.turns(here.id)
+        assert add_turns(store, here.id, "hello") == store.turns(here.id)
         with pytest.raises(StoreUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
             open_store(f"rediss://127.0.0.1:{port}").conversations()
 
@@ -267,12 +267,15 @@ def test_a_full_server_is_named_and_keeps_whole_turns(open_store: Opened) -> Non
     with ValkeyServer() as server:
         store = open_store(server.url)
         here = store.create_conversation()
-        told(store, here.id, "kept")
+        add_turns(store, here.id, "kept")
         server.command("CONFIG", "SET", "maxmemory", "1mb")
         with pytest.raises(StoreUnwritable, match="raise the server's maxmemory"):
-            told(store, here.id, "lost")
+            add_turns(store, here.id, "lost")
         server.command("CONFIG", "SET", "maxmemory", "0")
-        assert [turn.order for turn in (*store.turns(here.id), *told(store, here.id, "next"))] == [0, 1]
+        assert [turn.order for turn in (*store.turns(here.id), *add_turns(store, here.id, "next"))] == [
+            0,
+            1,
+        ]
 
 
 def test_a_server_that_takes_no_writes_is_named(open_store: Opened) -> None:
@@ -281,13 +284,13 @@ def test_a_server_that_takes_no_writes_is_named(open_store: Opened) -> None:
         here = store.create_conversation()
         server.command("REPLICAOF", "127.0.0.1", "1")
         with pytest.raises(StoreUnwritable, match="name the primary"):
-            told(store, here.id, "lost")
+            add_turns(store, here.id, "lost")
         server.command("REPLICAOF", "NO", "ONE")
         server.command("CONFIG", "SET", "min-replicas-to-write", "1")
         with pytest.raises(StoreUnwritable, match="start the replicas"):
-            told(store, here.id, "lost")
+            add_turns(store, here.id, "lost")
         server.command("CONFIG", "SET", "min-replicas-to-write", "0")
-        assert told(store, here.id, "kept")[0].order == 0
+        assert add_turns(store, here.id, "kept")[0].order == 0
 
 
 def test_a_server_that_cannot_save_is_named(open_store: Opened) -> None:
@@ -301,7 +304,7 @@ def test_a_server_that_cannot_save_is_named(open_store: Opened) -> None:
         while server.command("INFO", "persistence")["rdb_last_bgsave_status"] == "ok":
             assert time.monotonic() < deadline
         with pytest.raises(StoreUnwritable, match="free room"):
-            told(store, here.id, "lost")
+            add_turns(store, here.id, "lost")
 
 
 def test_the_keys_of_another_program_are_named(server: ValkeyServer, open_store: Opened) -> None:
@@ -315,7 +318,11 @@ def test_a_format_of_a_newer_version_is_left_alone(server: ValkeyServer, open_st
     store = open_store(f"{server.url}?prefix=newer")
     here = store.create_conversation()
     server.command("HSET", "{newer:}:M", "format", "3")
-    for call in (store.conversations, store.create_conversation, lambda: told(store, here.id, "lost")):
+    for call in (
+        store.conversations,
+        store.create_conversation,
+        lambda: add_turns(store, here.id, "lost"),
+    ):
         with pytest.raises(StoreTooNew, match=r"format 3.*upgrade rag, or choose another prefix"):
             call()
     server.command("HSET", "{newer:}:M", "format", "2")
@@ -360,7 +367,7 @@ def test_a_server_that_was_started_again_is_spoken_to_again(open_store: Opened) 
         store = open_store(server.url)
         here = store.create_conversation()
         for n in range(3):
-            assert told(store, here.id, "hello")[0].order == n
+            assert add_turns(store, here.id, "hello")[0].order == n
             server.kill()
             server.start()
         assert len(store.turns(here.id)) == 3
@@ -368,7 +375,7 @@ def test_a_server_that_was_started_again_is_spoken_to_again(open_store: Opened) 
 
 def _append_in_child(store: RedisTurnStore, conversation: str) -> None:
     for _ in range(10):
-        store.append(said("child"), conversation=conversation)
+        store.append(new_turn("child"), conversation=conversation)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -416,9 +423,9 @@ def test_nothing_is_left_of_what_is_deleted(server: ValkeyServer, open_store: Op
     store = open_store(f"{server.url}?prefix=gone")
     here = store.create_conversation(name="demo", keep_last=2)
     store.edit_turn(store.append(full_turn(), conversation=here.id))
-    told(store, here.id, "1", "2", "3")
+    add_turns(store, here.id, "1", "2", "3")
     fork = store.fork(here.id)
-    told(store, fork.id, "4")
+    add_turns(store, fork.id, "4")
     store.put_records({"k": b"1"}, shelf="s", ttl_s=9)
     for each in (here, fork):
         store.delete_conversation(each.id)
@@ -438,9 +445,9 @@ def test_namespaces_are_known_after_a_flush(server: ValkeyServer) -> None:
 def test_a_large_export_is_restored_in_several_steps(server: ValkeyServer, open_store: Opened) -> None:
     store, other = open_store(server.url), open_store(server.url)
     here = store.create_conversation(name="demo", keep_last=900)
-    store.extend([said(f"question {n}") for n in range(700)], conversation=here.id)
+    store.extend([new_turn(f"question {n}") for n in range(700)], conversation=here.id)
     fork = store.fork(here.id, at=650)
-    told(store, fork.id, "the fork")
+    add_turns(store, fork.id, "the fork")
     assert other.restore(store.dump()) == 2
     assert list(other.dump()) == list(store.dump())
     assert other.turns(fork.id) == store.turns(fork.id) and len(other.turns(here.id)) == 700
@@ -457,7 +464,7 @@ def test_long_conversations_are_searched_as_if_counted(server: ValkeyServer, ope
 
     def some(count: int) -> list[DialogTurn]:
         texts = (" ".join(chance.choices(words, weights=[9] * 10 + [1], k=3)) for _ in range(count))
-        return [said(text, "yes") for text in texts]
+        return [new_turn(text, "yes") for text in texts]
 
     store = open_store(server.url)
     main, brief = store.create_conversation(), store.create_conversation(keep_last=300)
@@ -610,11 +617,11 @@ def _on_the_move(cluster: ValkeyCluster, tag: bytes) -> Iterator[Callable[[], No
 def test_what_moves_to_another_node_is_waited_for(cluster: ValkeyCluster, open_store: Opened) -> None:
     store = open_store(f"{cluster.url}?prefix=moving")
     here = store.create_conversation()
-    told(store, here.id, "0")
+    add_turns(store, here.id, "0")
     with ThreadPoolExecutor(1) as pool, _on_the_move(cluster, b"{moving:}") as move:
         with pytest.raises(StoreUnreachable, match="keys are being moved"):
-            told(open_store(f"{cluster.url}?prefix=moving&timeout_s=0.1"), here.id, "lost")
-        waiting = pool.submit(told, store, here.id, "1")
+            add_turns(open_store(f"{cluster.url}?prefix=moving&timeout_s=0.1"), here.id, "lost")
+        waiting = pool.submit(add_turns, store, here.id, "1")
         move()
     assert [turn.order for turn in waiting.result()] == [1]
     assert [turn.question for turn in store.turns(here.id)] == ["0", "1"]
@@ -634,20 +641,20 @@ def test_what_has_moved_is_asked_for_where_it_is(cluster: ValkeyCluster, open_st
 def test_replicas_are_waited_for(cluster: ValkeyCluster, open_store: Opened) -> None:
     store = open_store(f"{cluster.url}?prefix=waiting&wait=1")
     here = store.create_conversation()
-    told(store, here.id, "0", "1")
+    add_turns(store, here.id, "0", "1")
     both = open_store(f"{cluster.url}?prefix=waiting&wait=2&wait_s=0.05")
     with pytest.raises(StoreError, match=r"only 1 of 2 replicas have it after 0\.05 s"):
-        told(both, here.id, "2")
+        add_turns(both, here.id, "2")
     assert [turn.question for turn in store.turns(here.id)] == ["0", "1", "2"]
 
 
 def test_a_node_that_is_lost_is_replaced(cluster: ValkeyCluster, open_store: Opened) -> None:
     store = open_store(f"{cluster.url}?prefix=failing")
     here = store.create_conversation()
-    before = told(store, here.id, *map(str, range(20)))
+    before = add_turns(store, here.id, *map(str, range(20)))
     lost = cluster.serving(key_slot(b"{failing:}"))
     lost.kill()
-    stored = store.append(said("after"), conversation=here.id)  # waits until another node serves
+    stored = store.append(new_turn("after"), conversation=here.id)  # waits until another node serves
     lost.start()
     turns = store.turns(here.id)
     # Replication promises less: what is told of a failover is counted by the benchmark.

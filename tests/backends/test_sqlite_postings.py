@@ -21,7 +21,7 @@ from rag.ports import MemoryStore
 from rag.searchable import term_counts
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.sample_turns import full_message, full_turn, said
+from rag.testing.sample_turns import full_message, full_turn, new_turn
 from rag.testing.turn_search import counted
 from rag.types import DialogTurn, Message
 
@@ -88,18 +88,18 @@ def test_words_are_found_as_if_counted_after_any_change(
     first, second = store.create_conversation(), store.create_conversation(keep_last=9)
     for _ in range(6):
         for here in (first.id, second.id):
-            store.append(said(_text(chance), _text(chance)), conversation=here)
-            store.extend([said(_text(chance)) for _ in range(3)], conversation=here)
+            store.append(new_turn(_text(chance), _text(chance)), conversation=here)
+            store.extend([new_turn(_text(chance)) for _ in range(3)], conversation=here)
             store.add_messages([Message(_text(chance)), Message(b"\0")], conversation=here)
         edited, gone = chance.sample(store.turns(first.id), 2)
-        store.edit_turn(replace(edited, user_query=said(_text(chance)).user_query))
+        store.edit_turn(replace(edited, user_query=new_turn(_text(chance)).user_query))
         store.delete_turn(gone.id)
-        store.append(said("", ""), conversation=first.id)
-        wordless = store.append(said("", ""), conversation=first.id)
-        store.edit_turn(replace(wordless, user_query=said(_text(chance)).user_query))
+        store.append(new_turn("", ""), conversation=first.id)
+        wordless = store.append(new_turn("", ""), conversation=first.id)
+        store.edit_turn(replace(wordless, user_query=new_turn(_text(chance)).user_query))
         _agree(store, first.id, second.id)
     fork = store.fork(first.id, at=store.turns(first.id)[7].order)
-    store.append(said(_text(chance)), conversation=fork.id)
+    store.append(new_turn(_text(chance)), conversation=fork.id)
     _agree(store, first.id, second.id, fork.id)
     store.delete_conversation(first.id)
     store.rewind(second.id, to=store.turns(second.id)[4].order or 0)
@@ -115,8 +115,8 @@ def test_nothing_stays_of_what_is_gone(
     for n in range(7):
         turn = store.append(full_turn(), conversation=here.id)
         store.add_messages([full_message()], conversation=here.id)
-        store.edit_turn(replace(turn, user_query=said(f"edited {n}").user_query))
-        store.extend([said("", "") for _ in range(9)], conversation=here.id)
+        store.edit_turn(replace(turn, user_query=new_turn(f"edited {n}").user_query))
+        store.extend([new_turn("", "") for _ in range(9)], conversation=here.id)
     store.clear(here.id)
     with closing(sqlite3.connect(tmp_path / "turns.db")) as db:
         for table in ("item", "version", "mark", "cited", "file", "pending", "posting", "segment"):
@@ -129,7 +129,7 @@ def test_a_file_of_version_3_opens_with_everything(
     chance = random.Random(3)
     here = store.create_conversation(name="demo", keep_last=40)
     for _ in range(15):
-        store.extend([said(_text(chance)), full_turn()], conversation=here.id)
+        store.extend([new_turn(_text(chance)), full_turn()], conversation=here.id)
         store.add_messages([Message(_text(chance)), full_message()], conversation=here.id)
     edited = store.turns(here.id)[1]
     store.edit_turn(replace(edited, citations=()))
@@ -151,7 +151,7 @@ def test_a_file_of_version_3_opens_with_everything(
         assert opened.citing(path="old.py") == []
         assert opened.matching(["old"]).holders == (0,)
         _agree(opened, here.id)
-        assert opened.append(said("next"), conversation=here.id).order == 60
+        assert opened.append(new_turn("next"), conversation=here.id).order == 60
         _agree(opened, here.id)
 
 
@@ -159,12 +159,12 @@ def test_an_append_that_merges_is_undone_whole(
     store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = store.create_conversation()
-    kept = store.append(said("token"), conversation=here.id)
+    kept = store.append(new_turn("token"), conversation=here.id)
     monkeypatch.setattr(sqlite_postings, "GATHERED", 2)
     with pytest.raises(KeyError), store.together():
-        store.append(said("token cookie"), conversation=here.id)
+        store.append(new_turn("token cookie"), conversation=here.id)
         assert store.matching(["token"]).holders == (2,)
         raise KeyError
     assert [found.id for found in store.matching(["token", "cooki"]).found] == [kept.id]
-    store.append(said("token cookie"), conversation=here.id)
+    store.append(new_turn("token cookie"), conversation=here.id)
     assert store.matching(["token", "cooki"]).holders == (2, 1)

@@ -45,7 +45,7 @@ from rag.ports import MemoryStore
 from rag.schema import OLD_NAMES, turn_record
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
-from rag.testing.sample_turns import full_turn, said
+from rag.testing.sample_turns import full_turn, new_turn
 from rag.testing.turn_machine import MemoryStoreMachine
 from rag.types import DialogTurn, Filters, Source
 
@@ -133,7 +133,7 @@ def test_the_memory_store_pickles_with_its_turns() -> None:
     turn = store.append(full_turn(), conversation=here.id)
     copy = pickle.loads(pickle.dumps(store))
     assert copy.turns(here.id) == [turn]
-    copy.append(said("?"), conversation=here.id)
+    copy.append(new_turn("?"), conversation=here.id)
     assert store.turns(here.id) == [turn]
 
 
@@ -311,7 +311,7 @@ def test_a_file_of_a_version_between_releases_is_named_whatever_table_it_lacks(p
             try:
                 use()
             except StoreCorrupt as error:
-                assert "between two releases" in str(error) and str(path) in str(error)
+                assert "development version" in str(error) and str(path) in str(error)
                 failed += 1
             except NotFound:
                 continue
@@ -358,7 +358,7 @@ def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
     assert store.turns("d", namespace="ada") == []
     assert store.matching(["北京"]).holders == (3,)
     assert store.citing(path=turns[0].citations[0].path) == ["t0", "t1", "t2"]
-    assert store.append(said("next"), conversation="c").order == 9
+    assert store.append(new_turn("next"), conversation="c").order == 9
     assert store.fork("c", at=2).turn_count == 2
     store.close()
 
@@ -411,14 +411,14 @@ def test_a_writer_that_waits_for_another_process_keeps_no_reader_waiting(
     path: Path, store: SqliteTurnStore
 ) -> None:
     here = store.create_conversation(name="here")
-    kept = store.append(said("kept"), conversation=here.id)
+    kept = store.append(new_turn("kept"), conversation=here.id)
     store.put_records({"k": b"v"}, shelf="s")
     with (
         ThreadPoolExecutor(1) as pool,
         closing(sqlite3.connect(path, isolation_level=None)) as another_process,
     ):
         another_process.execute("BEGIN IMMEDIATE")
-        waiting = pool.submit(store.append, said("late"), conversation=here.id)
+        waiting = pool.submit(store.append, new_turn("late"), conversation=here.id)
         while _is_free(store._file._writer.lock):  # until it waits
             pass
         began = time.monotonic()
@@ -443,26 +443,26 @@ def test_calls_made_together_are_kept_together_or_not_at_all(path: Path, store: 
     here = store.create_conversation()
     other = SqliteTurnStore(path)
     with store.together():
-        turn = store.append(said("kept"), conversation=here.id)
+        turn = store.append(new_turn("kept"), conversation=here.id)
         with pytest.raises(NotFound):
-            store.append(said("nowhere"), conversation="nowhere")
+            store.append(new_turn("nowhere"), conversation="nowhere")
         store.put_records({"a": b"1"}, shelf="s")
         assert store.turns(here.id) == [turn]
         assert other.turns(here.id) == []
     assert other.turns(here.id) == [turn]
     assert other.records(["a"], shelf="s") == {"a": b"1"}
     with pytest.raises(KeyError), store.together():
-        store.append(said("undone"), conversation=here.id)
+        store.append(new_turn("undone"), conversation=here.id)
         raise KeyError
     assert other.turns(here.id) == [turn]
-    assert store.append(said("next"), conversation=here.id).order == 1
+    assert store.append(new_turn("next"), conversation=here.id).order == 1
     other.close()
 
 
 def test_what_sqlite_undid_is_never_taken_for_kept(store: SqliteTurnStore) -> None:
     here = store.create_conversation()
-    with pytest.raises(StoreUnwritable, match="SQLite undid"), store.together():
-        store.append(said("lost"), conversation=here.id)
+    with pytest.raises(StoreUnwritable, match="SQLite rolled back"), store.together():
+        store.append(new_turn("lost"), conversation=here.id)
         connection = store._file._connected(store._file._writer)
         connection.execute("ROLLBACK")  # as SQLite does by itself when the disk is full
         with pytest.raises(StoreUnwritable):
@@ -517,7 +517,7 @@ def test_a_killed_process_loses_no_acknowledged_turn(path: Path, store: SqliteTu
     assert [turn.order for turn in turns] == list(range(len(turns)))
     assert all(turn.citations == full_turn().citations for turn in turns)
     assert store.matching(["北京"]).holders == (len(turns),)
-    assert store.append(said("?"), conversation=here.id).order == len(turns)
+    assert store.append(new_turn("?"), conversation=here.id).order == len(turns)
 
 
 def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
@@ -527,7 +527,7 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
     from rag.backends.sqlite import postings as sqlite_postings
     from rag.backends.sqlite.turns import SqliteTurnStore
     from rag.errors import ConversationMismatch
-    from rag.testing.turn_store import said
+    from rag.testing.turn_store import new_turn
     sqlite_postings.GATHERED = 2_000  # postings are merged as often as by four times as many turns
     sqlite_postings.SMALL = 4 * sqlite_postings.GATHERED
     store = SqliteTurnStore(Path(sys.argv[1]))
@@ -537,7 +537,7 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
         pass
     here = store.conversation("demo")
     for n in range(0, 250, 5):
-        turns = [said(f"{sys.argv[2]}-{k}") for k in range(n, n + 5)]
+        turns = [new_turn(f"{sys.argv[2]}-{k}") for k in range(n, n + 5)]
         if n % 2:
             store.extend(turns, conversation=here.id)
         for turn in turns:
@@ -560,7 +560,7 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
 
 def _append_in_child(store: SqliteTurnStore, conversation: str, inherited: sqlite3.Connection) -> None:
     for _ in range(10):
-        store.append(said("child"), conversation=conversation)
+        store.append(new_turn("child"), conversation=conversation)
     assert store._file._writer.connection is not inherited
 
 
@@ -571,7 +571,7 @@ def test_a_fork_in_the_middle_of_writing_uses_a_connection_of_its_own(store: Sql
     fork = multiprocessing.get_context("fork")
     children = [fork.Process(target=_append_in_child, args=arguments, daemon=True) for _ in range(6)]
     with ThreadPoolExecutor(4) as pool:
-        written = [pool.submit(store.append, said("parent"), conversation=here.id) for _ in range(200)]
+        written = [pool.submit(store.append, new_turn("parent"), conversation=here.id) for _ in range(200)]
         for child in children:
             child.start()
     for child in children:
@@ -589,13 +589,13 @@ def test_a_full_disk_is_an_error_that_loses_nothing(path: Path, store: SqliteTur
     from pathlib import Path
     from rag.backends.sqlite.turns import SqliteTurnStore
     from rag.errors import StoreUnwritable
-    from rag.testing.turn_store import full_turn, said
+    from rag.testing.turn_store import full_turn, new_turn
     store = SqliteTurnStore(Path(sys.argv[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     kept = 0
     try:
         while True:
-            store.append(said("x" * 20_000), conversation=sys.argv[2])
+            store.append(new_turn("x" * 20_000), conversation=sys.argv[2])
             kept += 1
     except StoreUnwritable as error:
         print(kept, len(store.turns(sys.argv[2])), error)
@@ -607,7 +607,7 @@ def test_a_full_disk_is_an_error_that_loses_nothing(path: Path, store: SqliteTur
     turns = store.turns(here.id)
     assert turns[0] == turn
     assert [each.order for each in turns] == list(range(int(seen)))
-    assert store.append(said("?"), conversation=here.id).order == len(turns)
+    assert store.append(new_turn("?"), conversation=here.id).order == len(turns)
 
 
 def test_a_folder_without_permission_is_named() -> None:

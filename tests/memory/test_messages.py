@@ -151,7 +151,7 @@ def test_a_damaged_state_loses_nothing_that_is_there(memory: MessageMemory) -> N
     memory.add(Message("one"))
     state = json.loads(json.dumps(memory.state_dict()))
     memory.add(Message("later"))
-    with pytest.raises(ValueError, match="no line of an export"):
+    with pytest.raises(ValueError, match="not a line of an export"):
         memory.load_state_dict({**state, "lines": [*state["lines"], {"message": {"id": 7}}]})
     assert contents(memory) == ["one", "later"]
     with pytest.raises(ValueError, match="nan"):

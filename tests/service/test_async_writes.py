@@ -14,7 +14,7 @@ from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import NotFound
 from rag.ports import MemoryStore
 from rag.service.async_writes import written
-from rag.testing.sample_turns import asked, said
+from rag.testing.sample_turns import new_turn, questions
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -32,18 +32,18 @@ async def test_a_write_is_stored_when_its_cancelled_caller_goes_on(store: Memory
     def append() -> None:
         begun.set()
         assert go_on.wait(60)
-        store.append(said("late"), conversation=here)
+        store.append(new_turn("late"), conversation=here)
 
     task = asyncio.create_task(written(append))
     await asyncio.to_thread(begun.wait)
     for _ in range(times):
         task.cancel()
         done, _ = await asyncio.wait([task], timeout=0)
-        assert not done and asked(store, here) == ""
+        assert not done and questions(store, here) == ""
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert asked(store, here) == "late"
+    assert questions(store, here) == "late"
 
 
 async def test_the_error_of_a_write_is_raised_also_to_a_cancelled_caller(store: MemoryStore) -> None:
@@ -52,7 +52,7 @@ async def test_the_error_of_a_write_is_raised_also_to_a_cancelled_caller(store: 
     def fail() -> None:
         begun.set()
         assert go_on.wait(60)
-        store.append(said("lost"), conversation="nowhere")
+        store.append(new_turn("lost"), conversation="nowhere")
 
     task = asyncio.create_task(written(fail))
     await asyncio.to_thread(begun.wait)

@@ -20,7 +20,7 @@ from rag.ports import MemoryStore
 from rag.service import Engine
 from rag.service.backup import back_up, restore_backup
 from rag.settings import Settings
-from rag.testing.sample_turns import full_turn, said
+from rag.testing.sample_turns import full_turn, new_turn
 from rag.types import Message
 from tests.servers.valkey import ValkeyServer, valkey_is_here
 
@@ -52,7 +52,7 @@ def fill(store: MemoryStore) -> None:
     here = store.create_conversation(name="login")
     turn = store.append(full_turn(), conversation=here.id)
     store.edit_turn(turn)
-    store.extend([said("later"), said("\0 \udcff 北京")], conversation=here.id)
+    store.extend([new_turn("later"), new_turn("\0 \udcff 北京")], conversation=here.id)
     store.fork(here.id, at=1, name="fork")
     other = store.create_conversation(namespace="ada", name="notes", ttl_s=10_000)
     store.add_messages([Message(b"\0bytes"), Message({"a": 1})], conversation=other.id, namespace="ada")
@@ -102,7 +102,7 @@ def test_a_backup_made_while_others_write_is_of_one_moment(opened: Open, tmp_pat
 
     def write() -> None:
         while not stop.is_set():
-            source.turns.extend([said("a"), said("b")], conversation=here)
+            source.turns.extend([new_turn("a"), new_turn("b")], conversation=here)
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -173,11 +173,11 @@ def test_a_damaged_backup_restores_nothing(opened: Open, tmp_path: Path) -> None
 def test_what_is_no_backup_is_named(opened: Open, tmp_path: Path) -> None:
     source, target = opened("sqlite:///{}/turns.db"), opened("memory:")
     fill(source.turns)
-    with pytest.raises(StoreCorrupt, match="a memory, and no backup"):
+    with pytest.raises(StoreCorrupt, match="a memory, not a backup"):
         restore_backup(target, tmp_path / "turns.db")
     with closing(sqlite3.connect(tmp_path / "other.db")) as db:
         db.execute("CREATE TABLE t (x)")
-    with pytest.raises(StoreCorrupt, match="no backup of turns"):
+    with pytest.raises(StoreCorrupt, match="not a backup of turns"):
         restore_backup(target, tmp_path / "other.db")
     with pytest.raises(ConfigError, match="there is no file"):
         restore_backup(target, tmp_path / "nowhere.db")
@@ -188,9 +188,9 @@ def test_what_is_no_backup_is_named(opened: Open, tmp_path: Path) -> None:
         restore_backup(target, tmp_path / "b.db")
     back_up(source, tmp_path / "written.db")
     changed = opened("sqlite:///{}/written.db").turns
-    changed.append(said("new"), conversation=changed.conversation("login").id)
+    changed.append(new_turn("new"), conversation=changed.conversation("login").id)
     changed.close()
-    with pytest.raises(StoreCorrupt, match="written to since"):
+    with pytest.raises(StoreCorrupt, match="modified after"):
         restore_backup(target, tmp_path / "written.db")
     assert target.turns.namespaces() == []
 

@@ -18,7 +18,7 @@ from rag.service.facts import add_fact, check_facts, consolidate_conversation, f
 from rag.service.recall import recall, recall_said
 from rag.service.retention import delete_by_mark, delete_turn, edit_turn, kept_prompt, rewind
 from rag.settings import Settings
-from rag.testing.sample_turns import said
+from rag.testing.sample_turns import new_turn
 from rag.types import Answer, Citation, Conversation, DialogTurn, Message, Span, blob_id
 
 PATH = "wax.py"
@@ -51,7 +51,7 @@ def cited(dialog: Dialog, text: str = SIGN) -> DialogTurn:
         Span("sample", PATH, 1, 3, blob_id(text.encode()), symbol="seal_the_letter"),
         location=source.location,
     )
-    return said(
+    return new_turn(
         "How are letters sealed with pepper?", "With wax, in `seal_the_letter`.", citations=(citation,)
     )
 
@@ -64,7 +64,7 @@ def long_past(dialog: Dialog, turns: int = 60) -> Conversation:
     """A conversation whose first turn is about letters, and whose others are about something else."""
     engine = dialog.engine
     begun = engine.begin_conversation("", [repository.source for repository in dialog.repositories])
-    noise = [said(f"What of the bread number {n}?", "It is baked. " * 20) for n in range(turns)]
+    noise = [new_turn(f"What of the bread number {n}?", "It is baked. " * 20) for n in range(turns)]
     engine.turns.extend([cited(dialog), *noise], conversation=begun.id)
     dialog.history.conversation = engine.turns.conversation(begun.id)
     return dialog.conversation
@@ -102,7 +102,7 @@ def test_a_turn_that_was_deleted_is_not_recalled(dialog):
 def test_a_turn_that_is_deleted_while_others_are_recalled_is_left_out(engine, monkeypatch):
     conversation = engine.turns.create_conversation()
     one, other = engine.turns.extend(
-        [said("How is pepper stirred?"), said("Where is the pepper?")], conversation=conversation.id
+        [new_turn("How is pepper stirred?"), new_turn("Where is the pepper?")], conversation=conversation.id
     )
     search = engine.turns.matching
 

@@ -11,7 +11,7 @@ from redis.crc import key_slot
 
 from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import StoreError
-from rag.testing.sample_turns import said
+from rag.testing.sample_turns import new_turn
 from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here
 from tools.benchmarks.bench import Bench, NotMeasured, show
 
@@ -87,7 +87,7 @@ def _killed(wait: int) -> Seen:
 def _write(store: RedisTurnStore, conversation: str, seen: Seen, stop: threading.Event) -> None:
     """Append turns one after another; one that fails is tried again, which is safe."""
     while not stop.is_set():
-        turn = said("Where is a token checked?", "In authenticate.")
+        turn = new_turn("Where is a token checked?", "In authenticate.")
         while not stop.is_set():
             try:
                 store.append(turn, conversation=conversation)

@@ -1,6 +1,6 @@
-"""Conversations in this process: begun, forked, taken back; the rest of the store builds on them.
+"""In-memory conversations: create, fork, rewind, delete.
 
-What is kept, and how forks share it, is told in `stored_turns`.
+`stored_turns` describes the data model and how forks share items.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rag.types import Conversation, Source, now_utc
 
 
 class MemoryConversations:
-    """What the in-process store does with whole conversations."""
+    """The operations of the in-memory store on whole conversations."""
 
     def __init__(self, *, clock: Clock = now_utc) -> None:
         super().__init__()
         self._clock = clock
-        self._kept: dict[str, ConversationRecord] = {}  # by id, the one last written to last
+        self._kept: dict[str, ConversationRecord] = {}  # by id, the most recently written last
         self._viewers: dict[str, set[str]] = {}  # origin → conversations that have or had a span of it
         self._items = Items()
-        self._soonest: datetime | None = None  # no conversation expires before
+        self._soonest: datetime | None = None  # the earliest expiry of a conversation
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class MemoryConversations:
         ttl_s: float | None = None,
         keep_last: int | None = None,
     ) -> Conversation:
-        """Begin a conversation, see `TurnStore`."""
+        """Create a conversation, see `TurnStore`."""
         check.check_bounds(ttl_s, keep_last)
         with self._now():
             made = Conversation(
@@ -60,7 +60,7 @@ class MemoryConversations:
             return self._begin(ConversationRecord(made, [TurnSpan(made.id, 0, None)]))
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
-        """Return a conversation by its id, else by its name. Raises NotFound."""
+        """Return a conversation by id or else by name. Raises NotFound."""
         with self._now():
             kept = self._kept.get(id_or_name)
             if kept is None or kept.conversation.namespace != namespace:
@@ -70,13 +70,13 @@ class MemoryConversations:
             return self._counted(kept)
 
     def conversations(self, *, namespace: str = "") -> list[Conversation]:
-        """All conversations, the one last written to first."""
+        """Return all conversations, the most recently written first."""
         with self._now():
             newest_first = reversed(self._kept.values())
             return [self._counted(kept) for kept in newest_first if kept.conversation.namespace == namespace]
 
     def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
-        """Give a conversation another name, see `TurnStore`."""
+        """Rename a conversation, see `TurnStore`."""
         with self._now():
             kept = self._find(conversation, namespace)
             self._check_name(name, kept.conversation)
@@ -86,7 +86,7 @@ class MemoryConversations:
     def fork(
         self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
     ) -> Conversation:
-        """A conversation that goes on from another's turn or message of order `at`, see `TurnStore`."""
+        """Create a conversation that continues another one after order `at`, see `TurnStore`."""
         with self._now():
             kept = self._find(conversation, namespace)
             if at is None:
@@ -97,12 +97,12 @@ class MemoryConversations:
                 kept.conversation, id=str(uuid.uuid4()), name=name, parent=conversation, forked_at=at
             )
             spans = [*spans_until(kept.spans, at), TurnSpan(made.id, at + 1, None)]
-            # What the other took back after `at` is not what comes after `at` here.
+            # What was removed after `at` in the other conversation is not what comes after `at` here.
             first = {kind: min(order, at + 1) for kind, order in kept.first.items()}
             return self._begin(ConversationRecord(made, spans, at + 1, first))
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
-        """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
+        """Remove everything after order `to`, see `TurnStore`; return the number of turns."""
         check.check_rewind(to)
         with self._now():
             kept = self._find(conversation, namespace)
@@ -110,24 +110,24 @@ class MemoryConversations:
             return self._rewind(kept, to)["turn"]
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
-        """Take back all turns and messages; the conversation stays. Return how many of both went."""
+        """Remove all turns and messages, but not the conversation; return the number of both."""
         with self._now():
             return self._rewind(self._find(conversation, namespace), -1).total()
 
     def delete_conversation(
         self, conversation: str, *, namespace: str = "", last_turn: str | None = None
     ) -> int:
-        """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
+        """Delete a conversation (by id), see `TurnStore`; return the number of turns."""
         with self._now():
             kept = self._find(conversation, namespace)
             self._check_last_turn(kept, last_turn)
             return self._delete(kept)
 
-    # ---- inside
+    # ---- internal
 
     @contextmanager
     def _now(self) -> Iterator[datetime]:
-        """The store alone, without the conversations whose time is over."""
+        """Lock the store and remove expired conversations."""
         with self._lock:
             now = self._clock()
             if self._soonest is not None and self._soonest <= now:
@@ -186,7 +186,7 @@ class MemoryConversations:
         return any(item is not None and kept.shows(item) for item in places)
 
     def _trim(self, kept: ConversationRecord, kind: Kind) -> None:
-        """Take back the oldest of a kind beyond `keep_last`."""
+        """Remove the oldest items of a kind beyond `keep_last`."""
         keep_last = kept.conversation.keep_last
         if keep_last is not None:
             shown = [item for item in self._items.shown(kept) if item.kind == kind]
@@ -201,7 +201,7 @@ class MemoryConversations:
             check.check_last_turn(kept.conversation, expected, turns[-1] if turns else "")
 
     def _rewind(self, kept: ConversationRecord, to: int) -> Counter[Kind]:
-        """Take back everything after an order; return how many of each kind went."""
+        """Remove everything after an order; return the number of items of each kind."""
         gone = [item for item in self._items.shown(kept) if item.order > to]
         own, inherited = kept.spans[-1], kept.spans[:-1]
         spans, kept.spans = kept.spans, []
@@ -221,7 +221,7 @@ class MemoryConversations:
         return sum(item.kind == "turn" for item in gone)
 
     def _release(self, items: list[Item]) -> list[Item]:
-        """Remove the items that no conversation shows any more, and return them."""
+        """Remove and return the items that no conversation shows any more."""
         gone = []
         for item in items:
             viewers = (self._kept.get(each) for each in self._viewers.get(item.origin, ()))

@@ -1,4 +1,4 @@
-"""Turns and messages in this process: by id, by place, and by the terms they hold."""
+"""In-memory turns and messages, indexed by id, by place and by terms."""
 
 from __future__ import annotations
 
@@ -9,71 +9,71 @@ from rag.backends.stored_turns import ConversationRecord, Item, Kind
 
 
 class Items:
-    """Turns and messages of all namespaces: by id, by place, and by the terms they hold."""
+    """The turns and messages of all namespaces, indexed by id, by place and by terms."""
 
     def __init__(self) -> None:
         self._by_id: dict[tuple[str, Kind, str], Item] = {}
-        self._said: dict[str, dict[int, Item]] = {}  # origin → order → item, ascending
-        self._counts: dict[str, Counter[Kind]] = {}  # origin → how many of each kind
+        self._by_origin: dict[str, dict[int, Item]] = {}  # origin → order → item, ascending
+        self._counts: dict[str, Counter[Kind]] = {}  # origin → number of items by kind
         self._holders: dict[tuple[str, str], dict[Item, int]] = {}  # (namespace, term) → count
 
     def find(self, namespace: str, kind: Kind, item_id: str) -> Item | None:
-        """The item of this id, None when there is none."""
+        """Return the item with this id, or None."""
         return self._by_id.get((namespace, kind, item_id))
 
     def at(self, origin: str, order: int) -> Item | None:
-        """The item at this place, None when there is none."""
-        return self._said.get(origin, {}).get(order)
+        """Return the item at this place, or None."""
+        return self._by_origin.get(origin, {}).get(order)
 
     def add(self, item: Item) -> None:
-        """Keep an item; at the end of its origin, or (restored) wherever it belongs."""
+        """Add an item at the end of its origin or (restored) at its place."""
         self._by_id[item.namespace, item.kind, item.id] = item
-        said = self._said.setdefault(item.origin, {})
-        out_of_order = bool(said) and next(reversed(said)) > item.order
-        said[item.order] = item
+        items = self._by_origin.setdefault(item.origin, {})
+        out_of_order = bool(items) and next(reversed(items)) > item.order
+        items[item.order] = item
         self._counts.setdefault(item.origin, Counter())[item.kind] += 1
         if out_of_order:
-            self._said[item.origin] = dict(sorted(said.items()))
+            self._by_origin[item.origin] = dict(sorted(items.items()))
         self._index(item)
 
     def edit(self, item: Item, edited: Item) -> None:
-        """Give an item another version."""
+        """Add a version to an item."""
         self._unindex(item)
         item.versions += edited.versions
         item.counts, item.length, item.cited = edited.counts, edited.length, item.cited | edited.cited
         self._index(item)
 
     def remove(self, item: Item) -> None:
-        """Forget an item."""
+        """Remove an item."""
         self._unindex(item)
         del self._by_id[item.namespace, item.kind, item.id]
-        said = self._said[item.origin]
-        del said[item.order]
+        items = self._by_origin[item.origin]
+        del items[item.order]
         self._counts[item.origin][item.kind] -= 1
-        if not said:
-            del self._said[item.origin], self._counts[item.origin]
+        if not items:
+            del self._by_origin[item.origin], self._counts[item.origin]
 
     def of(self, namespace: str) -> Iterator[Item]:
-        """All items of a namespace."""
+        """Yield all items of a namespace."""
         return (item for (where, _, _), item in self._by_id.items() if where == namespace)
 
     def shown(self, kept: ConversationRecord, *, newest_first: bool = False) -> Iterator[Item]:
-        """The items a conversation shows, oldest first unless told otherwise."""
+        """Yield the items that a conversation shows, by default oldest first."""
         for span in reversed(kept.spans) if newest_first else kept.spans:
-            said = self._said.get(span.origin, {})
-            for item in reversed(said.values()) if newest_first else said.values():
+            items = self._by_origin.get(span.origin, {})
+            for item in reversed(items.values()) if newest_first else items.values():
                 if span.holds(item.order) and item.order >= kept.first[item.kind]:
                     yield item
 
     def count(self, kept: ConversationRecord) -> Counter[Kind]:
-        """How many of each kind a conversation shows."""
+        """Return the number of items of each kind that a conversation shows."""
         own = kept.spans[-1]
         if len(kept.spans) == 1 and own.first == 0 and not any(kept.first.values()):
             return self._counts.get(own.origin, Counter())
         return Counter(item.kind for item in self.shown(kept))
 
     def holding(self, namespace: str, term: str) -> Iterable[tuple[Item, int]]:
-        """The items of a namespace that hold a term, with how often."""
+        """Return the items of a namespace that contain a term, with its count."""
         return self._holders.get((namespace, term), {}).items()
 
     def _index(self, item: Item) -> None:

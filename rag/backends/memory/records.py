@@ -1,4 +1,4 @@
-"""Small records in this process, see `RecordStore`."""
+"""Small records in memory, see `RecordStore`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class RecordTable:
     soonest: datetime | None = None
 
     def put(self, key: str, record: StoredRecord) -> None:
-        """Store a record in the place of another."""
+        """Store a record, replacing the old one."""
         self.records[key] = record
         if record.expires is not None and (self.soonest is None or record.expires < self.soonest):
             self.soonest = record.expires
 
     def expire(self, now: datetime) -> None:
-        """Remove the records whose time is over."""
+        """Remove expired records."""
         if self.soonest is not None and self.soonest <= now:
             kept = {key: it for key, it in self.records.items() if it.expires is None or it.expires > now}
             self.records = kept
@@ -34,7 +34,7 @@ class RecordTable:
 
 
 class MemoryRecords:
-    """A `RecordStore` in this process; the turn store adds the rest."""
+    """A `RecordStore` in memory; the turn store adds the rest."""
 
     _clock: Clock
     _lock: threading.RLock
@@ -45,7 +45,7 @@ class MemoryRecords:
     def put_records(
         self, records: Mapping[str, bytes], *, shelf: str, namespace: str = "", ttl_s: float | None = None
     ) -> None:
-        """Store records, in the place of those of the same keys."""
+        """Store records; records with the same keys are replaced."""
         check_bounds(ttl_s)
         with self._lock:
             expires = None if ttl_s is None else self._clock() + timedelta(seconds=ttl_s)
@@ -54,32 +54,32 @@ class MemoryRecords:
                 here.put(key, StoredRecord(bytes(value), expires))
 
     def records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> dict[str, bytes]:
-        """The records that are there, in the order asked."""
+        """Return the records of these keys that exist, in the order of the keys."""
         with self._lock:
             kept = self._shelf(shelf, namespace).records
             return {key: kept[key].value for key in keys if key in kept}
 
     def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
-        """Those of the keys that have a record, without reading any."""
+        """Return those of the keys that have a record, without reading the values."""
         with self._lock:
             kept = self._shelf(shelf, namespace).records
             return {key for key in keys if key in kept}
 
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
-        """All records whose key begins with `prefix`, ascending by key (by code points)."""
+        """Return all records whose key starts with `prefix`, sorted by key (code points)."""
         with self._lock:
             kept = self._shelf(shelf, namespace).records
             return [(key, kept[key].value) for key in sorted(kept) if key.startswith(prefix)]
 
     def count_records(self, *, shelf: str, namespace: str = "") -> int:
-        """How many there are."""
+        """Return the number of records on the shelf."""
         with self._lock:
             return len(self._shelf(shelf, namespace).records)
 
     def swap_record(
         self, key: str, old: bytes | None, new: bytes | None, *, shelf: str, namespace: str = ""
     ) -> bool:
-        """Put `new` in the place of `old` if that is what stands there, see `RecordStore`."""
+        """Replace the value `old` by `new`, see `RecordStore`."""
         with self._lock:
             here = self._shelf(shelf, namespace)
             there = here.records.get(key)
@@ -92,7 +92,7 @@ class MemoryRecords:
             return True
 
     def append_record(self, key: str, more: bytes, *, shelf: str, namespace: str = "") -> int:
-        """Write at the end of a record, which begins empty; return its length in bytes."""
+        """Append to a record, creating it if necessary; return its length in bytes."""
         with self._lock:
             here = self._shelf(shelf, namespace)
             there = here.records.get(key, StoredRecord(b""))
@@ -100,7 +100,7 @@ class MemoryRecords:
             return len(here.records[key].value)
 
     def increment_record(self, key: str, by: int = 1, *, shelf: str, namespace: str = "") -> int:
-        """Add to a record that is a number in decimal, see `RecordStore`."""
+        """Add to a record that is a decimal number, see `RecordStore`."""
         with self._lock:
             here = self._shelf(shelf, namespace)
             there = here.records.get(key, StoredRecord(b"0"))
@@ -108,7 +108,7 @@ class MemoryRecords:
             return int(here.records[key].value)
 
     def delete_records(self, keys: Sequence[str] | None = None, *, shelf: str, namespace: str = "") -> int:
-        """Delete records, all of the shelf for None; return how many were there."""
+        """Delete these records, or all of the shelf for None; return how many existed."""
         with self._lock:
             kept = self._shelf(shelf, namespace).records
             gone = list(kept) if keys is None else [key for key in dict.fromkeys(keys) if key in kept]
@@ -117,7 +117,7 @@ class MemoryRecords:
             return len(gone)
 
     def _shelf(self, shelf: str, namespace: str) -> RecordTable:
-        """The records of a shelf, without those whose time is over."""
+        """Return the records of a shelf without expired ones."""
         here = self._shelves.setdefault((namespace, shelf), RecordTable())
         here.expire(self._clock())
         return here

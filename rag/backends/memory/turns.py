@@ -1,6 +1,6 @@
-"""Turns, messages and records in this process: gone when it ends. The reference for every other backend.
+"""Turns, messages and records in memory. The reference implementation for other backends.
 
-What is kept, and how forks share it, is told in `stored_turns`.
+`stored_turns` describes the data model and how forks share items.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rag.types import DialogTurn, Message
 
 
 class MemoryTurnStore(MemoryConversations, MemoryRecords):
-    """A `MemoryStore` in this process. Pickles with all it keeps."""
+    """A `MemoryStore` in memory. It can be pickled with its contents."""
 
     def __repr__(self) -> str:
         return "MemoryTurnStore()"
@@ -29,13 +29,13 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
     # ---- turns
 
     def append(self, turn: DialogTurn, *, conversation: str, namespace: str = "") -> DialogTurn:
-        """Store a turn at the end of a conversation, see `TurnStore`."""
+        """Add a turn at the end of a conversation, see `TurnStore`."""
         return self.extend([turn], conversation=conversation, namespace=namespace)[0]
 
     def extend(
         self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
     ) -> list[DialogTurn]:
-        """Store turns at the end, all or none, see `TurnStore`."""
+        """Add turns at the end, all or none, see `TurnStore`."""
         with self._now():
             first = [replace(turn, version=1) for turn in turns]
             return [item.turn() for item, _ in self._add("turn", first, conversation, namespace)]
@@ -51,7 +51,7 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[DialogTurn]:
-        """Turns of a conversation, oldest first, see `TurnStore`."""
+        """Return the turns of a conversation, oldest first, see `TurnStore`."""
 
         def wanted(item: Item) -> bool:
             return (before is None or item.order < before) and (after is None or item.order > after)
@@ -65,13 +65,13 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
             return self._turn(turn_id, namespace).turn()
 
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
-        """The turns of these ids that are there, in the order asked."""
+        """Return the stored turns with these ids, in the order given."""
         with self._now():
             items = (self._items.find(namespace, "turn", each) for each in dict.fromkeys(ids))
             return {item.id: item.turn() for item in items if item is not None}
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
-        """Store a new version of the turn of this id, see `TurnStore`."""
+        """Store a new version of the turn with this id, see `TurnStore`."""
         with self._now():
             item = self._turn(turn.id, namespace)
             edited = replace(
@@ -85,13 +85,13 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
             return item.turn()
 
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
-        """All versions of a turn, the first one first and the present one last. Raises NotFound."""
+        """Return all versions of a turn, oldest first. Raises NotFound."""
         with self._now():
             item = self._turn(turn_id, namespace)
             return [item.turn(version) for version in range(len(item.versions))]
 
     def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
-        """Delete one turn with its versions; False when there was none. Orders of the others stay."""
+        """Delete a turn with its versions; return False if there was none. Other orders do not change."""
         with self._now():
             item = self._items.find(namespace, "turn", turn_id)
             if item is not None:
@@ -101,7 +101,7 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
     def citing(
         self, *, namespace: str = "", location: str | None = None, path: str | None = None, blob: str = ""
     ) -> list[str]:
-        """Ids of turns with a citation of this file, of any version of theirs; ascending."""
+        """Return the ids of turns that cite this file in any of their versions, ascending."""
 
         def is_meant(cited: tuple[str, str, str]) -> bool:
             return path in (None, cited[0]) and location in (None, cited[1]) and blob in ("", cited[2])
@@ -114,7 +114,7 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
     def add_messages(
         self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
     ) -> list[Message]:
-        """Store messages at the end, all or none; return those that were stored."""
+        """Add messages at the end, all or none; return those that were stored."""
         with self._now():
             added = self._add("message", messages, conversation, namespace)
             return [item.message() for item, new in added if new]
@@ -128,7 +128,7 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[Message]:
-        """Messages of a conversation, oldest first, see `TurnStore`."""
+        """Return the messages of a conversation, oldest first, see `TurnStore`."""
         marks = check.marks_sought(mark), check.marks_sought(exclude_mark)
         return [item.message() for item in self._shown("message", conversation, namespace, last, marks)]
 
@@ -174,7 +174,7 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
     def matching(
         self, terms: Sequence[str], *, namespace: str = "", conversation: str | None = None, limit: int = 1000
     ) -> Matches:
-        """Turns and messages that hold one of the terms, see `TurnStore`."""
+        """Return the turns and messages that contain one of the terms, see `TurnStore`."""
         check.check_limit(limit)
         with self._now():
             kept = None if conversation is None else self._find(conversation, namespace)
@@ -199,10 +199,10 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
             ),
         )
 
-    # ---- moving
+    # ---- dump and restore
 
     def namespaces(self) -> list[str]:
-        """All namespaces that hold a conversation or a record, ascending."""
+        """Return all namespaces that hold a conversation or a record, ascending."""
         with self._now():
             found = {kept.conversation.namespace for kept in self._kept.values()}
             for namespace, shelf in list(self._shelves):
@@ -213,7 +213,7 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
     def dump(
         self, *, namespace: str = "", conversations: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Everything of a namespace as JSON values, see `MemoryStore`."""
+        """Yield everything in a namespace as JSON values, see `MemoryStore`."""
         with self._now():
             if conversations is None:
                 chosen = [it for it in self._kept.values() if it.conversation.namespace == namespace]
@@ -231,7 +231,7 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
         return iter(lines)
 
     def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
-        """Store what `dump` gave into this namespace, see `MemoryStore`."""
+        """Store the lines of a `dump` in this namespace, see `MemoryStore`."""
         with self._now() as now:
             found = restored(lines, namespace)
             fresh = [kept for kept in found.kept if kept.conversation.id not in self._kept]
@@ -256,9 +256,9 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
             return len(fresh)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
-    # ---- inside
+    # ---- internal
 
     def _turn(self, turn_id: str, namespace: str) -> Item:
         item = self._items.find(namespace, "turn", turn_id)
@@ -286,13 +286,13 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
             return list(islice(found, last))[::-1]
 
     def _add(
-        self, kind: Kind, said: Sequence[DialogTurn | Message], conversation: str, namespace: str
+        self, kind: Kind, values: Sequence[DialogTurn | Message], conversation: str, namespace: str
     ) -> list[tuple[Item, bool]]:
-        """The item of each turn or message, and whether it is new; nothing is stored when one is refused."""
+        """Return the item of each turn or message, and whether it is new; store all or none."""
         kept = self._find(conversation, namespace)
         items: dict[str, tuple[Item, bool]] = {}
         order = kept.next_order
-        for one in said:
+        for one in values:
             if one.id in items:
                 continue
             known = self._items.find(namespace, kind, one.id)
@@ -309,4 +309,4 @@ class MemoryTurnStore(MemoryConversations, MemoryRecords):
             kept.next_order = order
             self._written(kept)
             self._trim(kept, kind)
-        return [items[one.id] for one in said] if kind == "turn" else list(items.values())
+        return [items[one.id] for one in values] if kind == "turn" else list(items.values())

@@ -83,7 +83,7 @@ class PostgresConversations:
         ttl_s: float | None = None,
         keep_last: int | None = None,
     ) -> Conversation:
-        """Begin a conversation, see `TurnStore`."""
+        """Create a conversation, see `TurnStore`."""
         check.check_bounds(ttl_s, keep_last)
         now = self._clock()
         made = Conversation(
@@ -105,7 +105,7 @@ class PostgresConversations:
         return self._write(work)
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
-        """Return a conversation by its id, else by its name, with its counts. Raises NotFound."""
+        """Return a conversation with its counts, by id or else by name. Raises NotFound."""
 
         def work(db: Db) -> Conversation:
             place = [slot(namespace), slot(id_or_name)]
@@ -117,11 +117,11 @@ class PostgresConversations:
         return self._read(work)
 
     def conversations(self, *, namespace: str = "") -> list[Conversation]:
-        """All conversations, the one last written to first."""
+        """Return all conversations, the most recently written first."""
         return self._read(lambda db: [counted(db, view) for view in views_of(db, namespace)[::-1]])
 
     def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
-        """Give a conversation another name, see `TurnStore`."""
+        """Rename a conversation, see `TurnStore`."""
 
         def work(db: Db) -> Conversation:
             view = view_of(db, conversation, namespace, hold=True)
@@ -136,7 +136,7 @@ class PostgresConversations:
     def fork(
         self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
     ) -> Conversation:
-        """A conversation that goes on from another's turn or message of order `at`, see `TurnStore`."""
+        """Create a conversation that continues another one after order `at`, see `TurnStore`."""
 
         def work(db: Db) -> Conversation:
             view = view_of(db, conversation, namespace, hold=True)
@@ -165,7 +165,7 @@ class PostgresConversations:
         return self._write(work)
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
-        """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
+        """Remove everything after order `to`, see `TurnStore`; return the number of turns."""
         check.check_rewind(to)
 
         def work(db: Db) -> int:
@@ -176,13 +176,13 @@ class PostgresConversations:
         return self._write(work)
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
-        """Take back all turns and messages; the conversation stays. Return how many of both went."""
+        """Remove all turns and messages, but not the conversation; return the number of both."""
         return self._write(lambda db: sum(_rewind(db, view_of(db, conversation, namespace, hold=True), -1)))
 
     def delete_conversation(
         self, conversation: str, *, namespace: str = "", last_turn: str | None = None
     ) -> int:
-        """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
+        """Delete a conversation (by id), see `TurnStore`; return the number of turns."""
 
         def work(db: Db) -> int:
             view = view_of(db, conversation, namespace, hold=True)
@@ -192,7 +192,7 @@ class PostgresConversations:
         return self._write(work)
 
     def close(self) -> None:
-        """Close the connections. Closing twice is fine."""
+        """Close the connections. Closing twice is allowed."""
         self._server.close()
 
     # ---- inside
@@ -227,7 +227,7 @@ class PostgresConversations:
 
 
 def moment(time: datetime) -> str:
-    """A time as it is stored."""
+    """Return a time in its stored form."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
@@ -259,14 +259,14 @@ def counted(db: Db, view: PostgresView) -> Conversation:
 
 
 def check_name(db: Db, name: str, asked: Conversation) -> None:
-    """Refuse a name that another conversation of the namespace has. Raises ConversationMismatch."""
+    """Raise ConversationMismatch if another conversation of the namespace has this name."""
     for taken in _views(db, _BY_NAME, [slot(asked.namespace), slot(name)]):
         if taken.conversation.id != asked.id:
             raise check.name_taken(taken.conversation, asked.sources)
 
 
 def store_conversation(db: Db, kept: ConversationRecord, namespace: str) -> None:
-    """Store a conversation that is not there yet, as the one last written to."""
+    """Insert a conversation, as the most recently written one."""
     made = kept.conversation
     space = made_space_key(db, namespace)
     added = """
@@ -290,7 +290,7 @@ def put_spans(db: Db, conversation: int, spans: Sequence[TurnSpan], space: int) 
 
 
 def expiry(conversation: Conversation, written: datetime) -> datetime | None:
-    """When a conversation expires that was written to at this time."""
+    """Return when a conversation that was written at this time expires."""
     ttl_s = conversation.ttl_s
     return None if ttl_s is None else written + timedelta(seconds=ttl_s)
 
@@ -330,7 +330,7 @@ def _check_last_turn(db: Db, view: PostgresView, expected: str | None) -> None:
 
 
 def _rewind(db: Db, view: PostgresView, to: int) -> tuple[int, int]:
-    """Take back everything after an order; return how many turns and messages went."""
+    """Remove everything after an order; return the number of turns and messages."""
     hold_origins(db, view.origins)
     taken = view.ranges(after=to)
     turns, messages, _ = count_items(db, taken)
@@ -348,7 +348,7 @@ def _rewind(db: Db, view: PostgresView, to: int) -> tuple[int, int]:
 
 
 def _delete(db: Db, view: PostgresView) -> int:
-    """Delete a conversation; return how many turns it showed."""
+    """Delete a conversation; return the number of turns that it showed."""
     hold_origins(db, view.origins)
     turns, _, _ = count_items(db, view.ranges(0))
     db.execute("DELETE FROM conversation WHERE key = %s", [view.key])

@@ -153,18 +153,18 @@ class PostgresView(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it shows exactly what was said in it."""
+        """Whether it shows exactly its own items."""
         return len(self.spans) == 1 and not (self.spans[0].first or self.first_turn or self.first_message)
 
 
 def space_key(db: Db, namespace: str) -> int:
-    """The key of a namespace, -1 where it holds nothing yet."""
+    """Return the key of a namespace, -1 if it is empty."""
     row = db.execute("SELECT key FROM space WHERE slot = %b", [slot(namespace)]).fetchone()
     return -1 if row is None else int(row[0])
 
 
 def made_space_key(db: Db, namespace: str) -> int:
-    """The key of a namespace, made where there is none."""
+    """Return the key of a namespace, creating it if necessary."""
     key = space_key(db, namespace)
     if key == -1:
         added = "INSERT INTO space (slot, namespace) VALUES (%b, %s) RETURNING key"
@@ -343,7 +343,7 @@ def whole_items(db: Db, rows: Sequence[ItemRow], namespace: str) -> list[Item]:
 
 
 def count_shown(db: Db, view: PostgresView) -> tuple[int, int, int]:
-    """How many turns and messages a conversation shows, and the terms in them all."""
+    """Return the number of turns and messages that a conversation shows, and of their terms."""
     return view.sums if view.is_whole else count_items(db, view.ranges())
 
 

@@ -41,7 +41,7 @@ class PostgresRecords(ABC):
     def put_records(
         self, records: Mapping[str, bytes], *, shelf: str, namespace: str = "", ttl_s: float | None = None
     ) -> None:
-        """Store records, in the place of those of the same keys."""
+        """Store records; records with the same keys are replaced."""
         check_bounds(ttl_s)
         expires = None if ttl_s is None else self._clock() + timedelta(seconds=ttl_s)
         kept = [(shelf, key, StoredRecord(value, expires)) for key, value in records.items()]
@@ -49,35 +49,35 @@ class PostgresRecords(ABC):
             self._write(lambda db: put_all(db, made_space_key(db, namespace), kept))
 
     def records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> dict[str, bytes]:
-        """The records that are there, in the order asked."""
+        """Return the records of these keys that exist, in the order of the keys."""
         sought = [slot(key) for key in keys]
         found = f"SELECT key, value FROM record {_PLACED} AND key = ANY(%b::bytea[])"
         values = dict(self._ask(found, [slot(namespace), slot(shelf), sought]))
         return {key: values[where] for key, where in zip(keys, sought, strict=True) if where in values}
 
     def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
-        """Those of the keys that have a record, without reading any."""
+        """Return those of the keys that have a record, without reading the values."""
         sought = [slot(key) for key in keys]
         found = f"SELECT key FROM record {_PLACED} AND key = ANY(%b::bytea[])"
         there = {where for (where,) in self._ask(found, [slot(namespace), slot(shelf), sought])}
         return {key for key, where in zip(keys, sought, strict=True) if where in there}
 
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
-        """All records whose key begins with `prefix`, ascending by key (by code points)."""
+        """Return all records whose key starts with `prefix`, sorted by key (code points)."""
         found = f"SELECT key_name, value FROM record {_PLACED} AND key BETWEEN %b AND %b"
         rows = self._ask(found, [slot(namespace), slot(shelf), *slots_of_prefix(prefix)])
         named = ((json.loads(name), value) for name, value in rows)
         return sorted((key, value) for key, value in named if key.startswith(prefix))
 
     def count_records(self, *, shelf: str, namespace: str = "") -> int:
-        """How many there are."""
+        """Return the number of records on the shelf."""
         counted = f"SELECT count(*) FROM record {_PLACED}"
         return int(self._ask(counted, [slot(namespace), slot(shelf)])[0][0])
 
     def swap_record(
         self, key: str, old: bytes | None, new: bytes | None, *, shelf: str, namespace: str = ""
     ) -> bool:
-        """Put `new` in the place of `old` if that is what stands there, see `RecordStore`."""
+        """Replace the value `old` by `new`, see `RecordStore`."""
 
         def work(db: Db) -> bool:
             space = made_space_key(db, namespace)
@@ -93,7 +93,7 @@ class PostgresRecords(ABC):
         return self._write(work)
 
     def append_record(self, key: str, more: bytes, *, shelf: str, namespace: str = "") -> int:
-        """Write at the end of a record, which begins empty; return its length in bytes."""
+        """Append to a record, creating it if necessary; return its length in bytes."""
 
         def work(db: Db) -> int:
             space = made_space_key(db, namespace)
@@ -105,7 +105,7 @@ class PostgresRecords(ABC):
         return self._write(work)
 
     def increment_record(self, key: str, by: int = 1, *, shelf: str, namespace: str = "") -> int:
-        """Add to a record that is a number in decimal, see `RecordStore`."""
+        """Add to a record that is a decimal number, see `RecordStore`."""
 
         def work(db: Db) -> int:
             space = made_space_key(db, namespace)
@@ -117,7 +117,7 @@ class PostgresRecords(ABC):
         return self._write(work)
 
     def delete_records(self, keys: Sequence[str] | None = None, *, shelf: str, namespace: str = "") -> int:
-        """Delete records, all of the shelf for None; return how many were there."""
+        """Delete these records, or all of the shelf for None; return how many existed."""
         chosen = "" if keys is None else " AND key = ANY(%b::bytea[])"
         gone = f"WITH gone AS (DELETE FROM record {_PLACE}{chosen} RETURNING 1) SELECT count(*) FROM gone"
         sought = [] if keys is None else [[slot(key) for key in keys]]

@@ -20,7 +20,7 @@ _Counts = dict[int, dict[int, int]]
 
 
 def match_terms(db: Db, terms: Sequence[str], space: int, view: PostgresView | None, limit: int) -> Matches:
-    """What the store knows of the terms, in a namespace or in one conversation."""
+    """Return the matches of the terms, in a namespace or in one conversation."""
     if view is None:
         total = """
             SELECT coalesce(sum(turns + messages), 0)::bigint, coalesce(sum(length), 0)::bigint

@@ -72,13 +72,13 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
     # ---- turns
 
     def append(self, turn: DialogTurn, *, conversation: str, namespace: str = "") -> DialogTurn:
-        """Store a turn at the end of a conversation, see `TurnStore`."""
+        """Add a turn at the end of a conversation, see `TurnStore`."""
         return self.extend([turn], conversation=conversation, namespace=namespace)[0]
 
     def extend(
         self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
     ) -> list[DialogTurn]:
-        """Store turns at the end, all or none, see `TurnStore`."""
+        """Add turns at the end, all or none, see `TurnStore`."""
         first = [replace(turn, version=1) for turn in turns]
         known, new = self._write(lambda db: self._add(db, "turn", first, conversation, namespace))
         records = {**known, **{item.id: item.record() for item in new}}
@@ -95,7 +95,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[DialogTurn]:
-        """Turns of a conversation, oldest first, see `TurnStore`."""
+        """Return the turns of a conversation, oldest first, see `TurnStore`."""
         check.check_last(last)
         marks, without = check.marks_sought(mark), check.marks_sought(exclude_mark)
 
@@ -118,7 +118,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         return {each: found[each] for each in dict.fromkeys(ids) if each in found}
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
-        """Store a new version of the turn of this id, see `TurnStore`."""
+        """Store a new version of the turn with this id, see `TurnStore`."""
 
         def work(db: Db) -> Item:
             row = _turn(db, turn.id, namespace, hold=True)
@@ -138,7 +138,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         return self._write(work).turn()
 
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
-        """All versions of a turn, the first one first and the present one last. Raises NotFound."""
+        """Return all versions of a turn, oldest first. Raises NotFound."""
 
         def work(db: Db) -> Item:
             return whole_items(db, [_turn(db, turn_id, namespace)], namespace)[0]
@@ -147,13 +147,13 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         return [item.turn(version) for version in range(len(item.versions))]
 
     def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
-        """Delete one turn with its versions; False when there was none. Orders of the others stay."""
+        """Delete a turn with its versions; return False if there was none. Other orders do not change."""
         return self._write(lambda db: remove_item(db, "turn", turn_id, space_key(db, namespace))) == 1
 
     def citing(
         self, *, namespace: str = "", location: str | None = None, path: str | None = None, blob: str = ""
     ) -> list[str]:
-        """Ids of turns with a citation of this file, of any version of theirs; ascending."""
+        """Return the ids of turns that cite this file in any of their versions, ascending."""
         where = {"location": location, "path": path, "blob": blob or None}
         sought = {name: value for name, value in where.items() if value is not None}
         return self._read(lambda db: citing_ids(db, space_key(db, namespace), sought))
@@ -163,7 +163,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
     def add_messages(
         self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
     ) -> list[Message]:
-        """Store messages at the end, all or none; return those that were stored."""
+        """Add messages at the end, all or none; return those that were stored."""
         _, new = self._write(lambda db: self._add(db, "message", messages, conversation, namespace))
         return [item.message() for item in new]
 
@@ -176,7 +176,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[Message]:
-        """Messages of a conversation, oldest first, see `TurnStore`."""
+        """Return the messages of a conversation, oldest first, see `TurnStore`."""
         check.check_last(last)
         marks, without = check.marks_sought(mark), check.marks_sought(exclude_mark)
 
@@ -227,7 +227,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
     def matching(
         self, terms: Sequence[str], *, namespace: str = "", conversation: str | None = None, limit: int = 1000
     ) -> Matches:
-        """Turns and messages that hold one of the terms, see `TurnStore`."""
+        """Return the turns and messages that contain one of the terms, see `TurnStore`."""
         check.check_limit(limit)
 
         def work(db: Db) -> Matches:
@@ -239,13 +239,13 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
     # ---- moving
 
     def namespaces(self) -> list[str]:
-        """All namespaces that hold a conversation or a record, ascending."""
+        """Return all namespaces that hold a conversation or a record, ascending."""
         return self._read(held_namespaces)
 
     def dump(
         self, *, namespace: str = "", conversations: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Everything of a namespace as JSON values, see `MemoryStore`."""
+        """Yield everything in a namespace as JSON values, see `MemoryStore`."""
 
         def work(db: Db) -> list[dict[str, Any]]:
             for each in conversations or ():
@@ -267,7 +267,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         return iter(self._read(work))
 
     def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
-        """Store what `dump` gave into this namespace, see `MemoryStore`."""
+        """Store the lines of a `dump` in this namespace, see `MemoryStore`."""
         found, now = restored(lines, namespace), self._clock()
         return self._write(lambda db: _restore(db, found, namespace, now))
 
@@ -326,7 +326,7 @@ def _turn(db: Db, turn_id: str, namespace: str, *, hold: bool = False) -> ItemRo
 
 
 def _trim(db: Db, view: PostgresView, kind: int, keep_last: int) -> None:
-    """Take back the oldest of a kind beyond `keep_last`."""
+    """Remove the oldest items of a kind beyond `keep_last`."""
     first = first_of_newest(db, view.ranges(kind), keep_last)
     if first is not None:
         hold_origins(db, view.origins)

@@ -44,7 +44,7 @@ class RedisConversations(RedisPlaces):
         ttl_s: float | None = None,
         keep_last: int | None = None,
     ) -> Conversation:
-        """Begin a conversation, see `TurnStore`."""
+        """Create a conversation, see `TurnStore`."""
         check.check_bounds(ttl_s, keep_last)
         self._put_down(namespace, again=True)
         given = (coded(name), head(sources, ttl_s), duration(ttl_s), keep_last or 0)
@@ -52,15 +52,15 @@ class RedisConversations(RedisPlaces):
         return self._made(word, told, namespace, sources)
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
-        """Return a conversation by its id, else by its name, with its counts. Raises NotFound."""
+        """Return a conversation with its counts, by id or else by name. Raises NotFound."""
         return kept_of(self._of(id_or_name, namespace, "find"), namespace).conversation
 
     def conversations(self, *, namespace: str = "") -> list[Conversation]:
-        """All conversations, the one last written to first."""
+        """Return all conversations, the most recently written first."""
         return [kept.conversation for kept in reversed(self._views(namespace))]
 
     def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
-        """Give a conversation another name, see `TurnStore`."""
+        """Rename a conversation, see `TurnStore`."""
         word, told = self._call(namespace, "rename", coded(conversation), coded(name), writes=True)
         if word == "gone":
             raise check.no_conversation(conversation)
@@ -69,7 +69,7 @@ class RedisConversations(RedisPlaces):
     def fork(
         self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
     ) -> Conversation:
-        """A conversation that goes on from another's turn or message of order `at`, see `TurnStore`."""
+        """Create a conversation that continues another one after order `at`, see `TurnStore`."""
         given = (str(uuid.uuid4()), coded(name), coded(conversation), "" if at is None else at)
         word, told = self._call(namespace, "fork", *given, writes=True)
         if word == "gone":
@@ -79,18 +79,18 @@ class RedisConversations(RedisPlaces):
         return self._made(word, told, namespace, conversation)
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
-        """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
+        """Remove everything after order `to`, see `TurnStore`; return the number of turns."""
         check.check_rewind(to)
         return int(self._unless_changed(conversation, namespace, last_turn, "rewind", to)[0])
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
-        """Take back all turns and messages; the conversation stays. Return how many of both went."""
+        """Remove all turns and messages, but not the conversation; return the number of both."""
         return sum(self._of(conversation, namespace, "rewind", -1, writes=True))
 
     def delete_conversation(
         self, conversation: str, *, namespace: str = "", last_turn: str | None = None
     ) -> int:
-        """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
+        """Delete a conversation (by id), see `TurnStore`; return the number of turns."""
         return int(self._unless_changed(conversation, namespace, last_turn, "drop"))
 
     # ---- inside

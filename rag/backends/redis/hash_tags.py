@@ -49,7 +49,7 @@ class RedisPlaces:
         return self._server
 
     def close(self) -> None:
-        """Close the connections. Closing twice is fine."""
+        """Close the connections. Closing twice is allowed."""
         self._server.close()
 
     def _tag(self, namespace: str, shelf: str | None = None) -> str:

@@ -113,43 +113,43 @@ class RedisRecords(RedisPlaces):
     def put_records(
         self, records: Mapping[str, bytes], *, shelf: str, namespace: str = "", ttl_s: float | None = None
     ) -> None:
-        """Store records, in the place of those of the same keys."""
+        """Store records; records with the same keys are replaced."""
         check_bounds(ttl_s)
         expires = 0 if ttl_s is None else micros(self._clock()) + duration(ttl_s)
         self._put([(key, bytes(value), expires) for key, value in records.items()], shelf, namespace)
 
     def records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> dict[str, bytes]:
-        """The records that are there, in the order asked."""
+        """Return the records of these keys that exist, in the order of the keys."""
         values = self._shelf(namespace, shelf, "get", *map(coded, keys))
         return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
     def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
-        """Those of the keys that have a record, without reading any."""
+        """Return those of the keys that have a record, without reading the values."""
         there = self._shelf(namespace, shelf, "has", *map(coded, keys))
         return {key for key, is_there in zip(keys, there, strict=True) if is_there}
 
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
-        """All records whose key begins with `prefix`, ascending by key (by code points)."""
+        """Return all records whose key starts with `prefix`, sorted by key (code points)."""
         found = self._shelf(namespace, shelf, "scan", coded(prefix))
         return [(decoded(key), value) for key, value, _ in found]
 
     def count_records(self, *, shelf: str, namespace: str = "") -> int:
-        """How many there are."""
+        """Return the number of records on the shelf."""
         return int(self._shelf(namespace, shelf, "count"))
 
     def swap_record(
         self, key: str, old: bytes | None, new: bytes | None, *, shelf: str, namespace: str = ""
     ) -> bool:
-        """Put `new` in the place of `old` if that is what stands there, see `RecordStore`."""
+        """Replace the value `old` by `new`, see `RecordStore`."""
         given = [part for value in (old, new) for part in (int(value is not None), value or b"")]
         return bool(self._shelf(namespace, shelf, "swap", coded(key), *given, writes=True))
 
     def append_record(self, key: str, more: bytes, *, shelf: str, namespace: str = "") -> int:
-        """Write at the end of a record, which begins empty; return its length in bytes."""
+        """Append to a record, creating it if necessary; return its length in bytes."""
         return int(self._shelf(namespace, shelf, "append", coded(key), bytes(more), writes=True))
 
     def increment_record(self, key: str, by: int = 1, *, shelf: str, namespace: str = "") -> int:
-        """Add to a record that is a number in decimal, see `RecordStore`."""
+        """Add to a record that is a decimal number, see `RecordStore`."""
         there, done = self._shelf(namespace, shelf, "increment", coded(key), by, writes=True)
         if done:
             return int(there)
@@ -158,7 +158,7 @@ class RedisRecords(RedisPlaces):
         return int(total)
 
     def delete_records(self, keys: Sequence[str] | None = None, *, shelf: str, namespace: str = "") -> int:
-        """Delete records, all of the shelf for None; return how many were there."""
+        """Delete these records, or all of the shelf for None; return how many existed."""
         if keys is None:
             return int(self._shelf(namespace, shelf, "clear", writes=True))
         return int(self._shelf(namespace, shelf, "delete", *map(coded, dict.fromkeys(keys)), writes=True))

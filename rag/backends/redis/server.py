@@ -108,7 +108,7 @@ class RedisServer:
             return sorted(self._seen)
 
     def close(self) -> None:
-        """Close the connections. Closing twice is fine."""
+        """Close the connections. Closing twice is allowed."""
         with self._lock:
             self._closed = True
             nodes, self._nodes = list(self._nodes.values()), {}

@@ -60,7 +60,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     # ---- turns
 
     def append(self, turn: DialogTurn, *, conversation: str, namespace: str = "") -> DialogTurn:
-        """Store a turn at the end of a conversation, see `TurnStore`."""
+        """Add a turn at the end of a conversation, see `TurnStore`."""
         return self.extend([turn], conversation=conversation, namespace=namespace)[0]
 
     def extend(
@@ -83,7 +83,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[DialogTurn]:
-        """Turns of a conversation, oldest first, see `TurnStore`."""
+        """Return the turns of a conversation, oldest first, see `TurnStore`."""
         bounds = ("" if after is None else after, "" if before is None else before)
         told = self._shown("t", conversation, namespace, bounds, last, mark, exclude_mark)
         return [values.turn_of(entry, namespace) for entry in told]
@@ -102,7 +102,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         return found
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
-        """Store a new version of the turn of this id, see `TurnStore`."""
+        """Store a new version of the turn with this id, see `TurnStore`."""
         item = values.item_of(turn, namespace)
         given = (coded(turn.id), item.length, values.words_of(item), values.bodies_of(item)[0])
         word, told = self._call(namespace, "edit", *given, writes=True)
@@ -111,18 +111,18 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         return values.turn_of(told, namespace)
 
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
-        """All versions of a turn, the first one first and the present one last. Raises NotFound."""
+        """Return all versions of a turn, oldest first. Raises NotFound."""
         entry, bodies = self._whole(turn_id, namespace)
         return [*values.earlier_turns(entry, bodies, namespace), values.turn_of(entry, namespace)]
 
     def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
-        """Delete one turn with its versions; False when there was none. Orders of the others stay."""
+        """Delete a turn with its versions; return False if there was none. Other orders do not change."""
         return bool(self._call(namespace, "delete", "t", listed([turn_id]), listed([]), writes=True)[1])
 
     def citing(
         self, *, namespace: str = "", location: str | None = None, path: str | None = None, blob: str = ""
     ) -> list[str]:
-        """Ids of turns with a citation of this file, of any version of theirs; ascending."""
+        """Return the ids of turns that cite this file in any of their versions, ascending."""
         asked = {"location": location, "path": path, "blob": blob or None}
         given = {name: wanted for name, wanted in asked.items() if wanted is not None}
         return sorted(decoded(one) for one in self._call(namespace, "citing", listed(given))[1])
@@ -132,7 +132,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     def add_messages(
         self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
     ) -> list[Message]:
-        """Store messages at the end, all or none; return those that were stored."""
+        """Add messages at the end, all or none; return those that were stored."""
         added = self._add("m", list(map(message_record, messages)), conversation, namespace)
         return [message_from_record(record) for record, is_new in added if is_new]
 
@@ -145,7 +145,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[Message]:
-        """Messages of a conversation, oldest first, see `TurnStore`."""
+        """Return the messages of a conversation, oldest first, see `TurnStore`."""
         told = self._shown("m", conversation, namespace, ("", ""), last, mark, exclude_mark)
         return [values.message_of(entry, namespace) for entry in told]
 
@@ -184,7 +184,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     def matching(
         self, terms: Sequence[str], *, namespace: str = "", conversation: str | None = None, limit: int = 1000
     ) -> Matches:
-        """Turns and messages that hold one of the terms, see `TurnStore`."""
+        """Return the turns and messages that contain one of the terms, see `TurnStore`."""
         check.check_limit(limit)
         place = [] if conversation is None else [conversation]
         match = ("match", listed(place), listed(list(terms)), limit, READ_AT_ONCE)
@@ -201,7 +201,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     # ---- moving
 
     def namespaces(self) -> list[str]:
-        """All namespaces that hold a conversation or a record, ascending."""
+        """Return all namespaces that hold a conversation or a record, ascending."""
         places, now = self._places(), micros(self._clock())
         calls = [
             (SCRIPT, self._tag(namespace), ("size", now))
@@ -220,7 +220,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     def dump(
         self, *, namespace: str = "", conversations: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Everything of a namespace as JSON values, see `MemoryStore`."""
+        """Yield everything in a namespace as JSON values, see `MemoryStore`."""
         chosen = self._views(namespace)
         if conversations is not None:
             there = {kept.conversation.id for kept in chosen}

@@ -1,8 +1,8 @@
-"""A backup of a memory in one file: a SQLite file with the tables of `schema`, and their checksum.
+"""Backup of a memory to one file: a SQLite file with the tables of `schema` and their checksum.
 
-It is complete in itself (no write-ahead log beside it) and opens as a memory, `--memory sqlite:///FILE`. The
-table `backup` holds when it was made and a checksum of all other tables, so a damaged file, and one that was
-written to since, is recognised before anything is restored from it.
+It is self-contained (without a write-ahead log) and opens as a memory, `--memory sqlite:///FILE`. The table
+`backup` holds the time of the backup and a checksum of all other tables, so that damage, and later writes,
+are detected before anything is restored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.errors import StoreCorrupt, StoreTooNew, StoreUnwritable
 from rag.types import Backup
 
-_NO_BACKUP = "make one with `rag turns backup FILE`; a memory is copied with `rag turns copy`"
+_NO_BACKUP = "create one with `rag turns backup FILE`; to copy a memory, use `rag turns copy`"
 _DAMAGED = "nothing was restored; use another backup"
 
 
@@ -27,14 +27,14 @@ def copy_database(source: Path, target: Path) -> None:
 
     Raises:
         StoreCorrupt: the file is damaged.
-        StoreUnwritable: there is no room for the new one.
+        StoreUnwritable: there is no space for the new file.
     """
     with _translated(source, target), closing(sqlite3.connect(source, isolation_level=None)) as db:
         db.execute("VACUUM INTO ?", [str(target)])
 
 
 def seal(file: Path, made: datetime) -> None:
-    """Make a backup of a SQLite file of ours: complete in itself, with the checksum of its tables."""
+    """Turn a copy of a SQLite memory into a backup: self-contained, with the checksum of its tables."""
     with _translated(file, file), closing(sqlite3.connect(file, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("PRAGMA synchronous = FULL")
@@ -46,26 +46,26 @@ def seal(file: Path, made: datetime) -> None:
 
 
 def verify(file: Path) -> Backup:
-    """Read all of a backup and return what it holds.
+    """Verify a backup and return its contents.
 
     Raises:
-        StoreCorrupt: the file is no backup, is damaged, or was written to since it was made.
-        StoreTooNew: a newer version of rag made it.
+        StoreCorrupt: the file is not a backup, is damaged, or was modified after the backup.
+        StoreTooNew: a newer version of rag wrote it.
     """
     address = f"{file.absolute().as_uri()}?mode=ro"
     with _translated(file, file), closing(sqlite3.connect(address, uri=True, isolation_level=None)) as db:
         if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-            raise StoreCorrupt(path=str(file), why="it is no backup of turns", fix=_NO_BACKUP)
+            raise StoreCorrupt(path=str(file), why="it is not a backup of turns", fix=_NO_BACKUP)
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
         if version > len(MIGRATIONS):
             raise StoreTooNew(path=str(file), found=version, supported=len(MIGRATIONS), fix=_DAMAGED)
         if "backup" not in _tables(db):
-            raise StoreCorrupt(path=str(file), why="it is a memory, and no backup of one", fix=_NO_BACKUP)
+            raise StoreCorrupt(path=str(file), why="it is a memory, not a backup", fix=_NO_BACKUP)
         if (found := str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])) != "ok":
             raise StoreCorrupt(path=str(file), why=f"it is damaged ({found})", fix=_DAMAGED)
         made, checksum = db.execute("SELECT made, checksum FROM backup").fetchone()
         if _checksum(db) != checksum:
-            why = "it is damaged, or was written to since it was made"
+            why = "it is damaged, or was modified after the backup"
             raise StoreCorrupt(path=str(file), why=why, fix=_DAMAGED)
         counts = [int(db.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]) for rows in _COUNTED]
         return Backup(datetime.fromisoformat(made), *counts)
@@ -75,7 +75,7 @@ _COUNTED = ("conversation", "item WHERE kind = 0", "item WHERE kind = 1", "recor
 
 
 def _checksum(db: sqlite3.Connection) -> bytes:
-    """SHA-256 over the rows of all tables but `backup`, by name of the table, in the order of their keys."""
+    """Return the SHA-256 over the rows of all tables but `backup`, by table name and key order."""
     digest = hashlib.sha256()
     before, db.text_factory = db.text_factory, bytes
     for table in _tables(db):
@@ -94,7 +94,7 @@ def _tables(db: sqlite3.Connection) -> list[str]:
 
 @contextmanager
 def _translated(read: Path, written: Path) -> Iterator[None]:
-    """Errors of SQLite as ours: of the file that is read, or of the one that is written."""
+    """Translate SQLite errors to ours, for the file that is read or for the one that is written."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,7 +1,7 @@
-"""Statements on SQLite whose text may be anything.
+"""Helpers for SQLite statements with arbitrary text.
 
-Text may carry lone surrogates (names of files whose bytes are no text), which Python's binding refuses;
-such text is bound as bytes and cast. Lists of any length are put into a table of this connection's own.
+Text may contain lone surrogates (from file names that are not valid text), which Python's binding refuses;
+such text is bound as bytes and cast. Lists of any length are put into a temporary table.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ Value = str | int | float | bytes | None
 
 
 def text(value: str) -> str | bytes:
-    """Text as it can be bound; a statement casts it: `CAST(? AS TEXT)`."""
+    """Return text in a form that can be bound; the statement casts it: `CAST(? AS TEXT)`."""
     return value if value.isascii() else value.encode("utf-8", "surrogatepass")
 
 
 def execute(db: sqlite3.Connection, statement: str, *values: Value) -> sqlite3.Cursor:
-    """Run a statement with values in the places of its question marks."""
+    """Execute a statement with values for its question marks."""
     if all(not isinstance(value, str) or value.isascii() for value in values):
         return db.execute(statement, values)
     first, *rest = statement.split("?")
@@ -36,7 +36,7 @@ def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Value]) -> int:
 
 
 def put_wanted(db: sqlite3.Connection, list_: int, values: Iterable[str]) -> None:
-    """Fill `temp.wanted` under a number with these texts, for `IN (SELECT value FROM temp.wanted …)`."""
+    """Fill `temp.wanted` with texts under a list number, for `IN (SELECT value FROM temp.wanted …)`."""
     db.execute(
         "CREATE TEMP TABLE IF NOT EXISTS wanted (list INTEGER, value TEXT, PRIMARY KEY (list, value)) "
         "WITHOUT ROWID"

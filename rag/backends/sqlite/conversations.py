@@ -1,4 +1,4 @@
-"""Conversations in a SQLite file: begun, forked, taken back; the rest of the store builds on them."""
+"""Conversations in a SQLite file: create, fork, rewind, delete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rag.backends import turn_errors as check
 from rag.backends.sqlite.bindings import execute, insert
-from rag.backends.sqlite.file import Senseless, SqliteFile
+from rag.backends.sqlite.file import InvalidRows, SqliteFile
 from rag.backends.sqlite.items import SqliteView, count_items, origin_key, release, shown_items
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.stored_turns import ConversationRecord, TurnSpan, spans_until
@@ -30,13 +30,14 @@ _EXPIRED = """
 
 
 class SqliteConversations:
-    """What the SQLite store does with whole conversations.
+    """The operations of the SQLite store on whole conversations.
 
     Args:
-        path: the file, made when it is not there.
-        clock: dates conversations, and says what has expired.
+        path: the file, created if missing.
+        clock: the source of times and expiries.
         busy_timeout_s: how long to wait for another process that writes.
 
+    Raises:
     Raises:
         StoreCorrupt, StoreTooNew, StoreUnwritable, StoreBusy: see `SqliteFile`; also from every method.
     """
@@ -49,11 +50,11 @@ class SqliteConversations:
             busy_timeout_s=busy_timeout_s,
         )
         self._clock = clock
-        self._is_swept = False  # set within `together`, for its thread alone
+        self._is_swept = False  # set by `together`, for its thread only
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the file."""
         return self._file.path
 
     def create_conversation(
@@ -65,7 +66,7 @@ class SqliteConversations:
         ttl_s: float | None = None,
         keep_last: int | None = None,
     ) -> Conversation:
-        """Begin a conversation, see `TurnStore`."""
+        """Create a conversation, see `TurnStore`."""
         check.check_bounds(ttl_s, keep_last)
         now = self._clock()
         made = Conversation(
@@ -84,7 +85,7 @@ class SqliteConversations:
         return conversation_from_record(conversation_record(made))
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
-        """Return a conversation by its id, else by its name, with its counts. Raises NotFound."""
+        """Return a conversation with its counts, by id or else by name. Raises NotFound."""
         with self._reading() as db:
             by_name = "SELECT id FROM conversation WHERE namespace = ? AND name = ? AND name <> ''"
             if not _is_there(db, id_or_name, namespace):
@@ -95,13 +96,13 @@ class SqliteConversations:
             return _counted(db, view_of(db, id_or_name, namespace))
 
     def conversations(self, *, namespace: str = "") -> list[Conversation]:
-        """All conversations, the one last written to first."""
+        """Return all conversations, the most recently written first."""
         with self._reading() as db:
             views = (view_of(db, each, namespace) for each in written_ids(db, namespace)[::-1])
             return [_counted(db, view) for view in views]
 
     def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
-        """Give a conversation another name, see `TurnStore`."""
+        """Rename a conversation, see `TurnStore`."""
         with self._writing() as db:
             check_name(db, name, view_of(db, conversation, namespace).conversation)
             execute(db, "UPDATE conversation SET name = ? WHERE id = ?", name, conversation)
@@ -110,7 +111,7 @@ class SqliteConversations:
     def fork(
         self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
     ) -> Conversation:
-        """A conversation that goes on from another's turn or message of order `at`, see `TurnStore`."""
+        """Create a conversation that continues another one after order `at`, see `TurnStore`."""
         with self._writing() as db:
             view = view_of(db, conversation, namespace)
             if at is None:
@@ -129,13 +130,13 @@ class SqliteConversations:
             )
             check_name(db, name, made)
             spans = [*spans_until(view.spans, at), TurnSpan(made.id, at + 1, None)]
-            # What the other took back after `at` is not what comes after `at` here.
+            # What was removed after `at` in the other conversation is not what comes after `at` here.
             first = {"turn": min(view.first_turn, at + 1), "message": min(view.first_message, at + 1)}
             store_conversation(db, ConversationRecord(made, spans, at + 1, first), namespace)  # type: ignore[arg-type]
             return _counted(db, view_of(db, made.id, namespace))
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
-        """Take back everything after order `to`, see `TurnStore`; return how many turns went."""
+        """Remove everything after order `to`, see `TurnStore`; return the number of turns."""
         check.check_rewind(to)
         with self._writing() as db:
             view = view_of(db, conversation, namespace)
@@ -143,28 +144,28 @@ class SqliteConversations:
             return _rewind(db, view, to)[0]
 
     def clear(self, conversation: str, *, namespace: str = "") -> int:
-        """Take back all turns and messages; the conversation stays. Return how many of both went."""
+        """Remove all turns and messages, but not the conversation; return the number of both."""
         with self._writing() as db:
             return sum(_rewind(db, view_of(db, conversation, namespace), -1))
 
     def delete_conversation(
         self, conversation: str, *, namespace: str = "", last_turn: str | None = None
     ) -> int:
-        """Delete a conversation (by id), see `TurnStore`; return how many turns went."""
+        """Delete a conversation (by id), see `TurnStore`; return the number of turns."""
         with self._writing() as db:
             view = view_of(db, conversation, namespace)
             _check_last_turn(db, view, last_turn)
             return _delete(db, view)
 
     def close(self) -> None:
-        """Close the file. Closing twice is fine."""
+        """Close the file. Closing twice is allowed."""
         self._file.close()
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Implements `rag.ports.Grouping`: one transaction, with one wait for the disk.
 
-        What has expired is looked for once, at its beginning.
+        Expired conversations are removed once, at the start.
         """
         with self._file.together():
             before = self._is_swept
@@ -176,11 +177,11 @@ class SqliteConversations:
             finally:
                 self._is_swept = before
 
-    # ---- inside
+    # ---- internal
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that reads, in which nothing has expired when it or its group began."""
+        """Run a read transaction; conversations that expired before it (or its group) are removed."""
         with self._file.read() as db:
             is_swept = self._is_swept and self._file.is_together
             expired = not is_swept and _has_expired(db, self._moment())
@@ -192,7 +193,7 @@ class SqliteConversations:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """The same, for one that writes."""
+        """Like `_reading`, for a write transaction."""
         with self._file.write() as db:
             if not self._is_swept and _has_expired(db, now := self._moment()):
                 _purge(db, now)
@@ -203,12 +204,12 @@ class SqliteConversations:
 
 
 def moment(time: datetime) -> str:
-    """A time as it is stored."""
+    """Return a time in its stored form."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def view_of(db: sqlite3.Connection, conversation: str, namespace: str) -> SqliteView:
-    """A conversation (by id) without its counts. Raises NotFound."""
+    """Return a conversation (by id) without its counts. Raises NotFound."""
     found = "SELECT * FROM conversation WHERE id = ? AND namespace = ?"
     row = execute(db, found, conversation, namespace).fetchone()
     if row is None:
@@ -219,7 +220,7 @@ def view_of(db: sqlite3.Connection, conversation: str, namespace: str) -> Sqlite
     """
     spans = execute(db, shown, conversation).fetchall()
     if not spans:
-        raise Senseless(f"the conversation {conversation} has no beginning")
+        raise InvalidRows(f"the conversation {conversation} has no beginning")
     named = "SELECT * FROM conversation_source WHERE conversation = ? ORDER BY position"
     sources = [
         {**dict(source), **{name: json.loads(source[name]) for name in _GLOBS}}
@@ -237,13 +238,13 @@ def view_of(db: sqlite3.Connection, conversation: str, namespace: str) -> Sqlite
 
 
 def written_ids(db: sqlite3.Connection, namespace: str) -> list[str]:
-    """Ids of the conversations of a namespace, the one last written to last."""
+    """Return the ids of the conversations of a namespace, the most recently written last."""
     rows = execute(db, "SELECT id FROM conversation WHERE namespace = ? ORDER BY written", namespace)
     return [row["id"] for row in rows]
 
 
 def check_name(db: sqlite3.Connection, name: str, asked: Conversation) -> None:
-    """Refuse a name that another conversation of the namespace has. Raises ConversationMismatch."""
+    """Raise ConversationMismatch if another conversation of the namespace has this name."""
     if not name:
         return
     taken = "SELECT id FROM conversation WHERE namespace = ? AND name = ? AND name <> '' AND id <> ?"
@@ -254,7 +255,7 @@ def check_name(db: sqlite3.Connection, name: str, asked: Conversation) -> None:
 
 
 def store_conversation(db: sqlite3.Connection, kept: ConversationRecord, namespace: str) -> None:
-    """Store a conversation that is not there yet, as the one last written to."""
+    """Insert a conversation, as the most recently written one."""
     record = conversation_record(kept.conversation)
     columns = ("id", "name", "created", "updated", "ttl_s", "keep_last", "parent", "forked_at")
     row = {
@@ -273,7 +274,7 @@ def store_conversation(db: sqlite3.Connection, kept: ConversationRecord, namespa
 
 
 def put_spans(db: sqlite3.Connection, conversation: str, spans: Sequence[TurnSpan], namespace: str) -> None:
-    """Let a conversation show what lies in these spans, and no more."""
+    """Make a conversation show exactly the items within these spans."""
     execute(db, "DELETE FROM span WHERE conversation = ?", conversation)
     _add_spans(db, conversation, spans, namespace)
 
@@ -285,7 +286,7 @@ def _add_spans(db: sqlite3.Connection, conversation: str, spans: Sequence[TurnSp
 
 
 def expiry(conversation: Conversation, written: datetime) -> str | None:
-    """When a conversation expires that was written to at this time."""
+    """Return when a conversation that was written at this time expires."""
     ttl_s = conversation.ttl_s
     return None if ttl_s is None else moment(written + timedelta(seconds=ttl_s))
 
@@ -293,7 +294,7 @@ def expiry(conversation: Conversation, written: datetime) -> str | None:
 def write_to(
     db: sqlite3.Connection, conversation: str, next_number: int, now: datetime, expires: str | None
 ) -> None:
-    """Note that a conversation was written to: it is the last one now."""
+    """Record a write to a conversation, which makes it the most recently written one."""
     written = f"""
         UPDATE conversation SET next_number = ?, written = {_NEXT_WRITTEN}, updated = ?, expires = ?
         WHERE id = ?
@@ -333,7 +334,7 @@ def _check_last_turn(db: sqlite3.Connection, view: SqliteView, expected: str | N
 
 
 def _rewind(db: sqlite3.Connection, view: SqliteView, to: int) -> tuple[int, int]:
-    """Take back everything after an order; return how many turns and messages went."""
+    """Remove everything after an order; return the number of turns and messages."""
     taken = [view.ranges(kind, after=to) for kind in (0, 1)]
     before = count_items(db, view)
     own, conversation = view.spans[-1], view.conversation
@@ -344,7 +345,7 @@ def _rewind(db: sqlite3.Connection, view: SqliteView, to: int) -> tuple[int, int
     left = "SELECT 1 FROM item WHERE origin = ? AND kind IN (0, 1) AND number >= ? LIMIT 1"
     if execute(db, left, view.origins[-1], max(own.first, to + 1)).fetchone() is None:
         spans = [*spans_until(view.spans[:-1], to), own]
-    else:  # a fork shows it, so what comes next begins after it
+    else:  # a fork shows it, so the next items start after it
         spans = [*until, own._replace(first=view.next_number)]
     put_spans(db, conversation.id, spans, conversation.namespace)
     after = count_items(db, view_of(db, conversation.id, conversation.namespace))
@@ -352,7 +353,7 @@ def _rewind(db: sqlite3.Connection, view: SqliteView, to: int) -> tuple[int, int
 
 
 def _delete(db: sqlite3.Connection, view: SqliteView) -> int:
-    """Delete a conversation; return how many turns it showed."""
+    """Delete a conversation; return the number of turns that it showed."""
     turns, _, _ = count_items(db, view)
     shown = [view.ranges(kind) for kind in (0, 1)]
     execute(db, "DELETE FROM conversation WHERE id = ?", view.conversation.id)

@@ -1,15 +1,14 @@
-"""A SQLite file that several processes and threads write to, opened and migrated safely.
+"""A SQLite file for several processes and threads, with safe opening and migration.
 
-Each process has one connection that writes and one that reads, each guarded by a lock: a read never waits
-for a write, also not for one that waits for another process. Between processes SQLite's own locks and its
-write-ahead log do the work. A write begins with BEGIN IMMEDIATE, so it waits for others at its start and
-never has to be begun again. `synchronous` is FULL: what a call has returned is on the disk, and survives
-the loss of power as well as of the process.
+Each process has one connection for writing and one for reading, each with a lock, so a read never waits for a
+write, not even for one that waits for another process. SQLite's locks and write-ahead log synchronize
+processes. A write starts with BEGIN IMMEDIATE: it waits for others at its start and is never restarted.
+`synchronous` is FULL: when a call returns, its data is on disk and survives a power failure.
 
-A file that is deleted or replaced under a running program is noticed at the next call, and opened anew.
+If the file is deleted or replaced while it is open, the next call reopens it.
 
-After a fork the child must not use its parent's connection, nor close it in the middle of a transaction:
-a hook takes all locks before the fork, so that no transaction is open, and the child opens its own.
+After a fork, the child must not use its parent's connection, nor close it during a transaction: a hook takes
+all locks before the fork, so that no transaction is open, and the child opens its own connections.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ from rag.errors import RagError, SettingsError, StoreBusy, StoreCorrupt, StoreTo
 from rag.resources import make_private
 
 OLDEST_SQLITE = (3, 37, 0)
-"""The first version that knows STRICT tables."""
+"""The first version with STRICT tables."""
 
 Step = str | Callable[[sqlite3.Connection], None]
-"""A statement, or a function that may do more than one."""
+"""A statement, or a function that may execute several."""
 
-_MEND_CORRUPT = (
-    "nothing was changed; put a copy back in its place, or move it away to begin anew "
+_FIX_CORRUPT = (
+    "nothing was changed; restore a copy, or move the file away to start an empty one "
     "(`sqlite3 FILE .recover` prints what can still be read)"
 )
-_MEND_TABLES = (
-    "a version of rag between two releases made it. Export it with that version (`rag turns export --all`), "
-    "or move it away to begin anew"
+_FIX_TABLES = (
+    "it was written by a development version of rag. Export it with that version (`rag turns export --all`), "
+    "or move it away to start an empty one"
 )
 _OTHER_TABLES = re.compile(r"no such (table|column|index)|has no column|already exists|has \d+ columns")
-_MEND_TOO_NEW = "or point --memory or RAG_MEMORY at another file"
+_FIX_TOO_NEW = "or point --memory or RAG_MEMORY at another file"
 
 _READING, _WRITING = "BEGIN", "BEGIN IMMEDIATE"
 
@@ -69,12 +68,12 @@ _inherited: list[sqlite3.Connection] = []
 _forks_guarded = False
 
 
-class Senseless(ValueError):
-    """Rows that nobody can have written: the file is damaged."""
+class InvalidRows(ValueError):
+    """Rows that rag cannot have written: the file is damaged."""
 
 
 class _Link:
-    """A connection of this process, the file that it has open, and the lock of whoever uses it."""
+    """A connection of this process, its lock, and the identity of the open file."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -88,11 +87,11 @@ class _Link:
 
 
 class SqliteFile:
-    """A database file with a schema of ours.
+    """A database file with one of our schemas.
 
     Args:
-        path: the file; it is made when it is not there (mode 0600, missing folders 0700).
-        application_id: marks the file as ours (`PRAGMA application_id`).
+        path: the file; created if missing (mode 0600, missing folders 0700).
+        application_id: identifies our files (`PRAGMA application_id`).
         migrations: steps for each version of the schema, statements or functions of the connection;
             version n is reached by the first n.
         busy_timeout_s: how long to wait for another process that writes.
@@ -100,9 +99,9 @@ class SqliteFile:
     Raises:
         StoreCorrupt: the file is not a database, is damaged, or belongs to another program.
         StoreTooNew: a newer version of rag wrote it.
-        StoreUnwritable: it cannot be made or written.
+        StoreUnwritable: it cannot be created or written.
         StoreBusy: another process held it for longer than `busy_timeout_s`.
-        SettingsError: the SQLite of this Python is older than `OLDEST_SQLITE`.
+        SettingsError: Python's SQLite is older than `OLDEST_SQLITE`.
     """
 
     def __init__(
@@ -115,15 +114,15 @@ class SqliteFile:
     ) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise SettingsError(
-                f"this Python carries SQLite {sqlite3.sqlite_version}, but "
-                f"{'.'.join(map(str, OLDEST_SQLITE))} is needed; use a newer Python, or --memory memory:"
+                f"this Python has SQLite {sqlite3.sqlite_version}, but "
+                f"{'.'.join(map(str, OLDEST_SQLITE))} is required; use a newer Python, or --memory memory:"
             )
         self.path = path.absolute()
         self._application_id = application_id
         self._migrations = migrations
         self._busy_timeout_s = busy_timeout_s
         self._writer, self._reader = _Link(), _Link()
-        self._together_in: int | None = None  # the thread; set by whoever holds the writer
+        self._together_in: int | None = None  # a thread; set while holding the writer's lock
         self._closed = False
         with _OPENING:
             _guard_forks()
@@ -132,18 +131,19 @@ class SqliteFile:
             self._connected(self._writer)
 
     def write(self) -> AbstractContextManager[sqlite3.Connection]:
-        """One transaction that writes: all of it is stored, or on any error nothing."""
+        """Run a write transaction: on any error nothing is stored."""
         return self._transaction(_WRITING)
 
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
-        """One transaction that reads: all its queries see the same moment."""
+        """Run a read transaction: all its queries see the same snapshot."""
         return self._transaction(_READING)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """One transaction for all that this thread reads and writes within it.
+        """Run everything that this thread reads and writes within the block in one transaction.
 
-        What fails inside and is caught there is undone alone; when it leaves the block, everything is.
+        A call that fails and is caught is rolled back alone; an error that leaves the block rolls back
+        everything.
         """
         with self._transaction(_WRITING) as connection:
             before, self._together_in = self._together_in, threading.get_ident()
@@ -159,7 +159,7 @@ class SqliteFile:
         return self._together_in == threading.get_ident()
 
     def close(self) -> None:
-        """Close the connections of this process. Closing twice is fine; using them afterwards is not."""
+        """Close the connections of this process. Closing twice is allowed; using them afterwards is not."""
         self._closed = True
         for link in (self._reader, self._writer):
             with link.lock:
@@ -190,14 +190,14 @@ class SqliteFile:
 
     def _check_open(self, connection: sqlite3.Connection) -> None:
         if not connection.in_transaction:
-            raise StoreUnwritable(path=str(self.path), why="SQLite undid what was being written with this")
+            raise StoreUnwritable(path=str(self.path), why="SQLite rolled back the transaction")
 
     def _connected(self, link: _Link) -> sqlite3.Connection:
         if self._closed:
             raise ValueError(f"the store {self.path} is closed")
         lost = not self.is_together and link.file != _identity(self.path)
         if link.connection is not None and lost and not link.connection.in_transaction:
-            # What is written to a file that was deleted or replaced would be acknowledged, and lost.
+            # Writes to a file that was deleted or replaced would be acknowledged, and lost.
             link.close()
         if link.connection is None:
             connection = self._opened()
@@ -237,22 +237,22 @@ class SqliteFile:
         connection.execute("PRAGMA synchronous = FULL")
 
     def _version(self, connection: sqlite3.Connection) -> int:
-        """The version of the schema, 0 for a file that is still empty."""
+        """Return the version of the schema, 0 for an empty file."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (application_id,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if application_id != self._application_id and (application_id or version or tables):
             why = "it is the SQLite database of another program"
-            raise StoreCorrupt(path=str(self.path), why=why, fix="name another file, nothing was changed")
+            raise StoreCorrupt(path=str(self.path), why=why, fix="nothing was changed; name another file")
         if version > len(self._migrations):
             raise StoreTooNew(
-                path=str(self.path), found=version, supported=len(self._migrations), fix=_MEND_TOO_NEW
+                path=str(self.path), found=version, supported=len(self._migrations), fix=_FIX_TOO_NEW
             )
         return int(version)
 
     def _write_ahead(self, connection: sqlite3.Connection) -> None:
-        # SQLite does not wait for others here, whatever the timeout; where a file system cannot share
-        # memory it stays with the older journal, which is as safe.
+        # SQLite does not wait for others here, whatever the timeout. A file system without shared memory
+        # keeps the older journal, which is as safe.
         deadline = time.monotonic() + self._busy_timeout_s
         while True:
             try:
@@ -266,7 +266,7 @@ class SqliteFile:
     def _migrate(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            version = self._version(connection)  # another process may have been faster
+            version = self._version(connection)  # another process may have migrated it
             for steps in self._migrations[version:]:
                 for step in steps:
                     if callable(step):
@@ -283,7 +283,7 @@ class SqliteFile:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Errors of SQLite, and of reading what makes no sense because the file is damaged, as ours."""
+        """Translate SQLite errors, and errors from reading damaged data, to ours."""
         try:
             yield
         except sqlite3.Error as error:
@@ -295,12 +295,12 @@ class SqliteFile:
         except (ValueError, LookupError, TypeError, zlib.error) as error:
             if (why := self._damage(error)) is None:
                 raise
-            raise StoreCorrupt(path=str(self.path), why=why, fix=_MEND_CORRUPT) from error
+            raise StoreCorrupt(path=str(self.path), why=why, fix=_FIX_CORRUPT) from error
 
     def _damage(self, error: Exception) -> str | None:
-        """What is wrong with the file where what was read made no sense to us; None when nothing is."""
-        if isinstance(error, Senseless | UnicodeDecodeError | JSONDecodeError | zlib.error):
-            return f"what it holds makes no sense ({error})"
+        """Return what is wrong with the file if its data cannot be read; None if it is intact."""
+        if isinstance(error, InvalidRows | UnicodeDecodeError | JSONDecodeError | zlib.error):
+            return f"its contents are invalid ({error})"
         connection = self._writer.connection or self._reader.connection
         if connection is None:
             return None
@@ -311,23 +311,23 @@ class SqliteFile:
         return None if found == "ok" else found
 
     def _translation(self, error: sqlite3.Error) -> RagError | None:
-        """Our error for one of SQLite's, None for a mistake in our own statements."""
+        """Return our error for one of SQLite's, None for a mistake in our own statements."""
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError):
             return None
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in _CORRUPT:
-            return StoreCorrupt(path=str(self.path), why=str(error), fix=_MEND_CORRUPT)
+            return StoreCorrupt(path=str(self.path), why=str(error), fix=_FIX_CORRUPT)
         if code in _BUSY:
             return StoreBusy(path=str(self.path), waited_s=self._busy_timeout_s, doing="writing")
         if code in _UNWRITABLE:
             return StoreUnwritable(path=str(self.path), why=str(error))
         if code != sqlite3.SQLITE_ERROR or _OTHER_TABLES.search(str(error)):
             why = f"its tables are not those of version {len(self._migrations)} ({error})"
-            return StoreCorrupt(path=str(self.path), why=why, fix=_MEND_TABLES)
+            return StoreCorrupt(path=str(self.path), why=why, fix=_FIX_TABLES)
         return None
 
     def _abandon(self) -> None:
-        """Forget the parent's connections without closing them: closing could touch the parent's files."""
+        """Drop the parent's connections without closing them, which could modify the parent's files."""
         for link in (self._reader, self._writer):
             if link.connection is not None:
                 _inherited.append(link.connection)
@@ -336,12 +336,12 @@ class SqliteFile:
 
 @contextmanager
 def _part(connection: sqlite3.Connection) -> Iterator[None]:
-    """A part of a transaction, undone alone when it fails."""
+    """Run a part of a transaction, which is rolled back alone if it fails."""
     connection.execute("SAVEPOINT part")
     try:
         yield
     except BaseException:
-        if connection.in_transaction:  # SQLite itself ends it when, for example, the disk is full
+        if connection.in_transaction:  # SQLite ends it itself if, for example, the disk is full
             connection.execute("ROLLBACK TO part")
             connection.execute("RELEASE part")
         raise
@@ -349,12 +349,12 @@ def _part(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _decode(raw: bytes) -> str:
-    # Names of files may hold bytes that are no text; Python carries them as lone surrogates.
+    # File names may contain bytes that are not text; Python represents them as lone surrogates.
     return raw.decode("utf-8", "surrogatepass")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file is at the path; None where there is none."""
+    """Return the identity of the file at the path; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -371,7 +371,7 @@ def _guard_forks() -> None:
 
 
 def _before_fork() -> None:
-    # A file's lock is always taken before _OPENING, so look again for files made in the meantime.
+    # A file's lock is always taken before _OPENING, so check again for files opened in the meantime.
     _FORKING.acquire()
     while True:
         _OPENING.acquire()

@@ -1,6 +1,6 @@
-"""Turns and messages in a SQLite file: added, removed, read and counted within a transaction.
+"""Turns and messages in a SQLite file: add, remove, read and count within a transaction.
 
-The functions take the connection of an open transaction; namespaces and origins go by their keys.
+The functions take the connection of an open transaction; namespaces and origins are given by their keys.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Range = tuple[int, int, int]
 
 
 class SqliteView(NamedTuple):
-    """A conversation as it is stored: its spans by origin key, ascending, and the first order it shows."""
+    """A stored conversation: its spans by origin key, ascending, and the first order it shows."""
 
     conversation: Conversation
     next_number: int
@@ -61,7 +61,7 @@ class SqliteView(NamedTuple):
     space: int
 
     def ranges(self, kind: int, after: int | None = None, before: int | None = None) -> list[Range]:
-        """Where what it shows of a kind was said; ascending."""
+        """Return the ranges of the items of a kind that it shows, ascending."""
         floor = max(self.first_message if kind else self.first_turn, -1 if after is None else after + 1)
         end = _NO_END if before is None else before - 1
         found = []
@@ -73,25 +73,25 @@ class SqliteView(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it shows exactly what was said in it."""
+        """Whether it shows exactly its own items."""
         return len(self.spans) == 1 and not (self.spans[0].first or self.first_turn or self.first_message)
 
 
 def space_key(db: sqlite3.Connection, namespace: str) -> int:
-    """The key of a namespace, -1 where it holds nothing yet."""
+    """Return the key of a namespace, -1 if it is empty."""
     row = execute(db, "SELECT key FROM space WHERE namespace = ?", namespace).fetchone()
     return -1 if row is None else int(row[0])
 
 
 def made_space_key(db: sqlite3.Connection, namespace: str) -> int:
-    """The key of a namespace, made where there is none."""
+    """Return the key of a namespace, creating it if necessary."""
     if (key := space_key(db, namespace)) >= 0:
         return key
     return execute(db, "INSERT INTO space (namespace) VALUES (?)", namespace).lastrowid or 0
 
 
 def origin_key(db: sqlite3.Connection, conversation: str, namespace: str) -> int:
-    """The key of what was said in a conversation, made where there is none."""
+    """Return the key of a conversation as an origin, creating it if necessary."""
     row = execute(db, "SELECT key FROM origin WHERE id = ?", conversation).fetchone()
     if row is not None:
         return int(row[0])
@@ -101,7 +101,7 @@ def origin_key(db: sqlite3.Connection, conversation: str, namespace: str) -> int
 
 
 def add_items(db: sqlite3.Connection, items: Sequence[Item], space: int, origins: Mapping[str, int]) -> None:
-    """Store items, which are in one namespace and not there yet; `origins` holds the keys of theirs."""
+    """Insert items of one namespace; `origins` has the keys of their origins."""
     if not items:
         return
     keyed = put_items(db, items, space, origins)
@@ -112,7 +112,7 @@ def add_items(db: sqlite3.Connection, items: Sequence[Item], space: int, origins
 def put_items(
     db: sqlite3.Connection, items: Sequence[Item], space: int, origins: Mapping[str, int]
 ) -> list[tuple[int, Item]]:
-    """Store items without what finds them by words and citations; return them with their keys."""
+    """Insert items without their index entries; return them with their keys."""
     key = int(db.execute("SELECT coalesce(max(key), 0) FROM item").fetchone()[0])
     keyed = list(enumerate(items, key + 1))
     db.executemany(
@@ -150,7 +150,7 @@ def add_marks(db: sqlite3.Connection, marks: Iterable[tuple[int, str]]) -> None:
 
 
 def edit_item(db: sqlite3.Connection, row: sqlite3.Row, edited: Item) -> None:
-    """Store another version of an item that was found."""
+    """Store another version of an item."""
     key, version = row["key"], json.loads(row["record"])["version"]
     execute(db, "INSERT INTO version VALUES (?, ?, ?)", key, version, row["record"])
     execute(
@@ -163,7 +163,7 @@ def edit_item(db: sqlite3.Connection, row: sqlite3.Row, edited: Item) -> None:
 
 
 def remove_items(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> int:
-    """Delete items that were found, with all that hangs on them; return how many."""
+    """Delete items with everything that belongs to them; return how many."""
     keys = [(row["key"],) for row in rows]
     for at in range(0, len(rows), AT_ONCE):
         unpost(db, [posted(row) for row in rows[at : at + AT_ONCE]])
@@ -180,7 +180,7 @@ def remove_items(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> int:
 
 
 def release(db: sqlite3.Connection, ranges: Iterable[Range], kind: int) -> None:
-    """Delete what no conversation shows any more of a kind in these ranges."""
+    """Delete the items of a kind in these ranges that no conversation shows any more."""
     place = "WHERE i.origin = ? AND i.kind = ? AND i.number BETWEEN ? AND ?"
     for origin, first, last in ranges:
         statement = f"SELECT i.* FROM item i {place} AND {_SHOWN_BY_NONE}"
@@ -188,7 +188,7 @@ def release(db: sqlite3.Connection, ranges: Iterable[Range], kind: int) -> None:
 
 
 def known_ids(db: sqlite3.Connection, kind: Kind, ids: Sequence[str], space: int) -> list[str]:
-    """Those of these ids that items of a kind have."""
+    """Return those of these ids that are ids of items of a kind."""
     if len(ids) < _MIN_BULK_IDS:
         one = "SELECT 1 FROM item WHERE space = ? AND kind = ? AND id = ?"
         return [each for each in ids if execute(db, one, space, KINDS[kind], each).fetchone()]
@@ -201,7 +201,7 @@ def known_ids(db: sqlite3.Connection, kind: Kind, ids: Sequence[str], space: int
 
 
 def find_item(db: sqlite3.Connection, kind: Kind, item_id: str, space: int) -> sqlite3.Row | None:
-    """The row of an item by its id."""
+    """Return the row of an item by its id."""
     where = f"{_FOUND} WHERE i.space = ? AND i.kind = ? AND i.id = ?"
     row: sqlite3.Row | None = execute(db, where, space, KINDS[kind], item_id).fetchone()
     return row
@@ -216,7 +216,7 @@ def shown_items(
     mark: Sequence[str] | None = None,
     exclude_mark: Sequence[str] | None = None,
 ) -> list[sqlite3.Row]:
-    """Rows of the items within these ranges, oldest first."""
+    """Return the rows of the items within these ranges, oldest first."""
     where = "i.origin = ? AND i.kind = ? AND i.number BETWEEN ? AND ?"
     wanted = "SELECT 1 FROM mark m WHERE m.item = i.key"
     for number, (marks, sense) in enumerate(((mark, "EXISTS"), (exclude_mark, "NOT EXISTS"))):
@@ -234,7 +234,7 @@ def shown_items(
 
 
 def newest_orders(db: sqlite3.Connection, ranges: Sequence[Range], kind: int, most: int) -> list[int]:
-    """The orders of the newest items within these ranges, the newest first."""
+    """Return the orders of the newest items within these ranges, newest first."""
     place = "WHERE origin = ? AND kind = ? AND number BETWEEN ? AND ?"
     orders = f"SELECT number FROM item {place} ORDER BY number DESC LIMIT ?"
     found: list[int] = []
@@ -244,14 +244,14 @@ def newest_orders(db: sqlite3.Connection, ranges: Sequence[Range], kind: int, mo
 
 
 def item_record(row: sqlite3.Row) -> dict[str, Any]:
-    """The item's present version as JSON values, with its marks."""
+    """Return the item's current version as JSON values, with its marks."""
     record: dict[str, Any] = json.loads(row["record"])
     record["marks"] = sorted(json.loads(row["marks"]))
     return record
 
 
 def whole_item(db: sqlite3.Connection, row: sqlite3.Row) -> Item:
-    """The item with all its versions."""
+    """Return the item with all its versions."""
     versions = execute(db, "SELECT record FROM version WHERE item = ? ORDER BY version", row["key"])
     return Item(
         kind=_KIND_NAMES[row["kind"]],
@@ -267,7 +267,7 @@ def whole_item(db: sqlite3.Connection, row: sqlite3.Row) -> Item:
 
 
 def count_items(db: sqlite3.Connection, view: SqliteView) -> tuple[int, int, int]:
-    """How many turns and messages a conversation shows, and the terms in them all."""
+    """Return the number of turns and messages that a conversation shows, and of their terms."""
     if view.is_whole:
         row = execute(
             db, "SELECT turns, messages, length FROM origin WHERE key = ?", view.origins[0]
@@ -287,7 +287,7 @@ def count_items(db: sqlite3.Connection, view: SqliteView) -> tuple[int, int, int
 
 
 def posted(row: sqlite3.Row) -> Posted:
-    """What the index has of an item that was found."""
+    """Return the index entry of an item."""
     record = json.loads(row["record"])
     counts = term_counts(message_from_record(record) if row["kind"] else turn_from_record(record))
     return Posted(row["key"], row["space"], place_of(row["origin"], row["kind"]), row["number"], counts)
@@ -298,7 +298,7 @@ def _posted(key: int, space: int, origin: int, item: Item) -> Posted:
 
 
 def cite(db: sqlite3.Connection, items: Iterable[tuple[int, Iterable[Cited]]]) -> None:
-    """Say what items cite, by key, beside what they cited already."""
+    """Add citations to items, by key, to those already stored."""
     rows = [(key, *map(text, place)) for key, cited in items for place in cited]
     if rows and db.executemany(_CITE, rows).rowcount < len(rows):
         db.executemany(_PUT_FILE, (place for _, *place in rows))

@@ -1,18 +1,18 @@
-"""The inverted index in a SQLite file: which terms each turn and message holds, and how often.
+"""The inverted index in a SQLite file: the terms of each turn and message, with their counts.
 
-    pending    what was said last: a row for each item, with all its terms
-    segment    all else, in parts
-    posting    the rows of a segment: one for each term, with an entry for each item that holds it
+    pending    the newest items: a row for each item, with all its terms
+    segment    all other items, in parts
+    posting    the rows of a segment: one for each term, with an entry for each item that contains it
 
-A turn holds a few hundred terms. In one index each of them has another place, so an append would change as
-many pages, and all of them are written to the log. So its terms wait in one row until some thousands have
-gathered. They become a segment, whose rows are written one after the other. When there are eight small
-segments they become a larger one: some of their rows move with each segment that is made, so that no append
-takes long. An entry stands in one place at any time, and a search reads all places. (A log-structured merge
-tree of two levels, O'Neil et al. 1996; the segments are those of Lucene, but what is deleted is gone.)
+A turn has a few hundred terms. In a single index each of them is at another place, so an append would change
+as many pages, which are all written to the log. Therefore the terms of new items are collected in one row
+each until there are some thousands. They become a segment, whose rows are written sequentially. Eight small
+segments are merged into a larger one: some of their rows move with each new segment, so that no append takes
+long. An entry is in one place at any time, and a search reads all places. (A log-structured merge tree with
+two levels, O'Neil et al. 1996; the segments are those of Lucene, but deleted entries are removed at once.)
 
-An item's entries are in segments whose `first` and `last` are keys of items around its own. An entry has 16
-bytes (`ENTRY`); those of a row are in no order.
+The segments of an item's entries are those whose `first` and `last` keys include its own. An entry has 16
+bytes (`ENTRY`); the entries of a row have no order.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ import numpy.typing as npt
 from rag.backends.sqlite.bindings import execute
 
 GATHERED = 8_000
-"""So much gathers before it becomes a segment (see `Posted.weight`): more would take an append too long."""
+"""The weight at which pending items become a segment; a higher one slows appends down."""
 SMALL = 4 * GATHERED
-"""Lighter segments become a larger one: a search looks into each."""
+"""Lighter segments are merged, as a search reads each segment."""
 TOGETHER = 8
-"""So many small segments become one."""
+"""The number of small segments that are merged."""
 STEP = 250
-"""So many rows of each of them at a time."""
+"""The number of rows of each of them that move per step."""
 AT_ONCE = 1_000
-"""So many items become a segment at most: a term's row is read and written whole."""
+"""The maximum number of items in a segment, as the row of a term is read and written as a whole."""
 _ITEM = 16
-"""What an item weighs beside its terms."""
+"""The weight of an item in addition to its terms."""
 
 ENTRY = np.dtype([("place", "<u4"), ("number", "<i8"), ("count", "<u4")])
-"""An item by its place (see `place_of`) and its order, and how often it has the term."""
+"""The place of an item (see `place_of`), its order, and the count of the term."""
 
 Entries = npt.NDArray[np.void]
 
@@ -52,7 +52,7 @@ _IS_TARGET = "key IN (SELECT target FROM segment WHERE target IS NOT NULL)"
 
 
 class _Packed(dict[int, bytes]):
-    """How entries end, by count."""
+    """Return the end of an entry for each count."""
 
     def __missing__(self, count: int) -> bytes:
         return count.to_bytes(4, "little")
@@ -72,17 +72,17 @@ class Posted(NamedTuple):
 
     @property
     def at(self) -> bytes:
-        """How its entries begin."""
+        """The start of its entries."""
         return _AT.pack(self.place, self.number)
 
     @property
     def weight(self) -> int:
-        """What it takes to read and to merge it: its terms, and some for itself."""
+        """The cost of reading and merging it: its terms, plus a constant."""
         return _ITEM + len(self.counts)
 
 
 def place_of(origin: int, kind: int) -> int:
-    """Where items of an origin and a kind stand, as one number: the origin's key twice, and the kind."""
+    """Return origin and kind of an item as one number: twice the origin's key, plus the kind."""
     return 2 * origin + kind
 
 
@@ -93,7 +93,7 @@ def post(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
         rows = [(*item[:4], item.weight, json.dumps(item.counts)) for item in items]
         db.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?)", rows)
         return
-    gathered = [item for item in (*_pending(db), *items) if item.counts]  # one without leaves no entry
+    gathered = [item for item in (*_pending(db), *items) if item.counts]  # items without terms have no entry
     for at in range(0, len(gathered), AT_ONCE):
         _add_segment(db, gathered[at : at + AT_ONCE])
         _merge(db)
@@ -101,7 +101,7 @@ def post(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
 
 
 def unpost(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
-    """Remove items; their counts are those with which they were added."""
+    """Remove items; their counts must be those with which they were added."""
     rows: dict[tuple[int, int, str], set[bytes]] = defaultdict(set)
     becomes: dict[int, int] = {}
     for item in items:
@@ -125,7 +125,7 @@ def unpost(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
 
 
 def entries_of(db: sqlite3.Connection, space: int, terms: Sequence[str]) -> list[Entries]:
-    """The entries of each term in a namespace, in no order."""
+    """Return the entries of each term in a namespace, in no order."""
     wanted = {term: number for number, term in enumerate(terms)}
     found: list[list[bytes]] = [[] for _ in terms]
     for item in _pending(db, space):
@@ -141,7 +141,7 @@ def entries_of(db: sqlite3.Connection, space: int, terms: Sequence[str]) -> list
 
 
 def _pending(db: sqlite3.Connection, space: int | None = None) -> list[Posted]:
-    """Items that wait, of one namespace or of all."""
+    """Return the pending items, of one namespace or of all."""
     waiting = "SELECT item, space, place, number, counts FROM pending"
     where, values = ("", ()) if space is None else (" WHERE space = ?", (space,))
     rows = db.execute(waiting + where, values)
@@ -149,7 +149,7 @@ def _pending(db: sqlite3.Connection, space: int | None = None) -> list[Posted]:
 
 
 def _add_segment(db: sqlite3.Connection, items: Sequence[Posted]) -> None:
-    """Make a segment of items."""
+    """Write items as a segment."""
     rows: dict[int, dict[str, list[bytes]]] = defaultdict(dict)
     for item in items:
         at, by_term = item.at, rows[item.space]
@@ -172,7 +172,7 @@ def _made_segment(db: sqlite3.Connection, weight: int, first: int, last: int) ->
 
 
 def _merge(db: sqlite3.Connection) -> None:
-    """Let small segments become one when there are enough, and take what has begun a step further."""
+    """Start a merge if there are enough small segments, and continue a running one by a step."""
     is_small = f"weight < ? AND target IS NULL AND NOT {_IS_TARGET}"
     small = db.execute(f"SELECT key, weight, first, last FROM segment WHERE {is_small}", (SMALL,)).fetchall()
     if len(small) >= TOGETHER:
@@ -185,7 +185,7 @@ def _merge(db: sqlite3.Connection) -> None:
 
 
 def _move_rows(db: sqlite3.Connection, target: int) -> None:
-    """Move the first rows, by term, of the segments that become one."""
+    """Move the first rows, by term, of the segments that are merged."""
     sources = [row[0] for row in db.execute("SELECT key FROM segment WHERE target = ?", (target,)).fetchall()]
     later = "SELECT space, term FROM posting WHERE segment = ? ORDER BY space, term LIMIT 1 OFFSET ?"
     ends = [tuple(row) for key in sources for row in db.execute(later, (key, STEP)).fetchall()]
@@ -203,7 +203,7 @@ def _move_rows(db: sqlite3.Connection, target: int) -> None:
 
 
 def _remove(db: sqlite3.Connection, row: tuple[int, int, str], gone: set[bytes]) -> list[bytes]:
-    """Remove entries, by how they begin, from a row of the index; return those that were there."""
+    """Remove entries, by their start, from a row of the index; return those that existed."""
     at_row = "WHERE segment = ? AND space = ? AND term = ?"
     found = db.execute(f"SELECT entries FROM posting {at_row}", row).fetchone()
     if found is None:

@@ -20,7 +20,7 @@ _PUT = """
     ON CONFLICT (space, shelf, key) DO UPDATE SET value = excluded.value, expires = excluded.expires
 """
 _MAX_KEYS_PER_STATEMENT = 500
-"""So many keys are asked for by one statement."""
+"""The maximum number of keys per statement."""
 _WANTED = "(SELECT value FROM temp.wanted WHERE list = 2)"
 
 
@@ -38,7 +38,7 @@ class SqliteRecords(ABC):
     def put_records(
         self, records: Mapping[str, bytes], *, shelf: str, namespace: str = "", ttl_s: float | None = None
     ) -> None:
-        """Store records, in the place of those of the same keys."""
+        """Store records; records with the same keys are replaced."""
         check_bounds(ttl_s)
         expires = None if ttl_s is None else moment(self._clock() + timedelta(seconds=ttl_s))
         with self._writing() as db:
@@ -47,7 +47,7 @@ class SqliteRecords(ABC):
             db.executemany(_PUT, rows)
 
     def records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> dict[str, bytes]:
-        """The records that are there, in the order asked."""
+        """Return the records of these keys that exist, in the order of the keys."""
         found = "SELECT value FROM record WHERE space = ? AND shelf = ? AND key = ?"
         with self._reading() as db:
             space = space_key(db, namespace)
@@ -55,7 +55,7 @@ class SqliteRecords(ABC):
             return {key: row[0] for key, row in rows if row is not None}
 
     def has_records(self, keys: Sequence[str], *, shelf: str, namespace: str = "") -> set[str]:
-        """Those of the keys that have a record, without reading any."""
+        """Return those of the keys that have a record, without reading the values."""
         there: set[str] = set()
         with self._reading() as db:
             space = space_key(db, namespace)
@@ -67,7 +67,7 @@ class SqliteRecords(ABC):
         return there
 
     def scan_records(self, *, shelf: str, namespace: str = "", prefix: str = "") -> list[tuple[str, bytes]]:
-        """All records whose key begins with `prefix`, ascending by key (by code points)."""
+        """Return all records whose key starts with `prefix`, sorted by key (code points)."""
         found = """
             SELECT key, value FROM record WHERE space = ? AND shelf = ? AND key >= ?
             AND (? = 0 OR substr(CAST(key AS BLOB), 1, ?) = ?) ORDER BY key
@@ -78,7 +78,7 @@ class SqliteRecords(ABC):
             return [(row["key"], row["value"]) for row in rows]
 
     def count_records(self, *, shelf: str, namespace: str = "") -> int:
-        """How many there are."""
+        """Return the number of records on the shelf."""
         with self._reading() as db:
             counted = "SELECT count(*) FROM record WHERE space = ? AND shelf = ?"
             return int(execute(db, counted, space_key(db, namespace), shelf).fetchone()[0])
@@ -86,7 +86,7 @@ class SqliteRecords(ABC):
     def swap_record(
         self, key: str, old: bytes | None, new: bytes | None, *, shelf: str, namespace: str = ""
     ) -> bool:
-        """Put `new` in the place of `old` if that is what stands there, see `RecordStore`."""
+        """Replace the value `old` by `new`, see `RecordStore`."""
         with self._writing() as db:
             value, expires = _record(db, key, shelf, namespace)
             if value != old:
@@ -99,7 +99,7 @@ class SqliteRecords(ABC):
             return True
 
     def append_record(self, key: str, more: bytes, *, shelf: str, namespace: str = "") -> int:
-        """Write at the end of a record, which begins empty; return its length in bytes."""
+        """Append to a record, creating it if necessary; return its length in bytes."""
         with self._writing() as db:
             value, expires = _record(db, key, shelf, namespace)
             whole = (value or b"") + more
@@ -107,7 +107,7 @@ class SqliteRecords(ABC):
             return len(whole)
 
     def increment_record(self, key: str, by: int = 1, *, shelf: str, namespace: str = "") -> int:
-        """Add to a record that is a number in decimal, see `RecordStore`."""
+        """Add to a record that is a decimal number, see `RecordStore`."""
         with self._writing() as db:
             value, expires = _record(db, key, shelf, namespace)
             total = incremented(value, by)
@@ -115,7 +115,7 @@ class SqliteRecords(ABC):
             return int(total)
 
     def delete_records(self, keys: Sequence[str] | None = None, *, shelf: str, namespace: str = "") -> int:
-        """Delete records, all of the shelf for None; return how many were there."""
+        """Delete these records, or all of the shelf for None; return how many existed."""
         gone = "DELETE FROM record WHERE space = ? AND shelf = ?"
         with self._writing() as db:
             if keys is not None:

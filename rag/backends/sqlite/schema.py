@@ -12,10 +12,11 @@
     segment ──< posting          where terms stand: the inverted index (`postings`)
     record                       small records by shelf and key
 
-An origin is a conversation, which may be gone while a fork shows what was said in it; it sums up its items.
-`item.number` is the order within the origin; `conversation.next_number` gives it and never goes back, so a
-number is not used twice. `conversation.written` counts writes, so "last written to" needs no clock. Times
-are ISO 8601 in UTC with microseconds, so they compare as text. Item kinds are 0 (turn) and 1 (message).
+An origin is a conversation, which may be deleted while a fork shows its items; it stores their totals.
+`item.number` is the order within the origin; `conversation.next_number` is the next one and never decreases,
+so numbers are not reused. `conversation.written` counts writes, so the most recently written one is known
+without a clock. Times are ISO 8601 in UTC with microseconds, so they compare as text. Item kinds are 0 (turn)
+and 1 (message).
 """
 
 from __future__ import annotations
@@ -200,13 +201,13 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "DROP TABLE turn",
     ),
     (
-        # With the id, what a search finds is told from the index alone.
+        # With the id in it, the index alone answers a search.
         "DROP INDEX item_place",
         "CREATE UNIQUE INDEX item_place ON item (origin, kind, number, length, id)",
     ),
     (
-        # What an append writes lies together: terms in a row until many go to their places at once, and of
-        # what is cited a number.
+        # An append writes to few places: terms to one row until many are moved at once, and citations as
+        # numbers.
         "DROP TABLE cited",
         "DROP TABLE posting",
         """
@@ -258,4 +259,4 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         index_items,
     ),
 )
-"""Each entry brings the schema one version on. Add entries; never change one that was released."""
+"""Each entry upgrades the schema by one version. Add entries; never change one that was released."""

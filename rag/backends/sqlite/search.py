@@ -1,4 +1,4 @@
-"""Words found in a SQLite file, see `TurnStore.matching`."""
+"""Full-text search in a SQLite file, see `TurnStore.matching`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rag.ports import Holder, Matches
 _Numbers = npt.NDArray[np.int64]
 
 Place = tuple[int, int]
-"""Where an item stands: `sqlite_postings.place_of`, and its order."""
+"""The place of an item: `sqlite_postings.place_of`, and its order."""
 
 _AT = "i.origin = f.place / 2 AND i.kind = f.place % 2 AND i.number = f.number"
-"""An item by its place: all that is told of it here stands in that index."""
+"""An item by its place; that index contains all values that are needed here."""
 
 
 def match_terms(
     db: sqlite3.Connection, terms: Sequence[str], space: int, view: SqliteView | None, limit: int
 ) -> Matches:
-    """What the store knows of the terms, in a namespace or in one conversation."""
+    """Return the matches of the terms, in a namespace or in one conversation."""
     if view is None:
         total = (
             "SELECT coalesce(sum(turns + messages), 0), coalesce(sum(length), 0) FROM origin WHERE space = ?"
@@ -47,7 +47,7 @@ def match_terms(
 
 
 def _shown(view: SqliteView, holding: Sequence[Entries]) -> list[Entries]:
-    """The entries of what a conversation shows."""
+    """Return the entries of what a conversation shows."""
     if view.is_whole:
         return [entries[entries["place"] // 2 == view.origins[0]] for entries in holding]
     ranges = [_ranges(view, kind) for kind in (0, 1)]
@@ -55,13 +55,13 @@ def _shown(view: SqliteView, holding: Sequence[Entries]) -> list[Entries]:
 
 
 def _ranges(view: SqliteView, kind: int) -> _Numbers:
-    """Where what a conversation shows of a kind stands: rows of a place, a first and a last order."""
+    """Return the ranges of places of what a conversation shows of a kind, with first and last order."""
     ranges = [(place_of(origin, kind), first, last) for origin, first, last in view.ranges(kind)]
     return np.array(ranges, np.int64).reshape(-1, 3)
 
 
 def _within(entries: Entries, ranges: _Numbers) -> Entries:
-    """The entries within ranges of a kind, which ascend and are apart."""
+    """Return the entries within ranges of a kind, which are ascending and disjoint."""
     if not len(ranges):
         return entries[:0]
     place, first, last = ranges.T
@@ -72,7 +72,7 @@ def _within(entries: Entries, ranges: _Numbers) -> Entries:
 
 
 def _newest(db: sqlite3.Connection, entries: Entries, limit: int) -> Entries:
-    """The newest of a term's holders: of the highest orders; of the same order the first by id."""
+    """Return the newest matches of a term: the highest orders; at equal orders, the first by id."""
     if len(entries) <= limit:
         return entries
     orders = entries["number"]
@@ -86,7 +86,7 @@ def _newest(db: sqlite3.Connection, entries: Entries, limit: int) -> Entries:
 
 
 def _complete(holding: Sequence[Entries], limit: int, counts: dict[Place, dict[int, int]]) -> None:
-    """Count the terms that have more holders than were taken, in what other terms have found."""
+    """Count the terms with more matches than were taken, in the matches of other terms."""
     cut = [number for number, entries in enumerate(holding) if len(entries) > limit]
     places, orders = np.array(list(counts), np.int64).reshape(-1, 2).T
     for term in cut:
@@ -97,7 +97,7 @@ def _complete(holding: Sequence[Entries], limit: int, counts: dict[Place, dict[i
 
 
 def _is_one_of(entries: Entries, places: _Numbers, orders: _Numbers) -> npt.NDArray[np.bool_]:
-    """Whether an entry's place and its order are among these, each by itself."""
+    """Return whether each entry's place and order are among these."""
     return np.isin(entries["number"], orders) & np.isin(entries["place"], places)
 
 
@@ -116,7 +116,7 @@ def _holders(
 ) -> tuple[Holder, ...]:
     places = list(counts)
     _look_for(db, places)
-    # Thousands of rows: their text comes as bytes, so that no function of ours is called for each.
+    # Thousands of rows: text is returned as bytes, so that no Python function is called per row.
     rows = db.execute(
         f"SELECT f.at, CAST(i.id AS BLOB), i.length FROM temp.found f CROSS JOIN item i ON {_AT}"
     ).fetchall()
@@ -130,7 +130,7 @@ def _holders(
         held = [0] * terms
         for term, count in counts[place, number].items():
             held[term] = count
-        name, said_in = item_id.decode("utf-8", "surrogatepass"), origins[place // 2]
-        found.append(Holder(name, "message" if place % 2 else "turn", said_in, number, length, tuple(held)))
+        name, origin = item_id.decode("utf-8", "surrogatepass"), origins[place // 2]
+        found.append(Holder(name, "message" if place % 2 else "turn", origin, number, length, tuple(held)))
     found.sort(key=itemgetter(2, 3))
     return tuple(found)

@@ -1,6 +1,6 @@
-"""Turns, messages and records in a SQLite file: the default memory. The tables are told in `schema`.
+"""Turns, messages and records in a SQLite file: the default memory. `schema` describes the tables.
 
-What a call has returned survives `kill -9` and the loss of power (see `file`).
+When a call returns, its data survives `kill -9` and a power failure (see `file`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from rag.types import DialogTurn, Message
 
 
 class SqliteTurnStore(SqliteConversations, SqliteRecords):
-    """A `MemoryStore` in one file. Pickles as its path; several may have the same file open."""
+    """A `MemoryStore` in one file. It is pickled as its path; several may have the same file open."""
 
     def __repr__(self) -> str:
         return f"SqliteTurnStore({str(self.path)!r})"
@@ -65,13 +65,13 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
     # ---- turns
 
     def append(self, turn: DialogTurn, *, conversation: str, namespace: str = "") -> DialogTurn:
-        """Store a turn at the end of a conversation, see `TurnStore`."""
+        """Add a turn at the end of a conversation, see `TurnStore`."""
         return self.extend([turn], conversation=conversation, namespace=namespace)[0]
 
     def extend(
         self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
     ) -> list[DialogTurn]:
-        """Store turns at the end, all or none, see `TurnStore`."""
+        """Add turns at the end, all or none, see `TurnStore`."""
         with self._writing() as db:
             known, new = self._add(db, "turn", turns, conversation, namespace, version=1)
         records = known | new
@@ -88,7 +88,7 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[DialogTurn]:
-        """Turns of a conversation, oldest first, see `TurnStore`."""
+        """Return the turns of a conversation, oldest first, see `TurnStore`."""
         check.check_last(last)
         with self._reading() as db:
             ranges = view_of(db, conversation, namespace).ranges(0, after, before)
@@ -109,14 +109,14 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
             return turn_from_record(item_record(_turn(db, turn_id, namespace)))
 
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
-        """The turns of these ids that are there, in the order asked."""
+        """Return the stored turns with these ids, in the order given."""
         with self._reading() as db:
             space = space_key(db, namespace)
             found = ((each, find_item(db, "turn", each, space)) for each in dict.fromkeys(ids))
             return {each: turn_from_record(item_record(row)) for each, row in found if row is not None}
 
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
-        """Store a new version of the turn of this id, see `TurnStore`."""
+        """Store a new version of the turn with this id, see `TurnStore`."""
         with self._writing() as db:
             row = _turn(db, turn.id, namespace)
             record = item_record(row)
@@ -133,13 +133,13 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         return item.turn()
 
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
-        """All versions of a turn, the first one first and the present one last. Raises NotFound."""
+        """Return all versions of a turn, oldest first. Raises NotFound."""
         with self._reading() as db:
             item = whole_item(db, _turn(db, turn_id, namespace))
         return [item.turn(version) for version in range(len(item.versions))]
 
     def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
-        """Delete one turn with its versions; False when there was none. Orders of the others stay."""
+        """Delete a turn with its versions; return False if there was none. Other orders do not change."""
         with self._writing() as db:
             row = find_item(db, "turn", turn_id, space_key(db, namespace))
             return row is not None and remove_items(db, [row]) == 1
@@ -147,7 +147,7 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
     def citing(
         self, *, namespace: str = "", location: str | None = None, path: str | None = None, blob: str = ""
     ) -> list[str]:
-        """Ids of turns with a citation of this file, of any version of theirs; ascending."""
+        """Return the ids of turns that cite this file in any of their versions, ascending."""
         where = {"location": location, "path": path, "blob": blob or None}
         sought = {name: value for name, value in where.items() if value is not None}
         conditions = " AND ".join(["i.space = ?", *(f"f.{name} = ?" for name in sought)])
@@ -161,7 +161,7 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
     def add_messages(
         self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
     ) -> list[Message]:
-        """Store messages at the end, all or none; return those that were stored."""
+        """Add messages at the end, all or none; return those that were stored."""
         with self._writing() as db:
             _, new = self._add(db, "message", messages, conversation, namespace)
         return [message_from_record(record) for record in new.values()]
@@ -175,7 +175,7 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         mark: Marks | None = None,
         exclude_mark: Marks | None = None,
     ) -> list[Message]:
-        """Messages of a conversation, oldest first, see `TurnStore`."""
+        """Return the messages of a conversation, oldest first, see `TurnStore`."""
         check.check_last(last)
         marks, without = check.marks_sought(mark), check.marks_sought(exclude_mark)
         with self._reading() as db:
@@ -233,16 +233,16 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
     def matching(
         self, terms: Sequence[str], *, namespace: str = "", conversation: str | None = None, limit: int = 1000
     ) -> Matches:
-        """Turns and messages that hold one of the terms, see `TurnStore`."""
+        """Return the turns and messages that contain one of the terms, see `TurnStore`."""
         check.check_limit(limit)
         with self._reading() as db:
             view = None if conversation is None else view_of(db, conversation, namespace)
             return match_terms(db, terms, space_key(db, namespace), view, limit)
 
-    # ---- moving
+    # ---- dump and restore
 
     def namespaces(self) -> list[str]:
-        """All namespaces that hold a conversation or a record, ascending."""
+        """Return all namespaces that hold a conversation or a record, ascending."""
         held = """
             SELECT namespace FROM conversation
             UNION SELECT namespace FROM space WHERE key IN (SELECT space FROM record) ORDER BY namespace
@@ -253,7 +253,7 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
     def dump(
         self, *, namespace: str = "", conversations: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Everything of a namespace as JSON values, see `MemoryStore`."""
+        """Yield everything in a namespace as JSON values, see `MemoryStore`."""
         with self._reading() as db:
             for each in conversations or ():
                 view_of(db, each, namespace)
@@ -272,31 +272,31 @@ class SqliteTurnStore(SqliteConversations, SqliteRecords):
         return iter(lines)
 
     def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
-        """Store what `dump` gave into this namespace, see `MemoryStore`."""
+        """Store the lines of a `dump` in this namespace, see `MemoryStore`."""
         found, now = restored(lines, namespace), self._clock()
         with self._writing() as db:
             return _restore(db, found, namespace, now)
 
-    # ---- inside
+    # ---- internal
 
     def _add(
         self,
         db: sqlite3.Connection,
         kind: Kind,
-        said: Sequence[DialogTurn | Message],
+        values: Sequence[DialogTurn | Message],
         conversation: str,
         namespace: str,
         **begins: Any,
     ) -> tuple[dict[str, Record], dict[str, Record]]:
-        """Store what is new; return the records of what was known, and of what is new, by id."""
+        """Store new items; return the records of existing and of new ones, by id."""
         view = view_of(db, conversation, namespace)
         space, order = view.space, view.next_number
-        there = known_ids(db, kind, [one.id for one in said], space)
+        there = known_ids(db, kind, [one.id for one in values], space)
         rows = (find_item(db, kind, each, space) for each in there)
         known = {row["id"]: item_record(row) for row in rows if row is not None}
         new: dict[str, Record] = {}
         items: list[Item] = []
-        for one in said:
+        for one in values:
             if one.id not in known and one.id not in new:
                 placed = replace(
                     one, namespace=namespace, conversation_id=conversation, order=order, **begins
@@ -321,7 +321,7 @@ def _turn(db: sqlite3.Connection, turn_id: str, namespace: str) -> sqlite3.Row:
 
 
 def _shown(db: sqlite3.Connection, view: SqliteView, mark: Sequence[str] | None) -> list[sqlite3.Row]:
-    """The turns, then the messages that a conversation shows."""
+    """Yield the turns, then the messages that a conversation shows."""
     return [row for kind in (0, 1) for row in shown_items(db, view.ranges(kind), kind, mark=mark)]
 
 
@@ -330,7 +330,7 @@ def _within(row: sqlite3.Row, ranges: Sequence[Range]) -> bool:
 
 
 def _trim(db: sqlite3.Connection, view: SqliteView, kind: Kind, keep_last: int) -> None:
-    """Take back the oldest of a kind beyond `keep_last`."""
+    """Remove the oldest items of a kind beyond `keep_last`."""
     code = KINDS[kind]
     newest = newest_orders(db, view.ranges(code), code, keep_last + 1)
     if len(newest) > keep_last:

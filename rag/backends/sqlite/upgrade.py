@@ -1,4 +1,4 @@
-"""What it takes to bring a file from one version of the schema to the next, beyond statements."""
+"""Functions that upgrade a file to the next version of the schema, beyond statements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _JSON = ("question_metadata", "answer_metadata", "metadata")
 
 
 def move_turns(db: sqlite3.Connection) -> None:
-    """Make items of the turns of version 1, each conversation showing its own."""
+    """Convert the turns of version 1 to items, with each conversation showing its own."""
     for row in db.execute("SELECT id, namespace FROM conversation").fetchall():
         origin = origin_key(db, row["id"], row["namespace"])
         execute(db, "INSERT INTO span VALUES (?, 0, ?, NULL)", row["id"], origin)
@@ -26,7 +26,7 @@ def move_turns(db: sqlite3.Connection) -> None:
 
 
 def index_items(db: sqlite3.Connection) -> None:
-    """Write anew what finds turns and messages by their words, and turns by what they cite (version 4)."""
+    """Rebuild the indexes of terms and of citations (version 4)."""
     last = 0
     some = "SELECT * FROM item WHERE key > ? ORDER BY key LIMIT ?"
     while rows := db.execute(some, (last, AT_ONCE)).fetchall():

@@ -267,7 +267,7 @@ class AdalGenerator:
         self._require_text("…" if text else "", stream.finish_reason)
 
     def _limit(self, prepared: Prepared) -> AnswerLimit:
-        """Return the limit; none for a function of ours, which calls no server."""
+        """Return the limit; none for a Python function, which calls no server."""
         return AnswerLimit(0 if self._takes_prepared else prepared.prompt.answer_tokens, self._counter)
 
     def _answer_kwargs(self, prepared: Prepared) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Contract classes and fakes that mean something, for us and for whoever writes a backend."""
+"""Contract test classes and fakes, for the tests of this package and of other backends."""

@@ -1,4 +1,4 @@
-"""A test for each promise of `MemoryStore` on dumps and restoring; see `rag.testing.memory_store`."""
+"""Contract tests of dump and restore in a `MemoryStore`; see `rag.testing.memory_store`."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ WRONG_RECORDS: list[dict[str, Any]] = [{"shelf": 7}, {"key": None}, {"value": "!
 
 
 def over_json(lines: Any) -> list[Any]:
-    """The lines as they come out of a file."""
+    """Return the lines after a round trip through JSON."""
     return [json.loads(json.dumps(line)) for line in lines]
 
 
 def filled(store: MemoryStore, clock: SteppedClock) -> list[str]:
-    """Store something of every kind; return the ids of the conversations."""
+    """Store an item of every kind; return the ids of the conversations."""
     main = store.create_conversation(name="main", sources=[Source("/r\udcff", "v1")], ttl_s=6000)
     turn = store.append(full_turn(), conversation=main.id)
     store.add_messages([full_message(), Message(b"\xff\0")], conversation=main.id)
@@ -65,11 +65,11 @@ def filled(store: MemoryStore, clock: SteppedClock) -> list[str]:
 
 
 class StoreMovesContract:
-    """What every store promises of dumps and restoring."""
+    """The contract of every store for dump and restore."""
 
     @pytest.fixture
     def other_store(self, store: MemoryStore) -> MemoryStore:
-        """A second, empty store of the same kind; a backend gives its own, else moves stay within one."""
+        """A second, empty store of the same kind; without it, tests restore into the first one."""
         pytest.skip("this backend gives no second store to move to")
 
     def test_a_store_moves_without_loss(

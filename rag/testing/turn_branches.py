@@ -1,4 +1,4 @@
-"""A test for each promise of `TurnStore` on forks, rewinding and clearing; see `rag.testing.memory_store`."""
+"""Contract tests of fork, rewind and clear in a `TurnStore`; see `rag.testing.memory_store`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rag.types import Message, Source
 
 
 class TurnBranchesContract:
-    """What every store promises of forks, rewinding and clearing."""
+    """The contract of every store for fork, rewind and clear."""
 
     def test_a_fork_goes_on_by_itself(self, store: TurnStore) -> None:
         main = store.create_conversation(name="main", sources=[Source("/shelf")], ttl_s=600, keep_last=9)
@@ -96,7 +96,7 @@ class TurnBranchesContract:
             ["m0", "m2"],
         )
 
-    # ---- rewinding
+    # ---- rewind
 
     def test_a_rewind_takes_back_what_came_after(self, store: TurnStore) -> None:
         here = store.create_conversation()
@@ -184,7 +184,7 @@ class TurnBranchesContract:
         with pytest.raises(NotFound):
             store.clear("nowhere")
 
-    # ---- the end of a parent
+    # ---- deleted parents
 
     def test_a_fork_outlives_its_parent(self, store: TurnStore) -> None:
         main = store.create_conversation()

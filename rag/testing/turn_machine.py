@@ -1,11 +1,11 @@
-"""Any sequence of calls on a memory store, against plain lists.
+"""Random sequences of calls on a memory store, compared with a model of plain lists.
 
 The model is as simple as can be: a conversation is a list of items, a fork a copy of a part of the list,
 and an item is there as long as one list holds it. A backend runs it so:
 
 class MyStoreMachine(MemoryStoreMachine):
     def make_store(self) -> MemoryStore:
-        return MyStore(..., clock=self.clock)  # empty; called again for a store to move to
+        return MyStore(..., clock=self.clock)  # empty; called again for the target of a restore
 
 TestMyStoreIsLists = MyStoreMachine.TestCase
 TestMyStoreIsLists.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
@@ -39,13 +39,13 @@ filters = st.none() | values.marks | st.lists(values.marks, max_size=2)
 
 @dataclass(eq=False)
 class ExpectedItem:
-    """A turn in its versions, or a message."""
+    """A turn with its versions, or a message."""
 
     versions: list[Any]
 
     @property
     def now(self) -> Any:
-        """The present version."""
+        """Return the current version."""
         return self.versions[-1]
 
     @property
@@ -54,7 +54,7 @@ class ExpectedItem:
         return isinstance(self.now, DialogTurn)
 
     def mark(self, marks: set[str]) -> None:
-        """Give all versions these marks."""
+        """Set these marks on all versions."""
         self.versions = [replace(each, marks=tuple(sorted(marks))) for each in self.versions]
 
 
@@ -73,24 +73,24 @@ class Listed:
     given: int = 0  # orders given so far
 
     def of(self, kind: type) -> list[Any]:
-        """The turns, or the messages, as they are now."""
+        """Return the current turns, or messages."""
         return [item.now for item in self.said if isinstance(item.now, kind)]
 
 
 class MemoryStoreMachine(RuleBasedStateMachine):
-    """Calls in any order; after each, the store holds what the lists hold."""
+    """Calls in any order; after each, the store must contain what the lists contain."""
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = SteppedClock()
         self.store = self.make_store()
-        self.listed: list[Listed] = []  # the one last written to last
-        self.begun: list[tuple[str, str]] = []  # conversations, also those that are gone, and their namespace
-        self.ids: list[str] = ["nothing"]  # of turns and messages, also those that are gone
+        self.listed: list[Listed] = []  # the most recently written last
+        self.begun: list[tuple[str, str]] = []  # conversations with namespace, including deleted ones
+        self.ids: list[str] = ["nothing"]  # of turns and messages, including deleted ones
         self.records: dict[tuple[str, str], tuple[bytes, datetime | None]] = {}  # (namespace, key)
 
     def make_store(self) -> MemoryStore:
-        """An empty store."""
+        """Return an empty store."""
         raise NotImplementedError
 
     def teardown(self) -> None:
@@ -100,47 +100,47 @@ class MemoryStoreMachine(RuleBasedStateMachine):
     # ---- the model
 
     def place(self, place: tuple[int, bool]) -> tuple[str, str]:
-        """A conversation and its namespace, or one that is not its."""
+        """Return a conversation and a namespace, its own or another."""
         number, elsewhere = place
         conversation, namespace = self.begun[-1 - number % len(self.begun)]
         return conversation, ("" if namespace else "ada") if elsewhere else namespace
 
     def known(self, numbers: list[int]) -> list[str]:
-        """Ids of turns and messages."""
+        """Return ids of turns and messages."""
         return [self.ids[-1 - number % len(self.ids)] for number in numbers]
 
     def find(self, conversation: str, namespace: str) -> Listed | None:
-        """The conversation of this id in this namespace."""
+        """Return the conversation with this id in this namespace."""
         for one in self.listed:
             if (one.id, one.namespace) == (conversation, namespace):
                 return one
         return None
 
     def items(self, namespace: str) -> Iterator[ExpectedItem]:
-        """All turns and messages of a namespace, each once."""
+        """Return all turns and messages of a namespace, each once."""
         seen = {item: None for one in self.listed if one.namespace == namespace for item in one.said}
         yield from seen
 
     def item(self, item_id: str, namespace: str, kind: type) -> ExpectedItem | None:
-        """The turn or message of this id."""
+        """Return the turn or message with this id."""
         for item in self.items(namespace):
             if item.now.id == item_id and isinstance(item.now, kind):
                 return item
         return None
 
     def forget(self, items: list[ExpectedItem]) -> None:
-        """Delete turns and messages wherever they stand."""
+        """Delete turns and messages from all conversations."""
         for one in self.listed:
             one.said = [item for item in one.said if item not in items]
 
     def written(self, one: Listed) -> None:
-        """Something was added."""
+        """Record that an item was added."""
         one.updated = self.clock.now
         self.listed.remove(one)
         self.listed.append(one)
 
     def free(self, name: str, namespace: str) -> bool:
-        """Whether a name may be given."""
+        """Whether a name is free."""
         return not name or (namespace, name) not in {(one.namespace, one.name) for one in self.listed}
 
     # ---- conversations
@@ -151,7 +151,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         keep_last=st.none() | st.integers(2, 3),
     )
     def begin(self, turns: list[DialogTurn], messages: list[Message], keep_last: int | None) -> None:
-        """A conversation, and a fork of it that went on."""
+        """Create a conversation, and a fork of it that was continued."""
         self.create("", "", sources=[], ttl_s=None, keep_last=keep_last)
         self.put((0, False), turns[:3])
         self.put((0, False), messages[:1])
@@ -166,7 +166,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         keep_last=st.none() | st.integers(1, 3),
     )
     def create(self, namespace: str, name: str, **more: Any) -> None:
-        """Begin a conversation."""
+        """Create a conversation."""
         if not self.free(name, namespace):
             with pytest.raises(ConversationMismatch):
                 self.store.create_conversation(namespace=namespace, name=name, **more)
@@ -178,7 +178,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     @rule(place=places, name=values.names)
     def rename(self, place: tuple[int, bool], name: str) -> None:
-        """Give another name."""
+        """Rename a conversation."""
         conversation, namespace = self.place(place)
         one = self.find(conversation, namespace)
         if one is None or (name != one.name and not self.free(name, namespace)):
@@ -190,7 +190,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     @rule(place=places, at=st.none() | st.integers(-2, 6), name=values.names)
     def fork(self, place: tuple[int, bool], at: int | None, name: str) -> None:
-        """Go on from anywhere."""
+        """Fork at any order."""
         conversation, namespace = self.place(place)
         one = self.find(conversation, namespace)
         orders = [-1, *(item.now.order for item in one.said)] if one else []
@@ -209,7 +209,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     @rule(place=places, to=st.integers(-1, 9))
     def rewind(self, place: tuple[int, bool], to: int) -> None:
-        """Take back the end."""
+        """Rewind a conversation."""
         conversation, namespace = self.place(place)
         one = self.find(conversation, namespace)
         if one is None:
@@ -223,7 +223,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     @rule(place=places, delete=st.booleans())
     def clear_or_delete(self, place: tuple[int, bool], delete: bool) -> None:
-        """Take back everything, or delete the conversation."""
+        """Clear or delete a conversation."""
         conversation, namespace = self.place(place)
         one = self.find(conversation, namespace)
         call = self.store.delete_conversation if delete else self.store.clear
@@ -251,16 +251,16 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     @rule(place=places, number=numbers, said=st.tuples(values.dialog_turns, values.dialog_turns))
     def add_known_turns(self, place: tuple[int, bool], number: int, said: tuple[DialogTurn, ...]) -> None:
-        """Add one whose id is, or was, there already; twice in one call."""
+        """Add an item with an existing or deleted id, twice in one call."""
         self.put(place, [said[0], *(replace(each, id=self.known([number])[0]) for each in said)])
 
     @rule(place=places, number=numbers, said=st.tuples(values.messages, values.messages))
     def add_known_messages(self, place: tuple[int, bool], number: int, said: tuple[Message, ...]) -> None:
-        """Add one whose id is, or was, there already; twice in one call."""
+        """Add an item with an existing or deleted id, twice in one call."""
         self.put(place, [said[0], *(replace(each, id=self.known([number])[0]) for each in said)])
 
     def put(self, place: tuple[int, bool], said: list[Any]) -> None:
-        """Add to the store and the list."""
+        """Add items to the store and the list."""
         conversation, namespace = self.place(place)
         kind = type(said[0])
         call: Any = self.store.extend if kind is DialogTurn else self.store.add_messages
@@ -290,14 +290,14 @@ class MemoryStoreMachine(RuleBasedStateMachine):
             self.written(one)
 
     def trimmed(self, said: list[ExpectedItem], keep_last: int | None, turns: bool) -> list[ExpectedItem]:
-        """Without the oldest turns, or messages, beyond `keep_last`."""
+        """Drop the oldest turns, or messages, beyond `keep_last`."""
         same = [item for item in said if item.is_turn is turns]
         gone = same[: -keep_last if keep_last else 0]
         return [item for item in said if item not in gone]
 
     @rule(number=numbers, namespace=values.namespaces, turn=values.dialog_turns)
     def edit(self, number: int, namespace: str, turn: DialogTurn) -> None:
-        """Store another version."""
+        """Store another version of a turn."""
         (known,) = self.known([number])
         turn = replace(turn, id=known)
         item = self.item(known, namespace, DialogTurn)
@@ -311,7 +311,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     @rule(number=numbers, namespace=values.namespaces)
     def delete_turn(self, number: int, namespace: str) -> None:
-        """Delete one turn."""
+        """Delete a turn."""
         (known,) = self.known([number])
         item = self.item(known, namespace, DialogTurn)
         assert self.store.delete_turn(known, namespace=namespace) is (item is not None)
@@ -426,11 +426,11 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         for key in there:
             del self.records[namespace, key]
 
-    # ---- time, and another store
+    # ---- time, dump and restore
 
     @rule(seconds=st.sampled_from([1, 100, 300, 600]))
     def wait(self, seconds: int) -> None:
-        """Let time go by."""
+        """Advance the clock."""
         self.clock.advance(seconds)
         for one in list(self.listed):
             if one.ttl_s is not None and self.clock.now - one.updated >= timedelta(seconds=one.ttl_s):
@@ -443,7 +443,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     @rule()
     def move(self) -> None:
-        """Go on in another store, with everything."""
+        """Restore everything into another store and continue there."""
         other = self.make_store()
         for namespace in self.store.namespaces():
             lines = list(self.store.dump(namespace=namespace))
@@ -451,11 +451,11 @@ class MemoryStoreMachine(RuleBasedStateMachine):
         self.store.close()
         self.store = other
 
-    # ---- what holds after every call
+    # ---- invariants after every call
 
     @invariant()
     def conversations_are_the_lists(self) -> None:
-        """Conversations, turns and messages are as listed."""
+        """Conversations, turns and messages equal the lists."""
         for namespace in _NAMESPACES:
             expected = [one for one in reversed(self.listed) if one.namespace == namespace]
             found = self.store.conversations(namespace=namespace)
@@ -470,7 +470,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def words_versions_and_citations_are_those_of_the_lists(self) -> None:
-        """What is found is what is there."""
+        """A search finds the items of the lists."""
         for namespace in _NAMESPACES:
             items = list(self.items(namespace))
             every = [item.now for item in items]
@@ -492,7 +492,7 @@ class MemoryStoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def records_are_those_put(self) -> None:
-        """Records are as put."""
+        """Records equal those that were put."""
         for namespace in _NAMESPACES:
             expected = {key: value for (where, key), (value, _) in self.records.items() if where == namespace}
             found = self.store.scan_records(shelf="s", namespace=namespace)

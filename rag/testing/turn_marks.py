@@ -1,4 +1,4 @@
-"""A test for each promise of `TurnStore` on marks; see `rag.testing.memory_store`."""
+"""Contract tests of marks in a `TurnStore`; see `rag.testing.memory_store`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rag.types import Message
 
 
 class TurnMarksContract:
-    """What every store promises of marks on turns and messages."""
+    """The contract of every store for marks on turns and messages."""
 
     def test_marks_are_ascending_each_once(self, store: TurnStore) -> None:
         here = store.create_conversation()

@@ -1,4 +1,4 @@
-"""A test for each promise of `TurnStore` on finding words and citations; see `rag.testing.memory_store`."""
+"""Contract tests of full-text search and citations in a `TurnStore`; see `rag.testing.memory_store`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS = """token session getUserName user_name expire cookie 北京大学 上�
 
 
 def counted(items: Iterable[DialogTurn | Message], sought: Sequence[str], limit: int = 1000) -> Matches:
-    """What a store is to find among these, counted one by one."""
+    """Return what a store must find in these items, counted one by one."""
     bags = [(item, term_counts(item)) for item in items]
     found = set()
     for term in sought:
@@ -48,7 +48,7 @@ def _holder(item: DialogTurn | Message, bag: dict[str, int], sought: Sequence[st
 
 
 def everything(store: TurnStore, *conversations: str, namespace: str = "") -> list[DialogTurn | Message]:
-    """Turns and messages that these conversations show, each once."""
+    """Return the turns and messages that these conversations show, each once."""
     found: dict[tuple[type, str], DialogTurn | Message] = {}
     for each in conversations:
         shown: list[DialogTurn | Message] = [*store.turns(each, namespace=namespace)]
@@ -58,7 +58,7 @@ def everything(store: TurnStore, *conversations: str, namespace: str = "") -> li
 
 
 class TurnSearchContract:
-    """What every store promises of finding words and citations."""
+    """The contract of every store for full-text search."""
 
     def test_words_are_found_as_if_counted_one_by_one(self, store: TurnStore) -> None:
         chance = random.Random(7)

@@ -1,4 +1,4 @@
-"""A test for each promise of `TurnStore` on conversations and turns; see `rag.testing.memory_store`."""
+"""Contract tests of conversations and turns in a `TurnStore`; see `rag.testing.memory_store`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ BAD_BOUNDS: list[dict[str, Any]] = [
 
 
 class TurnStoreContract:
-    """What every store promises of conversations and turns."""
+    """The contract of every store for conversations and turns."""
 
     @pytest.fixture
     def clock(self) -> SteppedClock:
-        """The clock to make the store with; it goes on only when a test says so."""
+        """The clock of the store, which only moves when a test advances it."""
         return SteppedClock()
 
     # ---- conversations
@@ -75,7 +75,7 @@ class TurnStoreContract:
         assert [each.name for each in store.conversations()] == ["c", "b", "a"]
         turn = store.append(new_turn("?"), conversation=a.id)
         store.append(new_turn("?"), conversation=b.id)
-        store.append(turn, conversation=a.id)  # known already, so nothing is written
+        store.append(turn, conversation=a.id)  # already stored, so nothing is written
         assert [each.name for each in store.conversations()] == ["b", "a", "c"]
         store.delete_conversation(b.id)
         assert store.conversations() == [store.conversation(a.id), store.conversation(c.id)]
@@ -110,7 +110,7 @@ class TurnStoreContract:
     def test_turns_come_oldest_first_numbered_from_0(self, store: TurnStore) -> None:
         here = store.create_conversation()
         epoch = datetime(2000, 1, 1, tzinfo=UTC)
-        clocks = [epoch + timedelta(days=day) for day in (3, 1, 2)]  # order is never by clock
+        clocks = [epoch + timedelta(days=day) for day in (3, 1, 2)]  # the order is independent of the clock
         for n, time in enumerate(clocks):
             assert store.append(new_turn(str(n), user_query_timestamp=time), conversation=here.id).order == n
         assert [(turn.order, turn.question) for turn in store.turns(here.id)] == [
@@ -272,7 +272,7 @@ class TurnStoreContract:
         again = store.append(turn, conversation=here.id)
         assert (again.order, store.versions(turn.id)) == (1, [again])
 
-    # ---- what is kept for a time, or in a number
+    # ---- expiry and keep_last
 
     def test_a_conversation_expires_when_nothing_is_added(
         self, store: TurnStore, clock: SteppedClock
@@ -283,7 +283,7 @@ class TurnStoreContract:
         clock.advance(599)
         assert store.conversation("demo").ttl_s == 600
         add_turns(store, gone.id, "still there")
-        store.edit_turn(turn)  # nothing is added, so the time goes on
+        store.edit_turn(turn)  # nothing is added, so the expiry does not change
         clock.advance(599)
         assert len(store.conversations()) == 2
         clock.advance(1)
@@ -324,7 +324,7 @@ class TurnStoreContract:
             store.create_conversation(**bad)
         assert store.conversations() == []
 
-    # ---- what is refused leaves nothing behind
+    # ---- rejected calls change nothing
 
     @pytest.mark.parametrize(
         ("bad", "error", "place"),

@@ -1,4 +1,4 @@
-"""Turns, messages and sources of any kind, for Hypothesis."""
+"""Hypothesis strategies for turns, messages and sources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 metadata = st.none() | st.dictionaries(texts, json_values, max_size=3)
 counts = st.integers(0, 2**40)
-# No moments that a change of the clocks skips or repeats: Python compares those unequal to themselves in UTC.
+# No times that a change of the clocks skips or repeats, as Python compares those unequal to themselves in
+# UTC.
 moments = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.timezones()).filter(
     lambda moment: moment == moment.astimezone(UTC)
 )

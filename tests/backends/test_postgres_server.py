@@ -218,7 +218,7 @@ def test_what_can_only_be_read_is_read(url: str, store: PostgresTurnStore) -> No
     reader.close()
     standby = PostgresTurnStore(url + "&options=-cdefault_transaction_read_only%3Don")
     assert len(standby.turns(here.id)) == 1
-    with pytest.raises(StoreUnwritable, match=r"read-only transaction.*takes writes"):
+    with pytest.raises(StoreUnwritable, match=r"read-only transaction.*accepts writes"):
         add_turns(standby, here.id, "!")
     standby.close()
     with psycopg.connect(url, autocommit=True) as db:
@@ -235,7 +235,7 @@ def test_a_full_disk_is_an_error_that_loses_nothing(url: str, store: PostgresTur
             "'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$"
         )
         db.execute("CREATE TRIGGER full_disk AFTER INSERT ON rag.posting EXECUTE FUNCTION rag.full_disk()")
-    with pytest.raises(StoreUnwritable, match=r"No space left.*free some room on the server"):
+    with pytest.raises(StoreUnwritable, match=r"No space left.*free space on the server"):
         add_turns(store, here.id, "lost", "lost, too")
     with psycopg.connect(url) as db:
         db.execute("DROP TRIGGER full_disk ON rag.posting")
@@ -260,7 +260,7 @@ def test_a_writer_that_never_ends_is_reported(url: str, store: PostgresTurnStore
 
 
 def test_connections_are_shared_and_bounded(url: str) -> None:
-    store = PostgresTurnStore(url + "&application_name=bounded", most_connections=3)
+    store = PostgresTurnStore(url + "&application_name=bounded", max_connections=3)
     here = store.create_conversation()
     with ThreadPoolExecutor(12) as pool:
         list(pool.map(lambda n: add_turns(store, here.id, str(n)), range(60)))

@@ -61,7 +61,7 @@ class TestRedisTurnStoreThatReadsSoon(MemoryStoreContract):
 
     @pytest.fixture(autouse=True)
     def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(redis_turns, "UNREAD_AT_MOST", 1)
+        monkeypatch.setattr(redis_turns, "MAX_UNREAD", 1)
         monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 2)
 
     @pytest.fixture
@@ -188,11 +188,11 @@ _SEARCHER = """
 import sys
 from rag.backends.redis import turns as redis_turns
 from rag.backends.redis.turns import RedisTurnStore
-from rag.testing.sample_turns import said
+from rag.testing.sample_turns import new_turn
 redis_turns.READ_AT_ONCE = 3
 store = RedisTurnStore(sys.argv[1])
 while True:
-    store.extend([said(f"word{n}") for n in range(20)], conversation=sys.argv[2])
+    store.extend([new_turn(f"word{n}") for n in range(20)], conversation=sys.argv[2])
     print(flush=True)
     store.matching(["yes"])
 """
@@ -217,7 +217,7 @@ def test_a_killed_searcher_leaves_what_it_did_not_read(open_store: Opened) -> No
 
 
 def test_so_many_wait_at_most(open_store: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_turns, "UNREAD_AT_MOST", 100)
+    monkeypatch.setattr(redis_turns, "MAX_UNREAD", 100)
     monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 64)
     chance, store = random.Random(6), open_store()
     here = [store.create_conversation().id for _ in range(3)]

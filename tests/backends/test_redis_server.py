@@ -140,7 +140,7 @@ def test_no_password_is_shown(server: ValkeyServer, open_store: Opened) -> None:
     store = open_store(url)
     shown = (repr(store), repr(store.server.address), str(store.server.address), without_secrets(url))
     assert not [text for text in (*shown, repr(Settings(memory=url))) if "s3cr" in text or SECRET in text]
-    with pytest.raises(StoreUnreachable, match="refuses the user or the password") as caught:
+    with pytest.raises(StoreUnreachable, match="rejects the user or the password") as caught:
         store.conversations()
     assert SECRET not in str(caught.value)
 
@@ -247,7 +247,7 @@ def test_a_server_that_does_not_answer_is_named() -> None:
 def test_passwords_and_rights_are_asked_for() -> None:
     with ValkeyServer("--requirepass", SECRET) as server:
         port = server.port
-        for said_, why in (("", "asks for a password"), ("me:wrong@", "refuses the user or the password")):
+        for said_, why in (("", "requires a password"), ("me:wrong@", "rejects the user or the password")):
             with pytest.raises(StoreUnreachable, match=why):
                 RedisTurnStore(f"redis://{said_}127.0.0.1:{port}").conversations()
         store = RedisTurnStore(f"redis://:{QUOTED}@127.0.0.1:{port}")
@@ -255,7 +255,7 @@ def test_passwords_and_rights_are_asked_for() -> None:
         rules = ("ACL", "SETUSER", "reader", "on", ">pw", "~*", "+@read", "+@scripting", "+@connection")
         store.server.command(*rules)
         reader = RedisTurnStore(f"redis://reader:pw@127.0.0.1:{port}")
-        with pytest.raises(StoreUnwritable, match="give the user of the address the right") as caught:
+        with pytest.raises(StoreUnwritable, match="grant the user of the address the permission") as caught:
             reader.create_conversation()
         assert "pw" not in str(caught.value)
         assert [each.name for each in store.conversations()] == ["demo"]
@@ -303,7 +303,7 @@ def test_a_server_that_cannot_save_is_named(open_store: Opened) -> None:
         deadline = time.monotonic() + 10
         while server.command("INFO", "persistence")["rdb_last_bgsave_status"] == "ok":
             assert time.monotonic() < deadline
-        with pytest.raises(StoreUnwritable, match="free room"):
+        with pytest.raises(StoreUnwritable, match="free space"):
             add_turns(store, here.id, "lost")
 
 
@@ -554,7 +554,7 @@ FOUR = """
 import sys
 from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import ConversationMismatch
-from rag.testing.sample_turns import said
+from rag.testing.sample_turns import new_turn
 store = RedisTurnStore(sys.argv[1])
 try:
     store.create_conversation(name="demo")
@@ -562,7 +562,7 @@ except ConversationMismatch:
     pass
 here = store.conversation("demo")
 for n in range(0, 1000, 5):
-    turns = [said(f"{sys.argv[2]}-{k}") for k in range(n, n + 5)]
+    turns = [new_turn(f"{sys.argv[2]}-{k}") for k in range(n, n + 5)]
     if n % 2:
         store.extend(turns, conversation=here.id)
     for turn in turns:

@@ -1,4 +1,4 @@
-"""Conversations in Postgres: begun, forked, taken back; the rest of the store builds on them."""
+"""Conversations in Postgres: create, fork, rewind, delete."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ _COUNTS = {"turn_count": 0, "message_count": 0}
 
 
 class PostgresConversations:
-    """What the Postgres store does with whole conversations.
+    """The operations of the Postgres store on whole conversations.
 
     Args:
-        url: where the database is, see `PostgresServer`; nothing connects before the first call.
-        clock: dates conversations, and says what has expired.
-        schema: where in the database the tables are.
-        most_connections: calls beyond so many at once wait for one another.
-        busy_timeout_s: how long a call waits for a connection, or for what another writes.
+        url: the address of the database, see `PostgresServer`; the first call connects.
+        clock: the source of times and expiries.
+        schema: the schema of the tables.
+        max_connections: the maximum number of concurrent calls; others wait.
+        busy_timeout_s: how long a call waits for a connection, or for a concurrent write.
 
     Raises:
-        SettingsError: the address cannot be read.
-        StoreError: from every method, where the server cannot be reached, is busy or full, or its tables
-            are not ours.
+        SettingsError: the address is invalid.
+        StoreError: from every method, if the server is unreachable, busy or full, or its tables are not
+            ours.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class PostgresConversations:
         *,
         clock: Clock = now_utc,
         schema: str = "rag",
-        most_connections: int = 10,
+        max_connections: int = 10,
         busy_timeout_s: float = 30.0,
     ) -> None:
         self._server = PostgresServer(
-            url, schema=schema, most_connections=most_connections, busy_timeout_s=busy_timeout_s
+            url, schema=schema, max_connections=max_connections, busy_timeout_s=busy_timeout_s
         )
         self._clock = clock
 
@@ -156,7 +156,7 @@ class PostgresConversations:
             )
             check_name(db, name, made)
             spans = [*spans_until(view.spans, end), TurnSpan(made.id, end + 1, None)]
-            # What the other took back after `end` is not what comes after `end` here.
+            # What was removed after `end` in the other conversation is not what comes after `end` here.
             first = {"turn": min(view.first_turn, end + 1), "message": min(view.first_message, end + 1)}
             kept = ConversationRecord(made, spans, end + 1, first)  # type: ignore[arg-type]
             store_conversation(db, kept, namespace)
@@ -195,10 +195,10 @@ class PostgresConversations:
         """Close the connections. Closing twice is allowed."""
         self._server.close()
 
-    # ---- inside
+    # ---- internal
 
     def _read(self, work: Work[Result]) -> Result:
-        """One transaction that reads, in which nothing has expired."""
+        """Run a read transaction in which no conversation has expired."""
         while True:
             now = moment(self._clock())
             try:
@@ -207,7 +207,7 @@ class PostgresConversations:
                 self._server.write(lambda db: _purge(db, now))  # noqa: B023
 
     def _write(self, work: Work[Result]) -> Result:
-        """One transaction that writes, in which nothing has expired."""
+        """Run a write transaction in which no conversation has expired."""
         while True:
             now = moment(self._clock())
             try:
@@ -216,7 +216,7 @@ class PostgresConversations:
                 self._server.write(lambda db: _purge(db, now))  # noqa: B023
 
     def _ask(self, query: LiteralString, values: Sequence[Any]) -> list[Any]:
-        """The rows that one query reads, in which nothing has expired; none of them begins with None."""
+        """Return the rows of a query, without expired ones; no row may start with None."""
         asked = f"SELECT {_HAS_EXPIRED}, found.* FROM (SELECT 1) AS one LEFT JOIN ({query}) AS found ON true"
         while True:
             now = moment(self._clock())
@@ -232,7 +232,7 @@ def moment(time: datetime) -> str:
 
 
 def view_of(db: Db, conversation: str, namespace: str, *, hold: bool = False) -> PostgresView:
-    """A conversation (by id) without its counts; `hold` keeps others from writing to it. Raises NotFound."""
+    """Return a conversation (by id) without its counts; `hold` locks it for writing. Raises NotFound."""
     place = [slot(namespace), slot(conversation)]
     if hold:  # first, so that what is read next is what the last writer left
         db.execute(f"SELECT 1 {_NAMED} {_BY_ID} FOR UPDATE OF c", place)
@@ -242,18 +242,18 @@ def view_of(db: Db, conversation: str, namespace: str, *, hold: bool = False) ->
 
 
 def views_of(db: Db, namespace: str) -> list[PostgresView]:
-    """The conversations of a namespace without their counts, the one last written to last."""
+    """Return the conversations of a namespace without their counts, the most recently written last."""
     return _views(db, "WHERE n.slot = %b", [slot(namespace)])
 
 
 def known_conversations(db: Db, ids: Sequence[str]) -> set[str]:
-    """Which of these ids are those of conversations, in whatever namespace."""
+    """Return those of these ids that are ids of conversations in any namespace."""
     found = "SELECT o.id FROM origin o JOIN conversation c ON c.key = o.key WHERE o.slot = ANY(%b::bytea[])"
     return {json.loads(each) for (each,) in db.execute(found, [[slot(one) for one in ids]])}
 
 
 def counted(db: Db, view: PostgresView) -> Conversation:
-    """The conversation with its counts."""
+    """Return the conversation with its counts."""
     turns, messages, _ = count_shown(db, view)
     return replace(view.conversation, turn_count=turns, message_count=messages)
 
@@ -282,7 +282,7 @@ def store_conversation(db: Db, kept: ConversationRecord, namespace: str) -> None
 
 
 def put_spans(db: Db, conversation: int, spans: Sequence[TurnSpan], space: int) -> None:
-    """Let a conversation (by key) show what lies in these spans, and no more."""
+    """Make a conversation (by key) show exactly the items within these spans."""
     db.execute("DELETE FROM span WHERE conversation = %s", [conversation])
     for span in spans:
         row = [conversation, span.first, origin_key(db, span.origin, space), span.last]
@@ -300,7 +300,7 @@ def _stored(conversation: Conversation) -> str:
 
 
 def _views(db: Db, where: str, values: Sequence[Any]) -> list[PostgresView]:
-    """The conversations of which this is true, the one last written to last."""
+    """Return the conversations that match a condition, the most recently written last."""
     found: dict[int, PostgresView] = {}
     for row in db.execute(f"{_VIEWS} {where} ORDER BY c.written, s.first", values):
         key, space, record, updated, next_number, first_turn, first_message = row[:7]
@@ -340,7 +340,7 @@ def _rewind(db: Db, view: PostgresView, to: int) -> tuple[int, int]:
     left = "SELECT 1 FROM item WHERE origin = %s AND kind IN (0, 1) AND number >= %s LIMIT 1"
     if db.execute(left, [view.key, max(own.first, to + 1)]).fetchone() is None:
         spans = [*spans_until(view.spans[:-1], to), own]
-    else:  # a fork shows it, so what comes next begins after it
+    else:  # a fork shows it, so the next items start after it
         spans = [*until, own._replace(first=view.next_number)]
     put_spans(db, view.key, spans, view.space)
     _forget_origins(db, view)
@@ -358,7 +358,7 @@ def _delete(db: Db, view: PostgresView) -> int:
 
 
 def _forget_origins(db: Db, view: PostgresView) -> None:
-    """Delete those that nothing was said in and nobody shows, of those held."""
+    """Delete those of the locked origins that have no items and that no conversation shows."""
     unused = "DELETE FROM origin o WHERE o.key = ANY(%s) AND o.turns = 0 AND o.messages = 0"
     shown = "EXISTS (SELECT 1 FROM span s WHERE s.origin = o.key)"
     db.execute(f"{unused} AND NOT {shown}", [list(view.origins)])

@@ -1,8 +1,8 @@
-"""Our error for each of Postgres's.
+"""Translates Postgres errors to ours.
 
-What a server reports goes by its SQLSTATE; what the client library finds without one (no route, a password
-refused, a connection that broke) is a server that cannot be reached. No message of ours holds the address as
-it was given, so no password.
+Errors of the server are mapped by their SQLSTATE; errors of the client library without one (no route, wrong
+password, broken connection) mean that the server is unreachable. Our messages do not contain the address as
+given, and so no password.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from rag.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew, StoreUn
 _BUSY = ("40001", "40P01", "53300", "55006", "55P03", "57014", "23505")
 _UNREACHABLE = ("08", "28", "3D", "57", "25P03", "25P04", "0P", "2D", "38", "39")
 _UNWRITABLE = ("25006", "42501", "53", "54", "58", "55", "72")
-_MEND_UNWRITABLE = (
-    "free some room on the server, give the user its rights (CREATE on the database, once), "
-    "or name the server that takes writes"
+_FIX_UNWRITABLE = (
+    "free space on the server, grant the user its rights (CREATE on the database, once), "
+    "or name the server that accepts writes"
 )
-_MEND_CORRUPT = "was its schema changed by another program? Put a backup back, or name another database"
-_MEND_TOO_NEW = "or point --memory or RAG_MEMORY at another database"
+_FIX_CORRUPT = "was its schema changed by another program? Restore a backup, or name another database"
+_FIX_TOO_NEW = "or point --memory or RAG_MEMORY at another database"
 
 
 def translated(error: psycopg.Error, *, path: str, waited_s: float) -> StoreError:
-    """Our error for one of psycopg's, whatever it is."""
+    """Translate any error of psycopg."""
     why = _first_line(error)
     state = error.sqlstate
     if state is None:
         if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
             return StoreUnreachable(path=path, why=why)
-        return StoreCorrupt(path=path, why=why, fix=_MEND_CORRUPT)
+        return StoreCorrupt(path=path, why=why, fix=_FIX_CORRUPT)
     if state in _BUSY:
         return StoreBusy(path=path, waited_s=waited_s, doing="writing")
     if state.startswith(_UNREACHABLE):
         return StoreUnreachable(path=path, why=why)
     if state.startswith(_UNWRITABLE):
-        return StoreUnwritable(path=path, why=why, fix=_MEND_UNWRITABLE)
-    return StoreCorrupt(path=path, why=why, fix=_MEND_CORRUPT)
+        return StoreUnwritable(path=path, why=why, fix=_FIX_UNWRITABLE)
+    return StoreCorrupt(path=path, why=why, fix=_FIX_CORRUPT)
 
 
 def foreign_schema(path: str, schema: str) -> StoreCorrupt:
-    """The schema is there, and is not ours."""
+    """Return the error for a schema that is not ours."""
     why = f'its schema "{schema}" is another program\'s'
-    return StoreCorrupt(path=path, why=why, fix="name another database, nothing was changed")
+    return StoreCorrupt(path=path, why=why, fix="nothing was changed; name another database")
 
 
 def too_new(path: str, found: int, supported: int) -> StoreTooNew:
-    """A newer version of rag made the tables."""
-    return StoreTooNew(path=path, found=found, supported=supported, fix=_MEND_TOO_NEW)
+    """Return the error for tables of a newer version of rag."""
+    return StoreTooNew(path=path, found=found, supported=supported, fix=_FIX_TOO_NEW)
 
 
 def _first_line(error: psycopg.Error) -> str:

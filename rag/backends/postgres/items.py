@@ -1,7 +1,7 @@
-"""Turns and messages in Postgres: added, removed, read and counted within a transaction.
+"""Turns and messages in Postgres: add, remove, read and count within a transaction.
 
-The functions take the connection of an open transaction; namespaces and origins go by their keys. However
-many items there are, each of them is one statement, and so one round trip.
+The functions take the connection of an open transaction; namespaces and origins are given by their keys. Each
+is one statement, and so one round trip, for any number of items.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _REMOVE = f"""
         DELETE FROM posting p
         USING (SELECT g.space, t.term, g.number, g.key FROM gone g, unnest(g.terms) AS t (term)) d
         WHERE p.space = d.space AND p.term = d.term AND p.number = d.number AND p.item = d.key
-    ), untold AS (
+    ), uncounted AS (
         SELECT g.origin, t.term, count(*) AS holders
         FROM gone g JOIN origin o ON o.key = g.origin AND g.number < o.tallied, unnest(g.terms) AS t (term)
         GROUP BY g.origin, t.term
@@ -92,20 +92,20 @@ FIND_ITEM = f"""
     SELECT {_COLUMNS} FROM item i
     WHERE i.space = (SELECT key FROM space WHERE slot = %b) AND i.kind = %s AND i.id = %b
 """
-"""The item of a namespace's slot, a kind, and an id's slot."""
+"""Finds an item by the namespace's slot, the kind, and the id's slot."""
 
 FIND_ITEMS = f"""
     SELECT {_COLUMNS} FROM item i
     WHERE i.space = (SELECT key FROM space WHERE slot = %b) AND i.kind = %s AND i.id = ANY(%b::bytea[])
 """
-"""The items of a namespace's slot, a kind, and slots of ids."""
+"""Finds items by the namespace's slot, the kind, and the slots of ids."""
 
 Range = tuple[int, int, int, int]
 """A kind, an origin by its key, and the first and last order in it, both included."""
 
 
 class ItemRow(NamedTuple):
-    """An item as it is stored."""
+    """A stored item."""
 
     key: int
     kind: int
@@ -116,16 +116,16 @@ class ItemRow(NamedTuple):
     marks: list[bytes]
 
     def record(self) -> Record:
-        """The present version as JSON values, with the marks."""
+        """Return the current version as JSON values, with the marks."""
         record: Record = json.loads(self.stored)
         record["marks"] = [from_bytes(mark) for mark in sorted(self.marks)]
         return record
 
 
 class PostgresView(NamedTuple):
-    """A conversation as it is stored: its spans by origin key, ascending, and the first order it shows.
+    """A stored conversation: its spans by origin key, ascending, and the first order it shows.
 
-    `sums` are the turns, messages and terms said in it, `tallied` is of its own origin.
+    `sums` are the numbers of turns, messages and terms of its own origin; `tallied` belongs to that, too.
     """
 
     key: int
@@ -140,7 +140,7 @@ class PostgresView(NamedTuple):
     tallied: int
 
     def ranges(self, *kinds: int, after: int | None = None, before: int | None = None) -> list[Range]:
-        """Where what it shows was said, of these kinds (none: of both); ascending within a kind."""
+        """Return the ranges of what it shows of these kinds (none: both), ascending within a kind."""
         end = _NO_END if before is None else min(before - 1, _NO_END)
         found = []
         for kind in kinds or (0, 1):
@@ -173,7 +173,7 @@ def made_space_key(db: Db, namespace: str) -> int:
 
 
 def origin_key(db: Db, conversation: str, space: int) -> int:
-    """The key of what was said in a conversation, made where there is none; held until the end."""
+    """Return the key of a conversation as an origin, creating it if necessary; locked until the end."""
     made = """
         INSERT INTO origin (slot, id, space) VALUES (%b, %s, %s)
         ON CONFLICT (slot) DO UPDATE SET slot = excluded.slot RETURNING key
@@ -183,12 +183,12 @@ def origin_key(db: Db, conversation: str, space: int) -> int:
 
 
 def hold_origins(db: Db, origins: Iterable[int]) -> None:
-    """Keep others from changing who shows what was said there, and how much there is of it."""
+    """Lock origins against changes of who shows their items, and of their totals."""
     db.execute("SELECT 1 FROM origin WHERE key = ANY(%s) ORDER BY key FOR UPDATE", [sorted(origins)])
 
 
 def add_items(db: Db, items: Sequence[Item], space: int, origins: dict[str, int]) -> None:
-    """Store items of a namespace that are not there yet; `origins` are the keys by conversation."""
+    """Insert items of a namespace; `origins` are the keys by conversation."""
     if not items:
         return
     rows = [
@@ -211,7 +211,7 @@ def add_items(db: Db, items: Sequence[Item], space: int, origins: dict[str, int]
 
 
 def edit_item(db: Db, row: ItemRow, space: int, edited: Item) -> None:
-    """Store another version of an item that was found and is held."""
+    """Store another version of an item that was found and is locked."""
     terms, counts = [slot(term) for term in edited.counts], list(edited.counts.values())
     untally_item(db, row.key, row.origin)
     db.execute(
@@ -245,7 +245,7 @@ def edit_item(db: Db, row: ItemRow, space: int, edited: Item) -> None:
 
 
 def remove_item(db: Db, kind: Kind, item_id: str, space: int) -> int:
-    """Delete an item with all that hangs on it; return how many there were."""
+    """Delete an item with everything that belongs to it; return how many existed."""
     where, values = "i.space = %s AND i.kind = %s AND i.id = %b", [space, KINDS[kind], slot(item_id)]
     said_in = f"SELECT i.origin FROM item i WHERE {where}"
     db.execute(f"SELECT 1 FROM origin WHERE key = ({said_in}) FOR UPDATE", values)
@@ -255,7 +255,7 @@ def remove_item(db: Db, kind: Kind, item_id: str, space: int) -> int:
 def remove_shown(
     db: Db, ranges: Sequence[Range], *, ids: Sequence[str] | None = None, mark: Sequence[str] | None = None
 ) -> int:
-    """Delete the items within these ranges that have one of these ids, one of these marks."""
+    """Delete the items within these ranges with one of these ids or one of these marks."""
     where, values = _IN_RANGE, [*columns(ranges, 4)]
     hold_origins(db, {origin for _, origin, _, _ in ranges})
     if ids is not None:
@@ -268,20 +268,20 @@ def remove_shown(
 
 
 def release(db: Db, ranges: Sequence[Range]) -> None:
-    """Delete what no conversation shows any more in these ranges; their origins are held."""
+    """Delete the items in these ranges that no conversation shows any more; their origins are locked."""
     if ranges:
         _removed(db, f"USING {_RANGES}", f"{_IN_RANGE} AND {_SHOWN_BY_NONE}", [*columns(ranges, 4)])
 
 
 def find_items(db: Db, kind: Kind, ids: Sequence[str], space: int, *, hold: bool = False) -> list[ItemRow]:
-    """The items of a kind with these ids."""
+    """Return the items of a kind with these ids."""
     found = f"SELECT {_COLUMNS} FROM item i WHERE i.space = %s AND i.kind = %s AND i.id = ANY(%b::bytea[])"
     values = [space, KINDS[kind], [slot(each) for each in ids]]
     return [ItemRow._make(row) for row in db.execute(found + (" FOR UPDATE" if hold else ""), values)]
 
 
 def taken_places(db: Db, places: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Which of these places (origin, order) an item has."""
+    """Return those of these places (origin, order) that have an item."""
     taken = """
         SELECT i.origin, i.number FROM unnest(%b::bigint[], %b::bigint[]) AS p (origin, number)
         JOIN item i ON i.origin = p.origin AND i.kind IN (0, 1) AND i.number = p.number
@@ -297,7 +297,7 @@ def shown_items(
     mark: Sequence[str] | None = None,
     exclude_mark: Sequence[str] | None = None,
 ) -> list[ItemRow]:
-    """The items within these ranges, oldest first; `last` of them from the end."""
+    """Return the items within these ranges, oldest first; at most the `last` newest."""
     where, marks = _IN_RANGE, []
     for wanted, sense in ((mark, ""), (exclude_mark, "NOT ")):
         if wanted is not None:
@@ -310,7 +310,7 @@ def shown_items(
 
 
 def first_of_newest(db: Db, ranges: Sequence[Range], keep: int) -> int | None:
-    """The order of the oldest of the newest `keep` items within these ranges; None if there is none older."""
+    """Return the lowest order of the newest `keep` items within these ranges; None if none is older."""
     newest = f"SELECT i.number FROM item i WHERE {_IN_RANGE} ORDER BY i.number DESC LIMIT %s"
     found = f"SELECT i.number FROM {_RANGES}, LATERAL ({newest}) i ORDER BY i.number DESC OFFSET %s LIMIT 2"
     rows = db.execute(found, [*columns(ranges, 4), keep + 1, keep - 1]).fetchall()
@@ -318,7 +318,7 @@ def first_of_newest(db: Db, ranges: Sequence[Range], keep: int) -> int | None:
 
 
 def whole_items(db: Db, rows: Sequence[ItemRow], namespace: str) -> list[Item]:
-    """The items with all their versions, in their order."""
+    """Return the items with all their versions, in their order."""
     older: dict[int, list[str]] = {}
     kept = "SELECT item, record FROM version WHERE item = ANY(%b::bigint[]) ORDER BY item, version"
     for key, record in db.execute(kept, [[row.key for row in rows]]):
@@ -348,7 +348,7 @@ def count_shown(db: Db, view: PostgresView) -> tuple[int, int, int]:
 
 
 def count_items(db: Db, ranges: Sequence[Range]) -> tuple[int, int, int]:
-    """How many turns and messages lie within these ranges, and the terms in them all."""
+    """Return the number of turns and messages within these ranges, and of their terms."""
     summed = f"""
         SELECT count(*) FILTER (WHERE i.kind = 0), count(*) FILTER (WHERE i.kind = 1),
             coalesce(sum(i.length), 0)
@@ -383,7 +383,7 @@ def mark_items(
 
 
 def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Rows as columns, also where there is no row."""
+    """Return rows as columns, even if there are no rows."""
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 

@@ -125,18 +125,18 @@ class PostgresRecords(ABC):
 
 
 def put_all(db: Db, space: int, records: Sequence[tuple[str, str, StoredRecord]]) -> None:
-    """Store records by shelf and key, in the place of those that are there; the last of equals stays."""
+    """Store records by shelf and key, replacing existing ones; of equal keys the last one counts."""
     rows = {
         (slot(shelf), slot(key)): (json.dumps(shelf), json.dumps(key), bytes(record.value), record.expires)
         for shelf, key, record in records
     }
-    in_order = [(*place, *rows[place]) for place in sorted(rows)]  # so that two that put the same both end
+    in_order = [(*place, *rows[place]) for place in sorted(rows)]  # to avoid deadlocks of two writers
     if in_order:
         db.execute(_PUT, [space, *columns(in_order, 6)])
 
 
 def record_lines(db: Db, space: int) -> list[Line]:
-    """The lines of a dump for the records of a namespace, ascending by shelf and key."""
+    """Yield the dump lines of the records of a namespace, sorted by shelf and key."""
     rows = db.execute("SELECT shelf_name, key_name, value, expires FROM record WHERE space = %s", [space])
     named = ((json.loads(shelf), json.loads(key), *rest) for shelf, key, *rest in rows)
     return [record_line(shelf, key, StoredRecord(*rest)) for shelf, key, *rest in sorted(named, key=_place)]
@@ -147,14 +147,14 @@ def _place(record: Sequence[object]) -> tuple[object, object]:
 
 
 def _held(db: Db, space: int, shelf: str, key: str) -> _There:
-    """What stands there, kept from others until the end."""
+    """Return the value of a record, locked until the end."""
     found = f"SELECT value, expires FROM record {_PLACE} AND key = %b FOR UPDATE"
     there: _There = db.execute(found, [space, slot(shelf), slot(key)]).fetchone()
     return there
 
 
 def _put(db: Db, space: int, shelf: str, key: str, value: bytes, there: _There) -> None:
-    if there is None:  # if another puts it first, the transaction begins anew
+    if there is None:  # if another transaction inserts it first, this one is retried
         added = "INSERT INTO record VALUES (%s, %b, %b, %s, %s, %b)"
         db.execute(added, [space, slot(shelf), slot(key), json.dumps(shelf), json.dumps(key), bytes(value)])
     else:

@@ -1,24 +1,24 @@
 """The tables of turns in a Postgres database, in a schema of their own, version by version.
 
     space                        namespaces, by a number
-    conversation ──< span >── origin    what it shows: what was said where, between which orders
+    conversation ──< span >── origin    what it shows: ranges of orders of origins
                          │              (`stored_turns`)
                          └──< item      turns and messages, as JSON records (`rag.schema`), with marks
                                 ├──< version     earlier versions of a turn
                                 ├──< cited       the files a turn cites, in any version
-                                └──< posting     how often it holds a term: the inverted index, made from
+                                └──< posting     the count of a term: the inverted index, made from
                                                  `item.terms` and `item.counts`
-    tally                        how many of an origin's items below `origin.tallied` hold a term
+    tally                        the number of an origin's items below `origin.tallied` with a term
     record                       small records by shelf and key
 
-A conversation has the key of its origin, which may outlive it while a fork shows what was said in it; an
-origin sums up its items. `item.number` is the order within the origin; `conversation.next_number` gives it
-and never goes back, so a number is not used twice. `written` counts writes, so "last written to" needs no
-clock. Item kinds are 0 (turn) and 1 (message). Columns of bytes hold slots (but `marks` and a record's value
-the bytes themselves), columns of text hold JSON, see `text`.
+A conversation has the key of its origin, which may outlive it if a fork shows its items; an origin stores
+their totals. `item.number` is the order within the origin; `conversation.next_number` is the next one and
+never decreases, so numbers are not reused. `written` counts writes, so the most recently written one is known
+without a clock. Item kinds are 0 (turn) and 1 (message). Columns of bytes contain slots (except `marks` and a
+record's value, which contain the bytes themselves), columns of text contain JSON, see `text`.
 
-Who takes something from view, or lets more conversations show it, holds the rows of the origins concerned
-until it commits: what no conversation shows any more is removed, whatever happens at the same time.
+A transaction that hides items, or lets more conversations show them, locks the rows of their origins until it
+commits, so that items that no conversation shows any more are always removed.
 """
 
 from __future__ import annotations
@@ -116,12 +116,12 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE INDEX record_expires ON record (expires) WHERE expires IS NOT NULL;
     """,
-    # Holders of a term are counted and found in the index alone.
+    # An index-only scan counts and finds the matches of a term.
     """
     ALTER TABLE posting DROP CONSTRAINT posting_pkey,
         ADD PRIMARY KEY (space, term, number, item) INCLUDE (origin, kind, count);
     """,
-    # Holders of a common term in a long conversation are not counted one by one.
+    # The matches of a common term in a long conversation are not counted one by one.
     """
     ALTER TABLE origin ADD COLUMN tallied bigint NOT NULL DEFAULT 0;
     CREATE TABLE tally (
@@ -136,4 +136,4 @@ MIGRATIONS: tuple[str, ...] = (
     );
     """,
 )
-"""Each entry brings the schema one version on. Add entries; never change one that was released."""
+"""Each entry upgrades the schema by one version. Add entries; never change one that was released."""

@@ -1,4 +1,4 @@
-"""Words and citations found in Postgres, see `TurnStore.matching` and `TurnStore.citing`."""
+"""Full-text search and citations in Postgres, see `TurnStore.matching` and `TurnStore.citing`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rag.backends.postgres.text import from_bytes, slot
 from rag.ports import Holder, Matches
 
 _ID = "i.id, CASE WHEN position('\\xff'::bytea IN i.id) > 0 THEN i.record END"
-"""An item's slot, and the record where the slot is not the id itself."""
+"""An item's slot, and its record if the slot is not the id itself."""
 
 _Counts = dict[int, dict[int, int]]
-"""How often an item holds the terms, by its key and their numbers."""
+"""The counts of the terms in an item, by its key and their numbers."""
 
 
 def match_terms(db: Db, terms: Sequence[str], space: int, view: PostgresView | None, limit: int) -> Matches:
@@ -48,7 +48,7 @@ def match_terms(db: Db, terms: Sequence[str], space: int, view: PostgresView | N
 
 
 def citing_ids(db: Db, space: int, sought: dict[str, str]) -> list[str]:
-    """Ids of the turns with a citation whose columns are these, ascending."""
+    """Return the ids of the turns with a citation with these column values, ascending."""
     where = "".join(f" AND c.{name} = %b" for name in sought)
     found = f"""
         SELECT {_ID} FROM item i WHERE i.space = %s
@@ -60,9 +60,9 @@ def citing_ids(db: Db, space: int, sought: dict[str, str]) -> list[str]:
 def _newest(
     db: Db, slots: list[bytes], space: int, scope: str, values: list[Any], limit: int
 ) -> tuple[_Counts, dict[int, int], list[int]]:
-    """The newest holders of each term, their orders, and how many of each were found.
+    """Return the newest matches of each term, their orders, and their number.
 
-    Within a conversation orders are unique; across several, ids decide between the same orders.
+    Within a conversation orders are unique; across several, equal orders are sorted by id.
     """
     place = f"p.space = %s AND p.term = t.term{scope}"
     if scope:
@@ -90,7 +90,7 @@ def _newest(
 
 
 def _holding(db: Db, slots: list[bytes], space: int, scope: str, values: list[Any]) -> list[int]:
-    """How many hold each term."""
+    """Return the number of matches of each term."""
     counted = f"""
         SELECT (SELECT count(*) FROM posting p WHERE p.space = %s AND p.term = t.term{scope})
         FROM unnest(%b::bytea[]) WITH ORDINALITY AS t (term, n) ORDER BY t.n
@@ -101,11 +101,11 @@ def _holding(db: Db, slots: list[bytes], space: int, scope: str, values: list[An
 def _complete(
     db: Db, slots: list[bytes], cut: list[int], counts: _Counts, numbers: dict[int, int], space: int
 ) -> None:
-    """Count the terms with more holders than were read in the items found by other terms.
+    """Count the terms with more matches than were read, in the items found by other terms.
 
-    They are found by their orders, which the index of postings leads to; items of other conversations, which
-    have these orders too, are left out afterwards. In one step, or for all terms at once, Postgres, which
-    does not know how common the terms are, would read all their postings.
+    They are found by their orders, by which the index of postings is sorted; items of other conversations
+    with these orders are filtered out afterwards. In a single step, or for all terms at once, Postgres would
+    read all postings, as it does not know how common the terms are.
     """
     counted = """
         WITH held AS MATERIALIZED (
@@ -125,7 +125,7 @@ def _complete(
 
 
 def _scope(view: PostgresView | None) -> tuple[str, list[Any]]:
-    """A further condition on postings that hold what a conversation shows, and its values."""
+    """Return a condition, with its values, on postings that a conversation shows."""
     if view is None:
         return "", []
     if view.is_whole:

@@ -1,17 +1,17 @@
 """Connections to a Postgres database, and transactions on them.
 
-A few connections are kept open and lent to one call at a time, the last one given back first; none is made
-before the first call. They are a list under a lock rather than `psycopg_pool`, whose threads a fork loses and
-which tells the reason why a server cannot be reached only to the log. A child never uses its parent's: after
-a fork it forgets them, unclosed, as a farewell on the shared socket would end the parent's session.
+A few connections are kept open and used by one call at a time, the last one returned first; the first call
+opens the first one. They are a list with a lock instead of `psycopg_pool`, whose threads do not survive a
+fork, and which only logs why a server is unreachable. A child process never uses its parent's connections:
+after a fork it drops them without closing them, as that would end the parent's session on the shared socket.
 
-A call is one transaction and is run again from its start when Postgres had to break it off for another's sake
-(a deadlock, or a row that both made), and when a kept connection turns out to be dead before anything was
-done on it. Nothing else is sent twice: whether a commit that broke off was carried out cannot be known.
+A call is one transaction. It is retried from its start if Postgres aborted it because of another one (a
+deadlock, or a row inserted by both), and if a kept connection turns out to be dead before any work was done.
+Nothing else is retried, as the outcome of an interrupted commit is unknown.
 
-`synchronous_commit` is at least on: what a call has returned is in the server's log on its disk, and
-survives `kill -9` of this process or of the server, and the loss of power (unless the server itself was told
-`fsync = off`). With synchronous replicas named on the server it is on theirs, too.
+`synchronous_commit` is at least on: when a call returns, its data is in the log on the server's disk, and
+survives `kill -9` of this process or of the server, and a power failure (unless the server has `fsync =
+off`). If the server has synchronous replicas, it is on theirs, too.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ _forks_guarded = False
 
 
 class PreconditionFailed(Exception):
-    """What a transaction was not to begin with is so; nothing was done."""
+    """The condition `unless` of a transaction is true; nothing was done."""
 
 
 class PostgresServer:
-    """A schema of ours in a database, made and brought up to date by the first call.
+    """Our schema in a database, created and migrated by the first call.
 
     Args:
-        url: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=…`, all parts optional, as libpq takes it.
-        schema: where the tables are.
-        most_connections: calls beyond so many at once wait for one another.
-        busy_timeout_s: how long a call waits for a connection, or for a row that another holds.
+        url: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=…`, all parts optional, as in libpq.
+        schema: the schema of the tables.
+        max_connections: the maximum number of concurrent calls; others wait.
+        busy_timeout_s: how long a call waits for a connection, or for a locked row.
 
     Raises:
-        SettingsError: the address cannot be read.
+        SettingsError: the address is invalid.
     """
 
     _lock: threading.Lock
@@ -71,30 +71,30 @@ class PostgresServer:
     _ready: bool
 
     def __init__(
-        self, url: str, *, schema: str = "rag", most_connections: int = 10, busy_timeout_s: float = 30.0
+        self, url: str, *, schema: str = "rag", max_connections: int = 10, busy_timeout_s: float = 30.0
     ) -> None:
         self.url, self.schema, self.busy_timeout_s = url, schema, busy_timeout_s
         self.path = _shown(url)
-        self._most_connections = most_connections
+        self._most_connections = max_connections
         self._closed = False
         self._forget()
         _guard_forks()
         _SERVERS.add(self)
 
     def read(self, work: Work[Result], *, unless: str = "false") -> Result:
-        """What `work` reads in one transaction: all its queries see the same moment.
+        """Return what `work` reads in one transaction, in which all queries see the same snapshot.
 
         Args:
-            work: is called with the connection; once more when the transaction had to be broken off.
-            unless: a condition in SQL under which nothing is done, and `PreconditionFailed` raised.
+            work: is called with the connection; again if the transaction was aborted.
+            unless: a condition in SQL; if it is true, nothing is done and `PreconditionFailed` is raised.
 
         Raises:
-            StoreError: the server cannot be reached, is busy, full, or holds what is not ours.
+            StoreError: the server is unreachable, busy, full, or contains data that is not ours.
         """
         return self._run(work, f"{_READ}; SELECT {unless}")
 
     def write(self, work: Work[Result], *, unless: str = "false") -> Result:
-        """One transaction that writes: all of it is stored, or on any error nothing; else as `read`."""
+        """Like `read`, for a write transaction: on any error nothing is stored."""
 
         def pipelined(db: Db) -> Result:
             with db.pipeline():  # what is not asked for is not waited for
@@ -105,7 +105,7 @@ class PostgresServer:
         return self._run(pipelined, f"{_WRITE}; SELECT {unless}")
 
     def ask(self, query: LiteralString, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The rows that one query reads, in one round trip. Raises StoreError, as `read`."""
+        """Return the rows of one query, in one round trip. Raises StoreError, like `read`."""
         try:
             with self._turn():
                 db, rows = self._first(lambda db: db.execute(query, values).fetchall())
@@ -115,14 +115,14 @@ class PostgresServer:
             raise self._translated(error) from error
 
     def close(self) -> None:
-        """Close the connections that are kept; one that is lent is closed when it comes back."""
+        """Close idle connections; those in use are closed when they are returned."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
         for db in idle:
             db.close()
 
-    # ---- inside
+    # ---- internal
 
     def _run(self, work: Work[Result], begin: str) -> Result:
         attempt = 0
@@ -142,7 +142,7 @@ class PostgresServer:
 
     @contextmanager
     def _begun(self, begin: str) -> Iterator[Db]:
-        """A connection after these statements, of which the last told a truth that must not be."""
+        """Begin a transaction with these statements; the last one returns whether a precondition failed."""
 
         def refused(db: Db) -> bool:
             cursor = db.execute(begin, prepare=False)
@@ -161,7 +161,7 @@ class PostgresServer:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """The right to one of the connections."""
+        """Wait for the permission to use a connection."""
         if self._closed:
             raise ValueError(f"the store {self.path} is closed")
         slots = self._slots
@@ -173,7 +173,7 @@ class PostgresServer:
             slots.release()
 
     def _first(self, work: Work[Result]) -> tuple[Db, Result]:
-        """A connection, after the first work on it, which changes nothing: kept ones may have died."""
+        """Return a connection after its first work, which changes nothing: kept connections may be dead."""
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
@@ -216,12 +216,12 @@ class PostgresServer:
         return db
 
     def _migrate(self, db: Db) -> None:
-        """Bring the schema up to date, one process at a time; do not write where it is."""
+        """Migrate the schema, one process at a time; writes nothing if it is up to date."""
         if self._version(db) == len(MIGRATIONS):
             return
         with db.transaction():
             db.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATING])
-            version = self._version(db)  # another process may have been faster
+            version = self._version(db)  # another process may have migrated it
             if version is None:
                 db.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema)))
                 db.execute("CREATE TABLE schema_version (version integer NOT NULL)")
@@ -232,7 +232,7 @@ class PostgresServer:
             db.execute("UPDATE schema_version SET version = %s", [len(MIGRATIONS)])
 
     def _version(self, db: Db) -> int | None:
-        """The version of the schema; None where there is none, or nothing in it."""
+        """Return the version of the schema; None if it does not exist or is empty."""
         found = db.execute(
             "SELECT count(*), count(*) FILTER (WHERE c.relname = 'schema_version') FROM pg_class c "
             "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s",
@@ -272,7 +272,7 @@ def _roll_back(db: Db) -> None:
     try:
         db.execute("ROLLBACK")
     except psycopg.Error:
-        db.close()  # the server rolls back what it cannot ask about
+        db.close()  # the server rolls back transactions of closed connections
 
 
 def _literal(schema: str) -> str:
@@ -281,7 +281,7 @@ def _literal(schema: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """The address without what is secret in it."""
+    """Return the address without secrets."""
     try:
         parts = conninfo_to_dict(url)
     except psycopg.Error:
@@ -289,7 +289,7 @@ def _shown(url: str) -> str:
     user, host, port, name = (str(parts.get(each) or "") for each in ("user", "host", "port", "dbname"))
     if "@" in name or not set(port) <= set("0123456789,"):  # a password with a slash or an @ in it
         raise SettingsError(
-            "the memory is no address of a Postgres database; it is "
+            "the memory is not a Postgres address; use "
             "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters as %XX"
         )
     host = f"[{host}]" if ":" in host else quote(host, safe=",.-_")

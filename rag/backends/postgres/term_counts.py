@@ -1,11 +1,11 @@
-"""How many of what was said in a conversation hold a term, counted beforehand.
+"""Precomputed counts of the items in a conversation that contain a term.
 
-A tally counts the items of an origin below `origin.tallied`; those from there on, of which there are some
-hundreds, are counted when they are sought. So an append changes no row that others change, and only each
-thousandth adds to the tally. Who deletes or edits below changes the tally in the same transaction.
+A tally counts the items of an origin below `origin.tallied`; the later ones, some hundreds, are counted by a
+search. So an append does not change rows that others change, and only every thousandth updates the tally.
+Deletions and edits below it change the tally in the same transaction.
 
-Who changes a tally, or what one counts, holds the row of its origin until it commits, and has it held by a
-statement before: what it then reads is what others have committed.
+A transaction that changes a tally, or the items it counts, locks the row of its origin until it commits, with
+an earlier statement, so that it then reads what others have committed.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from collections.abc import Sequence
 from rag.backends.postgres.server import Db
 
 STEP = 1_000
-"""So many items are counted when they are sought, until they are tallied."""
+"""The maximum number of items that a search counts, before they are tallied."""
 
 LESSENED = """
     emptied AS (
-        DELETE FROM tally t USING untold u
+        DELETE FROM tally t USING uncounted u
         WHERE t.origin = u.origin AND t.term = u.term AND t.holders = u.holders
     ), lessened AS (
-        UPDATE tally t SET holders = t.holders - u.holders FROM untold u
+        UPDATE tally t SET holders = t.holders - u.holders FROM uncounted u
         WHERE t.origin = u.origin AND t.term = u.term AND t.holders > u.holders
     )
 """
-"""Parts of a statement that take back what `untold` says: origin, term, holders."""
+"""Parts of a statement that subtract the rows of `uncounted` (origin, term, holders) from the tally."""
 
 
 def tally_items(db: Db, origin: int) -> None:
-    """Tally what is not; the origin is held."""
+    """Tally the items that are not tallied; the origin is locked."""
     db.execute(
         """
         WITH old AS MATERIALIZED (SELECT tallied FROM origin WHERE key = %s), more AS (
@@ -49,7 +49,7 @@ def tally_items(db: Db, origin: int) -> None:
 
 
 def tally_anew(db: Db, origins: Sequence[int]) -> None:
-    """Tally origins from the beginning, where they are long; they are held."""
+    """Tally long origins from the start; they are locked."""
     db.execute("DELETE FROM tally WHERE origin = ANY(%b::bigint[])", [list(origins)])
     db.execute("UPDATE origin SET tallied = 0 WHERE key = ANY(%b::bigint[])", [list(origins)])
     for origin in origins:
@@ -57,18 +57,18 @@ def tally_anew(db: Db, origins: Sequence[int]) -> None:
 
 
 def untally_item(db: Db, item: int, origin: int) -> None:
-    """Hold the origin of an item that is to be edited, and take back what is tallied of it."""
+    """Lock the origin of an item that is to be edited, and subtract the item from the tally."""
     db.execute("SELECT 1 FROM origin WHERE key = %s FOR UPDATE", [origin])
-    untold = """
+    uncounted = """
         SELECT o.key AS origin, t.term, 1::bigint AS holders
         FROM item i JOIN origin o ON o.key = i.origin AND i.number < o.tallied, unnest(i.terms) AS t (term)
         WHERE i.key = %s
     """
-    db.execute(f"WITH untold AS ({untold}), {LESSENED} SELECT 1", [item])
+    db.execute(f"WITH uncounted AS ({uncounted}), {LESSENED} SELECT 1", [item])
 
 
 def tally_item(db: Db, number: int, origin: int, terms: Sequence[bytes]) -> None:
-    """Tally an item that was edited, where it was; its origin is held."""
+    """Tally an item that was edited, if it was tallied before; its origin is locked."""
     db.execute(
         """
         INSERT INTO tally SELECT o.key, t.term, 1 FROM origin o, unnest(%b::bytea[]) AS t (term)
@@ -80,7 +80,7 @@ def tally_item(db: Db, number: int, origin: int, terms: Sequence[bytes]) -> None
 
 
 def count_holders(db: Db, terms: Sequence[bytes], space: int, origin: int) -> list[int]:
-    """How many items of an origin hold each term."""
+    """Return the number of items of an origin that contain each term."""
     counted = """
         SELECT coalesce((SELECT y.holders FROM tally y WHERE y.origin = %s AND y.term = t.term), 0) + (
             SELECT count(*) FROM posting p WHERE p.space = %s AND p.term = t.term AND p.origin = %s

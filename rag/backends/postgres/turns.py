@@ -1,6 +1,6 @@
-"""Turns, messages and records in a Postgres database. The tables are told in `schema`.
+"""Turns, messages and records in a Postgres database. `schema` describes the tables.
 
-What a call has returned survives `kill -9` of this process and of the server (see `server`).
+When a call returns, its data survives `kill -9` of this process and of the server (see `server`).
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ from rag.schema import Record, message_from_record, turn_from_record
 from rag.types import DialogTurn, Message
 
 _BATCH = 1000
-"""Items a statement when a store is moved."""
+"""The maximum number of items per statement of a restore."""
 
 
 class PostgresTurnStore(PostgresConversations, PostgresRecords):
-    """A `MemoryStore` in a schema of a Postgres database. Pickles as its address, with its password."""
+    """A `MemoryStore` in a schema of a Postgres database. It is pickled as its address, with the password."""
 
     def __repr__(self) -> str:
         return f"PostgresTurnStore({self._server.path!r})"
@@ -112,7 +112,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         raise check.no_turn(turn_id)
 
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
-        """The turns of these ids that are there, in the order asked, in one round trip."""
+        """Return the stored turns with these ids, in the order given, in one round trip."""
         rows = self._ask(FIND_ITEMS, [slot(namespace), KINDS["turn"], list(map(slot, ids))])
         found = {turn.id: turn for row in rows for turn in [turn_from_record(ItemRow._make(row).record())]}
         return {each: found[each] for each in dict.fromkeys(ids) if each in found}
@@ -236,7 +236,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
 
         return self._read(work)
 
-    # ---- moving
+    # ---- dump and restore
 
     def namespaces(self) -> list[str]:
         """Return all namespaces that hold a conversation or a record, ascending."""
@@ -271,22 +271,22 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
         found, now = restored(lines, namespace), self._clock()
         return self._write(lambda db: _restore(db, found, namespace, now))
 
-    # ---- inside
+    # ---- internal
 
     def _add(
         self,
         db: Db,
         kind: Kind,
-        said: Sequence[DialogTurn | Message],
+        values: Sequence[DialogTurn | Message],
         conversation: str,
         namespace: str,
     ) -> tuple[dict[str, Record], list[Item]]:
-        """Store what is new; return the records of what was known by id, and the new items."""
+        """Store new items; return the records of existing ones by id, and the new items."""
         view = view_of(db, conversation, namespace, hold=True)
-        there = (row.record() for row in find_items(db, kind, [one.id for one in said], view.space))
+        there = (row.record() for row in find_items(db, kind, [one.id for one in values], view.space))
         known = {record["id"]: record for record in there}
         new: dict[str, Item] = {}
-        for one in said:
+        for one in values:
             if one.id not in known and one.id not in new:
                 order = view.next_number + len(new)
                 placed = replace(one, namespace=namespace, conversation_id=conversation, order=order)
@@ -307,7 +307,7 @@ class PostgresTurnStore(PostgresConversations, PostgresRecords):
 
 
 def held_namespaces(db: Db) -> list[str]:
-    """The namespaces that hold a conversation or a record, ascending."""
+    """Return the namespaces that hold a conversation or a record, ascending."""
     held = """
         SELECT n.namespace FROM space n WHERE EXISTS (SELECT 1 FROM conversation c WHERE c.space = n.key)
         OR EXISTS (SELECT 1 FROM record r WHERE r.space = n.key)
@@ -351,8 +351,8 @@ def _restore(db: Db, found: Restored, namespace: str, now: datetime) -> int:
         check_name(db, kept.conversation.name, kept.conversation)
         store_conversation(db, kept, namespace)
     space = space_key(db, namespace)
-    said = {(item.kind, item.id): item for item in found.items}
-    shown = [item for item in said.values() if any(kept.shows(item) for kept in fresh)]
+    by_id = {(item.kind, item.id): item for item in found.items}
+    shown = [item for item in by_id.values() if any(kept.shows(item) for kept in fresh)]
     origins = {each: origin_key(db, each, space) for each in sorted({item.origin for item in shown})}
     for begin in range(0, len(shown), _BATCH):
         _restore_items(db, shown[begin : begin + _BATCH], space, origins)
@@ -370,7 +370,7 @@ def _restore(db: Db, found: Restored, namespace: str, now: datetime) -> int:
 
 
 def _restore_items(db: Db, items: Sequence[Item], space: int, origins: dict[str, int]) -> None:
-    """Store those of these whose id and place are free."""
+    """Insert those items whose id and place are free."""
     known = {
         (kind, row.record()["id"])
         for kind in KINDS

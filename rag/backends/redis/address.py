@@ -1,12 +1,12 @@
-"""Where a Redis or Valkey is, as a URL says it.
+"""The address of a Redis or Valkey server, parsed from a URL.
 
     redis://[user:password@]host[:6379][/db]           one server; rediss:// over TLS; valkey:// is the same
     unix://[user:password@]/path/to/socket[?db=N]      one server, by its socket
     redis+cluster://[user:password@]host[:6379]        a cluster, by any of its nodes; or redis://…?cluster=1
 
-Parameters, behind a `?`: `prefix` of all keys ("rag"), `timeout_s` of connecting and of each answer (10),
-`connections` at most to a server (50), `wait`, how many replicas must have what was written before a call
-returns (0), each call waiting `wait_s` for them at most (5), and `ca`, a file of certificates to trust.
+Parameters after a `?`: `prefix` of all keys ("rag"); `timeout_s` for connecting and for each reply (10);
+`connections`, the maximum per server (50); `wait`, the number of replicas that must have a write before a
+call returns (0), which is awaited for at most `wait_s` (5); and `ca`, a file of trusted certificates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LIMITS: dict[str, tuple[type, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the server is and how it is spoken to; `str` of it has no secret."""
+    """The address and the connection options of a server; its `str` contains no secret."""
 
     scheme: str
     host: str
@@ -55,43 +55,43 @@ class Address:
 
 
 def read_url(url: str) -> Address:
-    """What a URL says.
+    """Parse a URL.
 
     Raises:
-        SettingsError: it is no such URL; the message has neither user nor password.
+        SettingsError: the URL is invalid; the message contains neither user nor password.
     """
     try:
         return _read(urlsplit(url))
     except ValueError as error:
         raise SettingsError(
-            f"the address of the Redis memory cannot be used: {error}; it is redis://HOST:6379/0, "
+            f"the address of the Redis memory cannot be used: {error}; use redis://HOST:6379/0, "
             "redis+cluster://HOST:6379 or unix:///PATH"
-        ) from None  # what was parsed may hold the password
+        ) from None  # the parsed text may contain the password
 
 
 def _read(parts: SplitResult) -> Address:
     scheme, _, kind = parts.scheme.partition("+")
     if scheme not in SCHEMES or kind not in ("", "cluster"):
-        raise ValueError(f"its scheme is none of {', '.join(SCHEMES)}, with or without +cluster")
+        raise ValueError(f"its scheme must be one of {', '.join(SCHEMES)}, with or without +cluster")
     given: dict[str, Any] = {
         name: _parameter(name, text) for name, text in parse_qsl(parts.query, keep_blank_values=True)
     }
     given["cluster"] = bool(kind or given.get("cluster"))
     host = unquote(parts.path) if scheme == "unix" else parts.hostname
     if not host:
-        raise ValueError("it names no socket" if scheme == "unix" else "it names no host")
+        raise ValueError("it has no socket path" if scheme == "unix" else "it has no host")
     if scheme != "unix" and parts.path.strip("/"):
         if not parts.path.strip("/").isdecimal():
-            raise ValueError("behind the host stands the number of a database")
+            raise ValueError("the host must be followed by the number of a database")
         given["db"] = int(parts.path.strip("/"))
     if given["cluster"] and (given.get("db") or scheme == "unix"):
-        raise ValueError("a cluster has hosts and ports, and no database but 0")
+        raise ValueError("a cluster only has hosts and ports, and the database 0")
     try:
         port = parts.port or 6379
     except ValueError:
-        raise ValueError("its port is no number up to 65535") from None
+        raise ValueError("its port is not a number up to 65535") from None
     if given.get("wait") and given.get("wait_s", 5.0) >= given.get("timeout_s", 10.0):
-        raise ValueError("wait_s= has to be less than timeout_s=")
+        raise ValueError("wait_s= must be less than timeout_s=")
     for name, text in (("user", parts.username), ("password", parts.password)):
         given[name] = unquote(text) if text else None
     return Address(scheme, host, port, **given)
@@ -100,18 +100,18 @@ def _read(parts: SplitResult) -> Address:
 def _parameter(name: str, text: str) -> Any:
     if name == "prefix":
         if not text or set(text) & set("{}*?[]"):
-            raise ValueError("prefix= is a word without braces, brackets or wildcards")
+            raise ValueError("prefix= must be a word without braces, brackets or wildcards")
         return text
     if name == "ca":
         return text
     if name not in _LIMITS:
-        what = "what follows the `?`" if "@" in name else repr(name)  # a password may hold a `?`
-        raise ValueError(f"{what} is no parameter; they are prefix, ca, {', '.join(_LIMITS)}")
+        what = "the part after the `?`" if "@" in name else repr(name)  # a password may contain a `?`
+        raise ValueError(f"{what} is not a parameter; they are prefix, ca, {', '.join(_LIMITS)}")
     kind, least = _LIMITS[name]
     try:
         number = kind(text)
     except ValueError:
         number = -1
     if not least <= number < 1e9:
-        raise ValueError(f"{name}= is a number of at least {least:g}, not {text!r}")
+        raise ValueError(f"{name}= must be a number of at least {least:g}, not {text!r}")
     return number

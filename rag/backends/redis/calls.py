@@ -1,9 +1,9 @@
 """The calls on the conversations of a namespace, as a script that the server runs.
 
-What they build on, and what is kept, is in `scripts`. The script is given the name of the call and the
-moment of the store's clock, in microseconds, then what the call takes; what has expired by then is removed
-before anything is read. It returns a word ("ok", "gone", "taken", "changed", "nothing" or "foreign") and what
-was asked for.
+`scripts` has their basis and describes the data. The script takes the name of the call and the current time
+of the store's clock, in microseconds, then the arguments of the call; conversations that have expired by then
+are removed first. It returns a word ("ok", "gone", "taken", "changed", "nothing" or "foreign") and the result
+of the call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Conversations on a Redis or Valkey: begun, forked, taken back; the rest of the store builds on them.
+"""Conversations in Redis or Valkey: create, fork, rewind, delete.
 
-Every call is one script, so atomic; see `scripts` for what is kept where.
+Every call is one script, and therefore atomic; `scripts` describes the data.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ SCRIPT = Script.of(SOURCE, KEYS)
 
 
 class RedisConversations(RedisPlaces):
-    """What the Redis store does with whole conversations.
+    """The operations of the Redis store on whole conversations.
 
     Args:
-        url: where the server is, see `address`.
-        clock: dates conversations, and says what has expired.
+        url: the address of the server, see `address`.
+        clock: the source of times and expiries.
 
     Raises:
-        SettingsError: the URL cannot be read.
+        SettingsError: the URL is invalid.
         BackendMissing: the client library is not installed.
-        StoreUnreachable, StoreUnwritable, StoreError: see `RedisServer`; from every method, not from here.
+        StoreUnreachable, StoreUnwritable, StoreError: see `RedisServer`; from every method, but not from
+        here.
     """
 
     def create_conversation(
@@ -48,8 +49,8 @@ class RedisConversations(RedisPlaces):
         check.check_bounds(ttl_s, keep_last)
         self._put_down(namespace, again=True)
         given = (coded(name), head(sources, ttl_s), duration(ttl_s), keep_last or 0)
-        word, told = self._call(namespace, "begin", str(uuid.uuid4()), *given, writes=True)
-        return self._made(word, told, namespace, sources)
+        word, reply = self._call(namespace, "begin", str(uuid.uuid4()), *given, writes=True)
+        return self._made(word, reply, namespace, sources)
 
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
         """Return a conversation with its counts, by id or else by name. Raises NotFound."""
@@ -61,22 +62,22 @@ class RedisConversations(RedisPlaces):
 
     def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
         """Rename a conversation, see `TurnStore`."""
-        word, told = self._call(namespace, "rename", coded(conversation), coded(name), writes=True)
+        word, reply = self._call(namespace, "rename", coded(conversation), coded(name), writes=True)
         if word == "gone":
             raise check.no_conversation(conversation)
-        return self._made(word, told, namespace, conversation)
+        return self._made(word, reply, namespace, conversation)
 
     def fork(
         self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
     ) -> Conversation:
         """Create a conversation that continues another one after order `at`, see `TurnStore`."""
         given = (str(uuid.uuid4()), coded(name), coded(conversation), "" if at is None else at)
-        word, told = self._call(namespace, "fork", *given, writes=True)
+        word, reply = self._call(namespace, "fork", *given, writes=True)
         if word == "gone":
             raise check.no_conversation(conversation)
         if word == "nothing":
             raise check.no_order(conversation, -1 if at is None else at)
-        return self._made(word, told, namespace, conversation)
+        return self._made(word, reply, namespace, conversation)
 
     def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
         """Remove everything after order `to`, see `TurnStore`; return the number of turns."""
@@ -93,51 +94,51 @@ class RedisConversations(RedisPlaces):
         """Delete a conversation (by id), see `TurnStore`; return the number of turns."""
         return int(self._unless_changed(conversation, namespace, last_turn, "drop"))
 
-    # ---- inside
+    # ---- internal
 
     def _call(self, namespace: str, call: str, *args: Any, writes: bool = False) -> tuple[str, Any]:
-        """Run a call in a namespace; the word it answers with, and what it tells."""
+        """Run a call in a namespace; return its status word and its result."""
         return self._calls(namespace, [(call, *args)], writes=writes)[0]
 
     def _calls(
         self, namespace: str, calls: Sequence[tuple[Any, ...]], *, writes: bool = False
     ) -> list[tuple[str, Any]]:
-        """Run calls in a namespace, one after the other, in one round trip; what each answers and tells."""
+        """Run calls in a namespace in one round trip; return the status word and the result of each."""
         now, tag = micros(self._clock()), self._tag(namespace)
         sent = [(SCRIPT, tag, (call, now, *args)) for call, *args in calls]
         answers = self._server.run_each(sent, writes=writes)
-        for word, told in answers:
+        for word, reply in answers:
             if word == b"foreign":
                 where, mend = str(self._server.address), "or choose another prefix= in the address"
-                raise StoreTooNew(path=where, found=int(told), supported=FORMAT, fix=mend)
-        return [(word.decode(), told) for word, told in answers]
+                raise StoreTooNew(path=where, found=int(reply), supported=FORMAT, fix=mend)
+        return [(word.decode(), reply) for word, reply in answers]
 
     def _of(self, conversation: str, namespace: str, call: str, *args: Any, writes: bool = False) -> Any:
-        """What a call on a conversation tells. Raises NotFound."""
-        word, told = self._call(namespace, call, coded(conversation), *args, writes=writes)
+        """Return the result of a call on a conversation. Raises NotFound."""
+        word, reply = self._call(namespace, call, coded(conversation), *args, writes=writes)
         if word == "gone":
             raise check.no_conversation(conversation)
-        return told
+        return reply
 
     def _unless_changed(
         self, conversation: str, namespace: str, last_turn: str | None, call: str, *args: Any
     ) -> Any:
-        """What a call tells that removes turns. Raises NotFound, ConversationChanged."""
+        """Return the result of a call that removes turns. Raises NotFound, ConversationChanged."""
         expected = () if last_turn is None else (coded(last_turn),)
-        word, told = self._call(namespace, call, coded(conversation), *args, *expected, writes=True)
+        word, reply = self._call(namespace, call, coded(conversation), *args, *expected, writes=True)
         if word == "gone":
             raise check.no_conversation(conversation)
         if word == "changed":
-            raise check.changed(conversation, last_turn or "", decoded(told))
-        return told
+            raise check.changed(conversation, last_turn or "", decoded(reply))
+        return reply
 
     def _views(self, namespace: str) -> list[ConversationRecord]:
-        """All conversations, the one last written to last."""
+        """Return all conversations, the most recently written last."""
         return [kept_of(state, namespace) for state in self._call(namespace, "views")[1]]
 
-    def _made(self, word: str, told: Any, namespace: str, asked: str | Sequence[Source]) -> Conversation:
-        """The conversation that was made or renamed. Raises ConversationMismatch when its name is taken."""
-        conversation = kept_of(told, namespace).conversation
+    def _made(self, word: str, reply: Any, namespace: str, asked: str | Sequence[Source]) -> Conversation:
+        """Return the created or renamed conversation. Raises ConversationMismatch if its name is taken."""
+        conversation = kept_of(reply, namespace).conversation
         if word == "taken":
             if isinstance(asked, str):
                 asked = self.conversation(asked, namespace=namespace).sources

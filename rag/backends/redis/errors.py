@@ -1,4 +1,4 @@
-"""What the client library for Redis raises, as errors of ours."""
+"""Translates errors of the Redis client library to ours."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from rag.errors import StoreCorrupt, StoreError, StoreUnreachable, StoreUnwritab
 _UNWRITABLE = {
     "OOM": "raise the server's maxmemory, or delete conversations",
     "READONLY": "name the primary instead of a replica",
-    "MISCONF": "the server cannot save to its disk: free room there, see its log",
-    "NOREPLICAS": "start the replicas that the server's min-replicas-to-write asks for",
-    "ACL": "give the user of the address the right to it",
-    "NOPERM": "give the user of the address the right to it",
+    "MISCONF": "the server cannot save to its disk: free space there, and see its log",
+    "NOREPLICAS": "start the replicas that the server's min-replicas-to-write requires",
+    "ACL": "grant the user of the address the permission",
+    "NOPERM": "grant the user of the address the permission",
 }
 _UNREACHABLE = {
-    "LOADING": "it is still reading its data",
+    "LOADING": "it is still loading its data",
     "BUSY": "a script has been running on it for too long",
-    "CLUSTERDOWN": "not all slots of the cluster are served now",
+    "CLUSTERDOWN": "some slots of the cluster are not served now",
     "MASTERDOWN": "it is a replica that has lost its primary",
     "TRYAGAIN": "keys are being moved",
-    "NOAUTH": "it asks for a password",
-    "WRONGPASS": "it refuses the user or the password",
+    "NOAUTH": "it requires a password",
+    "WRONGPASS": "it rejects the user or the password",
     "DENIED": "it runs in protected mode",
 }
 
 
 def turned_away(result: Any) -> tuple[str, tuple[str, int]]:
-    """How a node turned a call away that may be carried out elsewhere or later, and where to ask.
+    """Return how a node redirected or refused a call that can be retried, and the node to ask.
 
-    MOVED, ASK, NOSCRIPT, CLUSTERDOWN, TRYAGAIN, GONE (it is not there); "" when it did not. Older versions of
-    the library have no class for some of them.
+    MOVED, ASK, NOSCRIPT, CLUSTERDOWN, TRYAGAIN, GONE (the node is gone); "" for other results. Older versions
+    of the library have no class for some of them.
     """
     import redis.exceptions as known
 
@@ -40,15 +40,15 @@ def turned_away(result: Any) -> tuple[str, tuple[str, int]]:
         return "", ("", 0)
     kinds = {
         known.MovedError: "MOVED",
-        known.AskError: "ASK",  # after MOVED, which is one of them
+        known.AskError: "ASK",  # after MOVED, its subclass
         known.NoScriptError: "NOSCRIPT",
         known.ClusterDownError: "CLUSTERDOWN",
         known.TryAgainError: "TRYAGAIN",
     }
-    told = str(result).split()
-    word = told[0] if told and told[0] in kinds.values() else ""
+    reply = str(result).split()
+    word = reply[0] if reply and reply[0] in kinds.values() else ""
     word = word or next((name for kind, name in kinds.items() if isinstance(result, kind)), "")
-    host, _, port = told[-1].rpartition(":") if word == "ASK" else ("", "", "0")
+    host, _, port = reply[-1].rpartition(":") if word == "ASK" else ("", "", "0")
     return word, (host, int(port))
 
 
@@ -58,7 +58,7 @@ def is_not_there(error: Exception) -> bool:
 
 
 def translated(error: Exception, path: str, password: str | None) -> StoreError:
-    """An error of ours for one of the client library's. The password never stands in it."""
+    """Translate an error of the client library. The result never contains the password."""
     import redis.exceptions as known
 
     why = " ".join(str(error).split()) or type(error).__name__
@@ -77,15 +77,15 @@ def translated(error: Exception, path: str, password: str | None) -> StoreError:
 
 
 def too_few_replicas(path: str, have: int, wait: int, wait_s: float) -> StoreError:
-    """What was written is not yet where it was asked for."""
+    """Return the error for a write that too few replicas have."""
     return StoreError(
-        f"{path} has what was written, but only {have} of {wait} replicas have it after {wait_s:g} s; "
+        f"{path} has stored the write, but only {have} of {wait} replicas have it after {wait_s:g} s; "
         "start the replicas, or lower wait= in the address"
     )
 
 
 def _first_word(error: Exception, why: str) -> str:
-    """What the server began its refusal with; the library takes the word away where it has a class for it."""
+    """Return the first word of a server's error, which the library removes if it has a class for it."""
     import redis.exceptions as known
 
     named: dict[type[Exception], str] = {

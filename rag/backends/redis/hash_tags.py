@@ -1,4 +1,4 @@
-"""Where on a server things are: the tags of namespaces and shelves, and a list of those there are."""
+"""The hash tags of namespaces and shelves on a server, and a list of the existing ones."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ _PLACES = Script.of(
 class RedisPlaces:
     """A server with namespaces and shelves.
 
-    The keys of a namespace's conversations begin with one tag, those of a shelf with another: what has one
-    tag is on one node. That they are there is written down before they are, so that nothing is ever looked
-    for by a scan of all keys.
+    The keys of a namespace's conversations have one hash tag, those of each shelf another; keys with the same
+    tag are on the same node. A tag is registered before its keys are created, so that keys are never scanned.
     """
 
     def __init__(self, url: str, *, clock: Clock = now_utc) -> None:
@@ -45,7 +44,7 @@ class RedisPlaces:
 
     @property
     def server(self) -> RedisServer:
-        """The server that is spoken to."""
+        """The server."""
         return self._server
 
     def close(self) -> None:
@@ -53,11 +52,11 @@ class RedisPlaces:
         self._server.close()
 
     def _tag(self, namespace: str, shelf: str | None = None) -> str:
-        """What the keys of a namespace's conversations, or of one of its shelves, begin with."""
+        """Return the hash tag of a namespace's conversations, or of one of its shelves."""
         return f"{{{self._prefix}:{_place(namespace, shelf)}}}"
 
     def _put_down(self, namespace: str, shelf: str | None = None, *, again: bool = False) -> bool:
-        """Write down that a namespace or a shelf is there; False if this was done before."""
+        """Register a namespace or a shelf; return False if it was registered before."""
         place = _place(namespace, shelf)
         if place in self._placed and not again:
             return False
@@ -66,10 +65,10 @@ class RedisPlaces:
         return True
 
     def _places(self) -> list[tuple[str, str | None]]:
-        """Namespaces (with None) and shelves that are there, or were; ascending."""
-        told = self._server.run(_PLACES, f"{{{self._prefix}}}", ("list",))
+        """Return the registered namespaces (with None) and shelves, ascending; they may be empty."""
+        reply = self._server.run(_PLACES, f"{{{self._prefix}}}", ("list",))
         found = []
-        for place in told:
+        for place in reply:
             namespace, has_shelf, shelf = place.partition(b"/")
             found.append((_text(namespace), _text(shelf) if has_shelf else None))
         return sorted(found, key=lambda place: (place[0], place[1] is not None, place[1] or ""))

@@ -1,10 +1,10 @@
-"""The calls that add turns and messages, and those that enter their words in the index later.
+"""The calls that add turns and messages, and those that index their words later.
 
-What takes longest of an addition is to analyze the text and to enter its words, some dozens to some hundreds.
-So an addition stores an item *unread*: shown, cited, counted and moved like any other, but not yet in the
-index. Whoever searches first is given what is unread, analyzes it, has it entered (`read`) and searches then.
-That several do so at once, or die in between, does no harm: an item is entered once, by a script that finds
-it unread as it was given, and is unread until then. What is added while somebody searches is not waited for.
+Most of the time of an addition would be spent on analyzing the text and on indexing its words, some dozens to
+some hundreds. Therefore an addition stores an item as *unread*: shown, cited, counted and dumped like others,
+but not in the index yet. The next search gets the unread items, analyzes them, has them indexed (`read`), and
+then searches. Several searches may do so at once, or die in between: a script indexes an item only if it is
+still unread and unchanged. Items that are added during a search are not waited for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 ADDING = r"""
 -- adding
 
-local function add(id, v, kind)  -- the first order of what is new, what was known, and how many are unread
+local function add(id, v, kind)  -- first order of new items, existing ones, and the number of unread ones
   local fields, asked, known, total = {}, {}, {}, 0
   local bodies, places, words, spots, cited = {}, {}, {}, {}, {}
   for n = 1, (#ARGV - 4) / 4 do fields[n] = kind .. ARGV[4 * n + 1] end
@@ -60,7 +60,7 @@ if op == 'add' and (dated == 0 or call('ZCOUNT', E, '-inf', num(now)) == 0) then
   if v and v.k == 0 then return add(ARGV[3], v, ARGV[4]) end
 end
 """
-"""Stands before all that other calls need and an addition seldom does: to make it takes as long as to add."""
+"""Comes before everything that other calls need and additions seldom do, as creating that takes as long."""
 
 READING = r"""
 -- reading
@@ -83,7 +83,7 @@ function ops.add(id, kind)
 end
 
 local function order_in(member, skip) return tonumber(member:sub(skip + 1, skip + 16)) end
-local function unread_of(origin, from, before, limit)  -- items, and the last order that was looked at
+local function unread_of(origin, from, before, limit)  -- items, and the last order that was checked
   local found, last, cut = {}, before < END and before - 1 or from, nil
   for _, kind in ipairs({'t', 'm'}) do
     local low, high, skip = bounds({origin, from, before - 1}, kind)
@@ -118,7 +118,7 @@ local function settled(origin, last)  -- all up to an order is read
   end
   call('HDEL', Q, origin)
 end
-local function unread(limit, ends)  -- by conversation, the oldest first; of each what comes before its end
+local function unread(limit, ends)  -- by conversation, oldest first; of each the items before its end
   local found, total, waiting = {}, 0, call('HGETALL', Q)
   for n = 1, #waiting, 2 do
     local origin, from, items = waiting[n], tonumber(waiting[n + 1]), {}
@@ -136,7 +136,7 @@ local function unread(limit, ends)  -- by conversation, the oldest first; of eac
   end
   return found
 end
-local function ends_now()  -- of what is unread: orders that nothing has yet
+local function ends_now()  -- the orders after the last unread items
   local ends = {}
   for _, origin in ipairs(call('HKEYS', Q)) do
     local v = view(origin)
@@ -145,7 +145,7 @@ local function ends_now()  -- of what is unread: orders that nothing has yet
   return ends
 end
 function ops.unread(limit) return {'ok', unread(tonumber(limit))} end
-local function as_given(origin, items)  -- those that are unread still, and what is to be kept of them
+local function as_given(origin, items)  -- those still unread and unchanged, and what to store of them
   local fields, places, there = {}, {}, {}
   for n, item in ipairs(items) do fields[n] = item[1] .. item[2] end
   for n, raw in ipairs(many('HMGET', X, fields)) do
@@ -159,7 +159,7 @@ local function as_given(origin, items)  -- those that are unread still, and what
   end
   return there, places, fields
 end
-function ops.read(given)  -- words by item, then by block and term what the items' entries are together
+function ops.read(given)  -- words by item, then entries of the items by block and term
   local at, total = 3, 0
   for _, group in ipairs(cjson.decode(given)) do
     local origin, last, items, blocks = group[1], group[2], group[3], group[4]

@@ -1,4 +1,4 @@
-"""What a Redis or Valkey writes to its disk, and when: shown, set, done now."""
+"""The persistence of a Redis or Valkey server: show it, set it, save now."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SETTINGS: dict[PersistenceKind, tuple[str, bool, str]] = {
 
 
 class RedisPersistence(RedisPlaces):
-    """How long what is written survives the server: of every node of a cluster, also the replicas."""
+    """The persistence of every node of a server, including the replicas of a cluster."""
 
     def persistence(self) -> list[Persistence]:
-        """What each node does now, see `PersistentStore`."""
+        """Return the persistence of each node, see `PersistentStore`."""
         return [self._persistence(node) for node in self._server.nodes()]
 
     def set_persistence(self, kind: PersistenceKind) -> list[str]:
-        """Set it on every node, see `PersistentStore`."""
+        """Set the persistence of every node, see `PersistentStore`."""
         snapshots, log, sync = _SETTINGS[kind]
         given = {"appendfsync": sync, "appendonly": "yes" if log else "no", "save": snapshots}
         passing = []
@@ -51,36 +51,37 @@ class RedisPersistence(RedisPlaces):
             self._server.command(*(("BGSAVE", "SCHEDULE") if background else ("SAVE",)), node=node)
 
     def _await_log(self, node: tuple[str, int]) -> None:
-        """Until a log that was begun has all that the server held before; a crash would lose that."""
+        """Wait until a new log contains all existing data, which a crash would lose before."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            told = self._server.command("INFO", "persistence", node=node)
-            if not int(told["aof_rewrite_in_progress"]) and not int(told.get("aof_rewrite_scheduled", 0)):
+            reply = self._server.command("INFO", "persistence", node=node)
+            if not int(reply["aof_rewrite_in_progress"]) and not int(reply.get("aof_rewrite_scheduled", 0)):
                 break
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"{_named(node)} has been writing its first log for {_PATIENCE_S:g} s; see its log"
                 )
             time.sleep(0.02)
-        if told["aof_last_bgrewrite_status"] != "ok":
+        if reply["aof_last_bgrewrite_status"] != "ok":
             raise StoreError(
-                f"{_named(node)} could not write its first log; free room on its disk, see its log"
+                f"{_named(node)} could not write its first log; free space on its disk, and see its log"
             )
 
     def _persistence(self, node: tuple[str, int]) -> Persistence:
         def setting(name: str) -> str:
             return _pairs(self._server.command("CONFIG", "GET", name, node=node)).get(name, "")
 
-        told: Any = self._server.command("INFO", "persistence", node=node)
+        reply: Any = self._server.command("INFO", "persistence", node=node)
         logs = setting("appendonly") == "yes"
         return Persistence(
             node=_named(node),
             snapshots=setting("save"),
             log=setting("appendfsync") if logs else "",
-            unsaved=int(told["rdb_changes_since_last_save"]),
-            saved=datetime.fromtimestamp(int(told["rdb_last_save_time"]), UTC),
-            busy=bool(int(told["rdb_bgsave_in_progress"]) or int(told["aof_rewrite_in_progress"])),
-            failed=told["rdb_last_bgsave_status"] != "ok" or told.get("aof_last_write_status", "ok") != "ok",
+            unsaved=int(reply["rdb_changes_since_last_save"]),
+            saved=datetime.fromtimestamp(int(reply["rdb_last_save_time"]), UTC),
+            busy=bool(int(reply["rdb_bgsave_in_progress"]) or int(reply["aof_rewrite_in_progress"])),
+            failed=reply["rdb_last_bgsave_status"] != "ok"
+            or reply.get("aof_last_write_status", "ok") != "ok",
         )
 
 
@@ -88,12 +89,12 @@ def _named(node: tuple[str, int]) -> str:
     return f"{node[0]}:{node[1]}"
 
 
-def _pairs(told: Any) -> dict[str, str]:
-    """Names and values as text, however this version of the client library gives them."""
-    if isinstance(told, list):
-        told = dict(zip(told[::2], told[1::2], strict=True))
-    return {_text(name): _text(value) for name, value in told.items()}
+def _pairs(reply: Any) -> dict[str, str]:
+    """Return names and values as text, from any version of the client library."""
+    if isinstance(reply, list):
+        reply = dict(zip(reply[::2], reply[1::2], strict=True))
+    return {_text(name): _text(value) for name, value in reply.items()}
 
 
-def _text(told: Any) -> str:
-    return told.decode() if isinstance(told, bytes) else str(told)
+def _text(reply: Any) -> str:
+    return reply.decode() if isinstance(reply, bytes) else str(reply)

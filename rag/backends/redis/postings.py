@@ -1,14 +1,14 @@
-"""Which turns and messages hold a term, packed so that it costs little to keep.
+"""The inverted index: the turns and messages that contain a term, in a compact form.
 
-Orders of a conversation are gathered in blocks of 256. For each term, P has for each block a string of six
-bytes for each holder: the order within the block, the kind, and how often it holds the term; and how many
-hold it in the whole conversation. T says which blocks of which conversations there are, five bytes for each:
-the conversation's number within 256 of them, and the number of the block. What a script changes is gathered
-and written once at its end (`settle`).
+The orders of a conversation are grouped in blocks of 256. For each term, P has a string for each block with
+six bytes for each match: the order within the block, the kind, and the count of the term; and the number of
+matches in the whole conversation. T lists the blocks of conversations, with five bytes for each: the
+conversation's number within 256 of them, and the number of the block. A script collects its changes and
+writes them once at its end (`settle`).
 
-The newest holders are in the last blocks: where a conversation is searched whole, nothing older is looked
-into. Where only a part of it is shown, or where it was begun in version 1, when holders were not counted,
-those in older blocks are counted by the lengths of their strings.
+The newest matches are in the last blocks: a search in a whole conversation does not read older ones. If only
+a part of it is shown, or if it was created in version 1, without these numbers, the matches in older blocks
+are counted by the lengths of their strings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ POSTINGS = r"""
 
 local find, byte, sub = string.find, string.byte, string.sub
 local origins = {}
-local pending = {}  -- by block, and there by term: entries, and what those begin with that are to go
+local pending = {}  -- by block and term: new entries, and the starts of those to be removed
 
 local function number_of(origin)
   if not origins[origin] then
@@ -31,7 +31,7 @@ local function number_of(origin)
   end
   return origins[origin]
 end
-local function forget(origin)  -- when nothing is left of it
+local function forget(origin)  -- when it has no items left
   local all = {s = {{origin, 0, -1}}, ft = 0, fm = 0}
   if view(origin) or count(all, 't') + count(all, 'm') > 0 then return end
   local known = call('HGET', O, 'i' .. origin)
@@ -39,7 +39,7 @@ local function forget(origin)  -- when nothing is left of it
   call('HDEL', Q, origin)
   origins[origin] = nil
 end
-local function without(value, width, head)  -- the entries but the one that begins so
+local function without(value, width, head)  -- the entries without the one that starts with `head`
   local at = find(value, head, 1, true)
   while at and (at - 1) % width ~= 0 do at = find(value, head, at + 1, true) end
   return at and sub(value, 1, at - 1) .. sub(value, at + width) or value
@@ -81,7 +81,7 @@ local function unpost(origin, order, kind, counts)
     end
   end
 end
-local function write(key, width, changes, seen)  -- by term; of each that changed: entries before and after
+local function write(key, width, changes, seen)  -- by term; for each changed one the entries before and after
   local terms, fields, begun, over = {}, {}, {}, {}
   for term in pairs(changes.added) do terms[#terms + 1] = term end
   for term in pairs(changes.gone) do
@@ -102,11 +102,11 @@ local function write(key, width, changes, seen)  -- by term; of each that change
   many('HSET', key, begun)
   many('HDEL', key, over)
 end
-local function counted_from()  -- conversations of lower numbers were begun before terms were counted
+local function counted_from()  -- conversations with lower numbers were created before terms were counted
   if format == '1' then return END end
   return tonumber(call('HGET', M, 'counted') or 0)
 end
-local function count_terms(more)  -- by number of a conversation: how many more hold each term
+local function count_terms(more)  -- by number of a conversation: how many more items contain each term
   local low = counted_from()
   for number, by_term in pairs(more) do
     if number > low then
@@ -123,7 +123,7 @@ local function count_terms(more)  -- by number of a conversation: how many more 
     end
   end
 end
-local function settle()  -- writes what was changed
+local function settle()  -- writes the changes
   if next(pending) == nil then return end
   local listed, more = {}, {}
   for _, changes in pairs(pending) do
@@ -144,11 +144,11 @@ local function settle()  -- writes what was changed
   for _, changes in pairs(listed) do write(T, 5, changes) end
   count_terms(more)
   pending = {}
-  lifetime()  -- also of what this began
+  lifetime()  -- also of keys that this created
 end
 
--- reading: blocks are {number, block, origin, first, last, what their fields begin with}, the newest first;
--- entries are read where they are packed, and a block's are told apart by what they begin with
+-- reading: blocks are {number, block, origin, first, last, start of their fields}, newest first; entries
+-- are read in their packed form, and distinguished by their start within a block
 
 local function blocks_shown(v)
   local found, floor = {}, math.min(v.ft, v.fm)
@@ -186,7 +186,7 @@ local function is_shown(v, block, order, kind)
   if order < block[4] or order > block[5] then return false end
   return not v or order >= (kind == 116 and v.ft or v.fm)
 end
-local function take(found, block, value, v)  -- what the shown entries of a block begin with; how many
+local function take(found, block, value, v)  -- the starts of the shown entries of a block; their number
   local base, heads = block[2] * 256, {}
   for at = 1, #value, 6 do
     local order, kind = byte(value, at, at + 1)
@@ -199,7 +199,7 @@ local function is_whole(block, v)
   local first = block[2] * 256
   return block[4] <= first and first + 255 <= block[5] and not (v and (first < v.ft or first < v.fm))
 end
-local function total_of(v, blocks, term, low)  -- in whole conversations; nil where it is not known
+local function total_of(v, blocks, term, low)  -- in whole conversations; nil if it is unknown
   local known, fields, total = {}, {}, 0
   if v and v.ft + v.fm > 0 then return nil end
   for _, block in ipairs(blocks) do
@@ -213,7 +213,7 @@ local function total_of(v, blocks, term, low)  -- in whole conversations; nil wh
   for _, value in ipairs(many('HMGET', P, fields)) do total = total + tonumber(value or 0) end
   return total
 end
-local function holders(v, term, limit, blocks, total)  -- how many; enough of the newest by block; values
+local function holders(v, term, limit, blocks, total)  -- their number; enough of the newest by block; values
   local found, values, taken, counted, past, low, step = {}, {}, 0, 0, nil, 1, 4
   while low <= #blocks do
     if total and (taken == total or (taken >= limit and blocks[low][2] < past)) then break end

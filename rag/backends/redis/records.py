@@ -1,10 +1,11 @@
-"""Small records on a Redis or Valkey, see `RecordStore`: each shelf a hash tag of its own, spread over nodes.
+"""Small records in Redis or Valkey, see `RecordStore`: each shelf has its own hash tag, spread over the
+nodes.
 
     R  hash   key → value
     K  zset   keys, in the order of their bytes
     E  zset   keys by when they expire, in microseconds of the store's clock
 
-Where every record of a shelf expires, the server drops its keys an hour after the last one is over.
+If all records of a shelf expire, the server deletes its keys an hour after the last one has expired.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ local function lifetime()
   local left = num(math.max(math.ceil((last - now) / 1000), 0) + 3600000)
   for _, name in ipairs(KEYS) do call('PEXPIRE', name, left) end
 end
-function ops.put()  -- key, value, when it expires or 0; and so on
+function ops.put()  -- key, value, expiry or 0; and so on
   for n = 3, #ARGV, 3 do
     put(ARGV[n], ARGV[n + 1])
     if ARGV[n + 2] == '0' then call('ZREM', E, ARGV[n]) else call('ZADD', E, ARGV[n + 2], ARGV[n]) end
@@ -80,7 +81,7 @@ function ops.append(key, more)
   lifetime()
   return #value
 end
-function ops.increment(key, by)  -- the server's own sum has 64 bits, a script's only 53
+function ops.increment(key, by)  -- the server's own sum has 64 bits, a Lua number only 53
   local before = call('HGET', R, key)
   local sum = redis.pcall('HINCRBY', R, key, by)
   if type(sum) == 'table' and sum.err then return {before, 0} end
@@ -153,7 +154,7 @@ class RedisRecords(RedisPlaces):
         there, done = self._shelf(namespace, shelf, "increment", coded(key), by, writes=True)
         if done:
             return int(there)
-        total = incremented(there, by)  # it says what is wrong; only a `by` beyond 64 bits can be right
+        total = incremented(there, by)  # validates the record; only a `by` beyond 64 bits can be valid
         self.swap_record(key, there, total, shelf=shelf, namespace=namespace)
         return int(total)
 
@@ -163,15 +164,15 @@ class RedisRecords(RedisPlaces):
             return int(self._shelf(namespace, shelf, "clear", writes=True))
         return int(self._shelf(namespace, shelf, "delete", *map(coded, dict.fromkeys(keys)), writes=True))
 
-    # ---- inside
+    # ---- internal
 
     def _put(self, records: list[tuple[str, bytes, int]], shelf: str, namespace: str) -> None:
-        """Store records, each with its key and when it expires (0 is never)."""
+        """Store records, each with its key and its expiry (0 is never)."""
         parts = [part for key, value, expires in records for part in (coded(key), value, expires)]
         self._shelf(namespace, shelf, "put", *parts, writes=True)
 
     def _stored(self, shelf: str, namespace: str) -> list[tuple[str, StoredRecord]]:
-        """All records with when they expire, ascending by key."""
+        """Return all records with their expiry, sorted by key."""
         found = self._shelf(namespace, shelf, "scan", b"", 1)
         return [
             (decoded(key), StoredRecord(value, moment_of(int(expires)) if expires else None))
@@ -179,11 +180,11 @@ class RedisRecords(RedisPlaces):
         ]
 
     def _shelf(self, namespace: str, shelf: str, call: str, *args: Any, writes: bool = False) -> Any:
-        """What a call on a shelf tells."""
+        """Return the result of a call on a shelf."""
         begins = call in ("put", "swap", "append", "increment")
         known = begins and not self._put_down(namespace, shelf)
         tag, args = self._tag(namespace, shelf), (call, micros(self._clock()), *args)
-        told, was_empty = self._server.run(SHELF, tag, args, writes=writes)
+        reply, was_empty = self._server.run(SHELF, tag, args, writes=writes)
         if known and was_empty:
             self._put_down(namespace, shelf, again=True)
-        return told
+        return reply

@@ -1,18 +1,18 @@
-"""What the script of a namespace knows of what is kept; the calls on it are in `calls`.
+"""The data of a namespace, and the basis of its script; the calls are in `calls`.
 
-A script is atomic and touches keys of one hash tag, so it runs on a cluster as on a single server. All keys
-of a namespace share a tag: it lives whole on one node, and namespaces spread over the nodes.
+A script is atomic and uses keys with one hash tag, so it runs on a cluster like on a single server. All keys
+of a namespace have the same tag: a namespace is on one node, and namespaces are spread over the nodes.
 
     C  hash   conversation → its name, times, limits and spans (see `stored_turns`), packed
     N  hash   name → conversation
-    L  zset   conversations by when they were last written to: a number that only grows
-    E  zset   conversations by when they expire
-    M  hash   that number, the version of this format, how many items are unread, and the terms said in all
-              and in each conversation
-    I  hash   item (kind and id) → the JSON text of its present version
-    X  hash   item → where it was said, order, length (-1 while it is unread), version, marks
-    W  hash   item → its terms with their counts, and what it cites, as JSON; no terms while it is unread
-    Q  hash   conversation → an order below which nothing said there is unread, see `lazy_index`
+    L  zset   conversations by last write: a number that only increases
+    E  zset   conversations by expiry
+    M  hash   that number, the version of this format, how many items are unread, and the number of terms
+              in all and in each conversation
+    I  hash   item (kind and id) → the JSON text of its current version
+    X  hash   item → origin, order, length (-1 while it is unread), version, marks
+    W  hash   item → its terms with their counts, and its citations, as JSON; no terms while it is unread
+    Q  hash   conversation → an order below which no item is unread, see `lazy_index`
     S  zset   conversation, kind, order, id: in the order of these bytes
     P  hash   number of a conversation, block of 256 orders, term → who holds it, see `postings`;
               without a block: how many do
@@ -22,7 +22,7 @@ of a namespace share a tag: it lives whole on one node, and namespaces spread ov
     V  hash   number and id → an earlier version's JSON text
     Y  zset   conversation, fork that shows a part of it
 
-Where every conversation has a time to live, the server drops the keys an hour after the last one is over.
+If every conversation has a time to live, the server deletes the keys an hour after the last one has expired.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rag.backends.redis.postings import POSTINGS
 
 KEYS = tuple("CNLEMIXWSPTODVYQ")
 FORMAT = 2
-"""The version of all this. Nothing was unread in version 1; a namespace of a later one is left alone."""
+"""The version of this format. Version 1 has no unread items; a namespace of a later version is rejected."""
 
 _BASIS = r"""
 local C, N, L, E, M, I, X, W, S, P, T, O, D, V, Y, Q = unpack(KEYS)
@@ -45,7 +45,7 @@ local format, dated = call('HGET', M, 'format'), call('ZCARD', E)
 local function num(n) return string.format('%.0f', n) end
 local function wide(n) return string.format('%016.0f', n) end
 local function piece(text) return #text .. ':' .. text end
-local function many(command, key, args)  -- an even number at a time; what it replies, in one list
+local function many(command, key, args)  -- calls with an even number of arguments; all replies in one list
   local replies = {}
   for n = 1, #args, 1000 do
     local reply = call(command, key, unpack(args, n, math.min(n + 999, #args)))
@@ -157,7 +157,7 @@ local function shows(v, item)
   end
   return false
 end
-local function watch(command, id, v)  -- who else shows what was said in a conversation
+local function watch(command, id, v)  -- conversations that also show the items of a conversation
   for _, span in ipairs(v.s) do
     if span[1] ~= id then
       if command == 'ZADD' then call(command, Y, 0, piece(span[1]) .. id)
@@ -181,7 +181,7 @@ end
 """
 
 _ITEMS = r"""
--- items: where they were said, order, length, version, marks
+-- items: origin, order, length, version, marks
 
 local function cite(command, id, cited)
   for _, where in ipairs(cited) do
@@ -218,7 +218,7 @@ local function remove(item)
   for n = 1, m[4] - 1 do call('HDEL', V, num(n) .. ':' .. id) end
   call('ZREM', S, spot_of(kind, id, m))
 end
-local function release(items)  -- removes what no conversation shows; returns what stays
+local function release(items)  -- removes items that no conversation shows; returns the others
   local staying, known = {}, {}
   for _, item in ipairs(items) do
     known[item.origin] = known[item.origin] or viewers(item.origin)

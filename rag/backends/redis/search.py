@@ -1,9 +1,9 @@
-"""The calls that find turns and messages by their words and citations, see `calls`."""
+"""The calls that search turns and messages by words and citations, see `calls`."""
 
 from __future__ import annotations
 
 SEARCH = r"""
--- search: of each term the newest holders, and every holder once
+-- search: the newest matches of each term, each match once
 
 local function searched(v)
   if not v then return call('ZCARD', S), tonumber(call('HGET', M, 'length') or 0) end
@@ -20,7 +20,7 @@ local function id_at(origin, kind, order)
   local prefix = piece(origin) .. kind .. wide(order)
   return call('ZRANGEBYLEX', S, '[' .. prefix, '[' .. prefix .. '\255', 'LIMIT', 0, 1)[1]:sub(#prefix + 1)
 end
-local function named(block, heads)  -- ids of what is in a block; those that stand near each other at once
+local function named(block, heads)  -- ids of the items in a block; neighbours are read at once
   local by_kind, ids = {t = {}, m = {}}, {}
   for _, head in ipairs(heads) do
     local orders = by_kind[sub(head, 2)]
@@ -41,7 +41,7 @@ local function named(block, heads)  -- ids of what is in a block; those that sta
   end
   return ids
 end
-local function newest(found, taken, limit)  -- no more than those; of the same order by their ids
+local function newest(found, taken, limit)  -- at most the limit; at equal orders by their ids
   if taken <= limit then return found end
   local all, kept, by_block = {}, {}, {}
   for _, part in ipairs(found) do
@@ -70,7 +70,7 @@ local function newest(found, taken, limit)  -- no more than those; of the same o
   for n = 1, limit do keep(same[n]) end
   return kept
 end
-local function told(block, heads, terms, totals, values)  -- what was found, and each term's entries
+local function matches_of(block, heads, terms, totals, values)  -- the items found, and each term's entries
   local ids, fields, names, lengths, entries = named(block, heads), {}, {}, {}, {}
   for n, head in ipairs(heads) do
     names[n] = ids[head]
@@ -82,7 +82,7 @@ local function told(block, heads, terms, totals, values)  -- what was found, and
   end
   return {block[3], num(block[2] * 256), table.concat(heads), table.concat(lengths), names, entries}
 end
-function ops.match(where, given, limit, at_once, ends)  -- first what is unread up to these ends, or to now
+function ops.match(where, given, limit, at_once, ends)  -- first the unread items up to these ends, or to now
   local id, terms, order, known, totals, values = cjson.decode(where)[1], cjson.decode(given), {}, {}, {}, {}
   local v = id and view(id)
   if id and not v then return {'gone'} end
@@ -113,7 +113,7 @@ function ops.match(where, given, limit, at_once, ends)  -- first what is unread 
       end
     end
   end
-  for n, block in ipairs(order) do order[n] = told(block[1], block[2], terms, totals, values) end
+  for n, block in ipairs(order) do order[n] = matches_of(block[1], block[2], terms, totals, values) end
   local items, length = searched(v)
   return {'ok', {items, length, totals, order}}
 end

@@ -1,9 +1,9 @@
-"""Redis or Valkey, one server or a cluster, spoken to through scripts that each touch one hash tag.
+"""A Redis or Valkey server or cluster, called through scripts that each use one hash tag.
 
-What a cluster turned away since keys are being moved, or could not be sent since a node is gone that will be
-replaced, is tried again for `timeout_s`. Nothing is sent twice when a connection breaks: whether the call was
-carried out cannot be known, and it may not be one that can be repeated (appending is: a turn whose id is
-stored is not stored again). A connection that the server has closed meanwhile is noticed before it is used.
+A call that a cluster rejects because keys are being moved, or that cannot be sent because a node is down and
+will be replaced, is retried for `timeout_s`. A call is never sent twice when a connection breaks, as its
+outcome is unknown and it may not be idempotent (appending is: a turn whose id is stored is not stored again).
+A connection that the server has closed is detected before it is used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Args = Sequence[str | bytes | int]
 
 
 class Script(NamedTuple):
-    """A script, the names of its keys, and the hash by which a server that has it knows it."""
+    """A script, the names of its keys, and the hash by which the server caches it."""
 
     source: str
     keys: tuple[str, ...]
@@ -35,35 +35,34 @@ class Script(NamedTuple):
 
     @classmethod
     def of(cls, source: str, keys: tuple[str, ...]) -> Script:
-        """The script with its hash."""
+        """Return the script with its hash."""
         return cls(source, keys, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
 def coded(text: str) -> bytes:
-    """Text as it is sent; also what is no Unicode."""
+    """Encode text, including invalid Unicode."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def decoded(sent: bytes) -> str:
-    """Text as it was."""
+    """Decode text."""
     return sent.decode("utf-8", "surrogatepass")
 
 
 def key_part(text: str) -> str:
-    """Text as a part of a key: whatever it holds, it means nothing there."""
+    """Encode text as a part of a key, without special characters."""
     return quote(coded(text), safe="")
 
 
 class RedisServer:
-    """Scripts run on a server, or on the node of a cluster that has their keys. Pickles as its address.
+    """Runs scripts on a server, or on the node of a cluster that has their keys. Pickled as its address.
 
-    May be used by threads and after a fork: a process has connections of its own.
+    Can be used by threads and after a fork: each process has its own connections.
 
     Raises (every call):
-        StoreUnreachable: no server answers in time (whether the call was carried out is not known), or it
-            lets nobody in.
-        StoreUnwritable: the server takes no writes now.
-        StoreError: the server answers, and will not; or it did, and the replicas asked for do not have it.
+        StoreUnreachable: no server replies in time (the outcome of the call is unknown), or access is denied.
+        StoreUnwritable: the server does not accept writes now.
+        StoreError: the server returns an error; or it has stored a write, but not the required replicas.
     """
 
     def __init__(self, address: Address) -> None:
@@ -73,18 +72,18 @@ class RedisServer:
         self._pid = os.getpid()
         self._nodes: dict[tuple[str, int], Any] = {}  # clients
         self._slots: list[tuple[str, int]] = []
-        self._seen: dict[tuple[str, int], None] = {}  # nodes of the cluster, also replicas
+        self._seen: dict[tuple[str, int], None] = {}  # nodes of the cluster, including replicas
         self._closed = False
 
     def __reduce__(self) -> tuple[type[RedisServer], tuple[Address]]:
         return RedisServer, (self.address,)
 
     def run(self, script: Script, tag: str, args: Args, *, writes: bool = False) -> Any:
-        """Run a script on the keys of a tag; with `writes` the replicas asked for have it, too."""
+        """Run a script on the keys of a tag; `writes` waits for the required replicas."""
         return self.run_each([(script, tag, args)], writes=writes)[0]
 
     def run_each(self, calls: Sequence[tuple[Script, str, Args]], *, writes: bool = False) -> list[Any]:
-        """Run scripts, each atomic by itself, in one round trip to each node; their results in order."""
+        """Run scripts, each atomic, in one round trip to each node; return their results in order."""
         results: list[Any] = [None] * len(calls)
         left, deadline = list(range(len(calls))), time.monotonic() + self.address.timeout_s
         with self._translated():
@@ -94,12 +93,12 @@ class RedisServer:
             return results
 
     def command(self, *words: str | int, node: tuple[str, int] | None = None) -> Any:
-        """Run a command on a node, or on the server that the address names."""
+        """Run a command on a node, or on the server of the address."""
         with self._translated():
             return self._client(node or (self.address.host, self.address.port)).execute_command(*words)
 
     def nodes(self) -> list[tuple[str, int]]:
-        """All servers, with the replicas of a cluster."""
+        """Return all servers, including the replicas of a cluster."""
         if not self.address.cluster:
             return [(self.address.host, self.address.port)]
         with self._translated():
@@ -116,12 +115,12 @@ class RedisServer:
             node.close()
             node.connection_pool.disconnect()
 
-    # ---- inside
+    # ---- internal
 
     def _try_each(
         self, calls: Sequence[tuple[Script, str, Args]], left: list[int], results: list[Any], writes: bool
     ) -> list[int]:
-        """Run what is left; return what must be run again: it was not, and may be elsewhere or later."""
+        """Run the calls that are left; return those to be retried, which were not executed."""
         import redis.exceptions as known
 
         nodes: dict[tuple[str, int], list[int]] = {}
@@ -150,7 +149,7 @@ class RedisServer:
         return sorted(again) if {*again.values()} <= {"MOVED", "NOSCRIPT"} else self._later(sorted(again))
 
     def _later(self, again: list[int]) -> list[int]:
-        """The same, in a moment, when the cluster may have made up its mind."""
+        """Return them after a pause, in which the state of the cluster may change."""
         self._slots = []
         time.sleep(_A_MOMENT_S)
         return again
@@ -158,7 +157,7 @@ class RedisServer:
     def _sent(
         self, node: tuple[str, int], calls: Sequence[tuple[Script, str, Args]], writes: bool
     ) -> list[Any]:
-        """The results of calls on a node; that it is gone, where the cluster will replace it."""
+        """Return the results of calls on a node; or that it is gone, if the cluster will replace it."""
         import redis.exceptions as known
 
         try:
@@ -185,7 +184,7 @@ class RedisServer:
         return found
 
     def _asked(self, node: tuple[str, int], call: tuple[Script, str, Args]) -> Any:
-        """Run on a node that is about to get the keys, which takes it only after ASKING."""
+        """Run on a node that is importing the keys, which requires ASKING."""
         client = self._client(node)
         client.script_load(call[0].source)
         return _replies(client, [_command(["ASKING"]), _evalsha(*call)])[1]
@@ -236,25 +235,25 @@ class RedisServer:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """What the client library raises, as errors of ours."""
+        """Translate errors of the client library."""
         library = _redis()
         try:
             yield
         except (library.exceptions.RedisError, OSError) as error:
-            self._slots = []  # a node may be gone, and another in its place
+            self._slots = []  # a node may have been replaced
             raise translated(error, str(self.address), self.address.password) from error
 
 
-def _place(told: Sequence[Any], by: tuple[str, int]) -> tuple[str, int]:
-    """Host and port of a node as a node told; without a host it is where that one is."""
-    host = told[0].decode() if isinstance(told[0], bytes) else told[0]
-    return (host or by[0], int(told[1]))
+def _place(reply: Sequence[Any], by: tuple[str, int]) -> tuple[str, int]:
+    """Return host and port of a node from a reply; without a host, that of the replying node."""
+    host = reply[0].decode() if isinstance(reply[0], bytes) else reply[0]
+    return (host or by[0], int(reply[1]))
 
 
 def _replies(client: Any, commands: Sequence[bytes]) -> list[Any]:
-    """What a server replies to commands that are sent at once, an error for one that it refused.
+    """Return a server's replies to commands that are sent at once, with an error for each that failed.
 
-    The client's own way, through its pipelines, takes as long again as everything else.
+    The client's own pipelines would take as long as everything else together.
     """
     import redis.exceptions as known
 

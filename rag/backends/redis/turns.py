@@ -1,28 +1,29 @@
-"""Turns, messages and records on a Redis or Valkey, one server or a cluster; `address` reads the URL.
+"""Turns, messages and records in Redis or Valkey, a server or a cluster; `address` parses the URL.
 
 Every call on a namespace is one script: atomic, in one round trip, and on one node of a cluster. Appending
-trims to `keep_last` and begins the time to live anew in the same script. A namespace lives whole on one node;
-namespaces, and the shelves of records, spread over the nodes. A server runs one script at a time: `extend` by
-some hundreds of turns serves others in between. Conversations are removed by the store's clock,
-at the first call after their time; a namespace of which nothing is left for ever also by the server's own.
+trims to `keep_last` and renews the time to live in the same script. A namespace is on one node; namespaces,
+and the shelves of records, are spread over the nodes. A server runs one script at a time: an `extend` of some
+hundreds of turns is split, so that others are served in between. Expired conversations are removed by the
+first call after their expiry; a namespace in which everything has expired is also deleted by the server
+itself.
 
-What an acknowledged turn survives is up to the server:
+What an acknowledged turn survives depends on the server:
 
-- This process dies: it is kept. Nothing is held back here.
-- The server dies: with `appendfsync always` it is kept; with `everysec` (the default where the append-only
-  file is on) up to about a second is lost; with snapshots alone (the default elsewhere) what came after the
-  last one. `rag memory persistence` shows and sets this.
-- The machine of a primary is lost and a replica takes its place: replication is asynchronous, so what had not
-  arrived is lost. `wait=N` in the URL makes every write wait for N replicas: far less is lost, though not
-  certainly nothing, since the replica that is chosen need not be one of those N. `make bench ONLY=failover`
-  counts.
+- This process dies: it is stored. Nothing is buffered here.
+- The server dies: with `appendfsync always` it is stored; with `everysec` (the default with the append-only
+  file) up to about a second is lost; with snapshots alone (the default without it), everything after the last
+  one. `rag memory persistence` shows and sets this.
+- The machine of a primary is lost and a replica is promoted: replication is asynchronous, so writes that had
+  not arrived are lost. `wait=N` in the URL makes every write wait for N replicas: much less is lost, though a
+  loss is possible, since the promoted replica may not be one of those N. `make bench ONLY=failover` measures
+  it.
 
-What was added is found by its words, as anywhere else: whoever searches first enters them in the index. That
-takes about 0.1 ms a turn, for some thousand turns at most (see `lazy_index`). So a search may take several
-scripts, and needs a server that takes writes.
+New items are found like others: the next search adds them to the index. That takes about 0.1 ms per turn, for
+at most some thousand turns (see `lazy_index`). So a search may take several scripts, and needs a server that
+accepts writes.
 
-An error after a write was sent (StoreUnreachable) does not say whether it was done. Appending the same turn
-again is safe: an id that is there is not stored twice.
+After an error while writing (StoreUnreachable), the outcome is unknown. Appending the same turn again is
+safe, as an existing id is not stored twice.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ from rag.searchable import searchable
 from rag.types import DialogTurn, Message
 
 _MAX_MOVED_ITEMS = 200
-"""Turns and messages moved by one call: short enough that others need not wait."""
+"""The maximum number of turns and messages per call of a dump or restore, which limits waiting of others."""
 READ_AT_ONCE = 512
-"""So many are entered in the index by one call."""
+"""The maximum number of items that are indexed by one call."""
 _EVERY = 2**53
-"""Above it the numbers of a script are no whole ones."""
-UNREAD_AT_MOST = 4_000
-"""So many may wait in a namespace to be entered in the index; beyond, whoever adds more enters as many."""
+"""Above it, Lua numbers are not exact."""
+MAX_UNREAD = 4_000
+"""The maximum number of unread items in a namespace; beyond it, an addition indexes as many as it adds."""
 
 
 class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
-    """A `MemoryStore` on a server. Pickles as its address; for threads, processes and forks alike."""
+    """A `MemoryStore` on a server. Pickled as its address; safe for threads, processes and forks."""
 
     # ---- turns
 
@@ -68,7 +69,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     ) -> list[DialogTurn]:
         """Store turns at the end, all or none, in one round trip, see `TurnStore`."""
         for turn in turns:
-            searchable(turn)  # what is no text is refused here, not by those who search
+            searchable(turn)  # reject values that are not text here, not in a later search
         added = self._add("t", list(map(turn_record, turns)), conversation, namespace)
         return [turn_from_record(record) for record, _ in added]
 
@@ -85,8 +86,8 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     ) -> list[DialogTurn]:
         """Return the turns of a conversation, oldest first, see `TurnStore`."""
         bounds = ("" if after is None else after, "" if before is None else before)
-        told = self._shown("t", conversation, namespace, bounds, last, mark, exclude_mark)
-        return [values.turn_of(entry, namespace) for entry in told]
+        reply = self._shown("t", conversation, namespace, bounds, last, mark, exclude_mark)
+        return [values.turn_of(entry, namespace) for entry in reply]
 
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
         """Return one turn. Raises NotFound."""
@@ -96,8 +97,8 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         """The turns of these ids that are there, in the order asked, see `TurnStore`."""
         wanted, found = list(dict.fromkeys(ids)), dict[str, DialogTurn]()
         for n in range(0, len(wanted), _MAX_MOVED_ITEMS):
-            told = self._call(namespace, "some", "t", listed(wanted[n : n + _MAX_MOVED_ITEMS]))[1]
-            turns = (values.turn_of(entry, namespace) for entry in told or ())
+            reply = self._call(namespace, "some", "t", listed(wanted[n : n + _MAX_MOVED_ITEMS]))[1]
+            turns = (values.turn_of(entry, namespace) for entry in reply or ())
             found.update((turn.id, turn) for turn in turns)
         return found
 
@@ -105,10 +106,10 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         """Store a new version of the turn with this id, see `TurnStore`."""
         item = values.item_of(turn, namespace)
         given = (coded(turn.id), item.length, values.words_of(item), values.bodies_of(item)[0])
-        word, told = self._call(namespace, "edit", *given, writes=True)
+        word, reply = self._call(namespace, "edit", *given, writes=True)
         if word == "gone":
             raise check.no_turn(turn.id)
-        return values.turn_of(told, namespace)
+        return values.turn_of(reply, namespace)
 
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
         """Return all versions of a turn, oldest first. Raises NotFound."""
@@ -146,16 +147,16 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         exclude_mark: Marks | None = None,
     ) -> list[Message]:
         """Return the messages of a conversation, oldest first, see `TurnStore`."""
-        told = self._shown("m", conversation, namespace, ("", ""), last, mark, exclude_mark)
-        return [values.message_of(entry, namespace) for entry in told]
+        reply = self._shown("m", conversation, namespace, ("", ""), last, mark, exclude_mark)
+        return [values.message_of(entry, namespace) for entry in reply]
 
     def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
         """Delete messages that the conversation shows; return how many."""
         given = ("m", listed(list(ids)), listed([conversation]))
-        word, told = self._call(namespace, "delete", *given, writes=True)
+        word, reply = self._call(namespace, "delete", *given, writes=True)
         if word == "gone":
             raise check.no_conversation(conversation)
-        return int(told)
+        return int(reply)
 
     # ---- marks
 
@@ -188,17 +189,17 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         check.check_limit(limit)
         place = [] if conversation is None else [conversation]
         match = ("match", listed(place), listed(list(terms)), limit, READ_AT_ONCE)
-        word, told = self._call(namespace, *match)
+        word, reply = self._call(namespace, *match)
         while word == "unread":
-            waiting, ends = told
+            waiting, ends = reply
             known = listed([[decoded(origin), end] for origin, end in ends])
             calls = [("read", *values.reading(waiting)), (*match, known)]
-            word, told = self._calls(namespace, calls)[1]
+            word, reply = self._calls(namespace, calls)[1]
         if word == "gone":
             raise check.no_conversation(str(conversation))
-        return values.matches_of(told, len(terms))
+        return values.matches_of(reply, len(terms))
 
-    # ---- moving
+    # ---- dump and restore
 
     def namespaces(self) -> list[str]:
         """Return all namespaces that hold a conversation or a record, ascending."""
@@ -212,8 +213,8 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         sizes = self._server.run_each(calls) if calls else []
         there = {
             namespace
-            for (namespace, shelf), told in zip(places, sizes, strict=True)
-            if told[1 if shelf is None else 0]
+            for (namespace, shelf), reply in zip(places, sizes, strict=True)
+            if reply[1 if shelf is None else 0]
         }
         return sorted(there)
 
@@ -233,29 +234,29 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
     def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
         """Store what `dump` gave into this namespace, see `MemoryStore`.
 
-        A large export is stored in several steps, the conversations last: one that was cut short is
-        completed by restoring it again.
+        A large export is stored in several steps, the conversations last; after an interruption, restore it
+        again.
         """
         found, now = restored(lines, namespace), self._clock()
         living = [kept for kept in found.kept if kept.expires is None or kept.expires > now]
         names = listed([[kept.conversation.id, kept.conversation.name] for kept in living])
-        word, told = self._call(namespace, "there", names)
-        there = set() if word == "taken" else set(map(decoded, told))
+        word, reply = self._call(namespace, "there", names)
+        there = set() if word == "taken" else set(map(decoded, reply))
         fresh = [kept for kept in living if kept.conversation.id not in there]
         if word == "taken":
-            self._made(word, told, namespace, fresh[0].conversation.sources)
+            self._made(word, reply, namespace, fresh[0].conversation.sources)
         self._put_down(namespace, again=True)
         shown = [item for item in found.items if any(kept.shows(item) for kept in fresh)]
         total = self._restore(fresh, shown, namespace)
         self._restore_records(found, namespace)
         return total
 
-    # ---- inside
+    # ---- internal
 
     def _add(
         self, kind: str, records: list[Record], conversation: str, namespace: str
     ) -> list[tuple[Record, bool]]:
-        """The record of each item, as it is stored, and whether it is new."""
+        """Return the stored record of each item, and whether it is new."""
         parts = [part for record in records for part in values.unread(record)]
         first, known, unread = self._of(conversation, namespace, "add", kind, *parts, writes=True)
         there = {n: values.record_of(entry, namespace) for n, entry in known}
@@ -266,7 +267,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
                 stored = {**record, **place}
                 order += 1
             added.append((stored, n not in there))
-        while unread > UNREAD_AT_MOST:
+        while unread > MAX_UNREAD:
             waiting = self._call(namespace, "unread", READ_AT_ONCE)[1]
             self._call(namespace, "read", *values.reading(waiting))
             unread -= sum(len(items) for _, _, items in waiting) or unread
@@ -282,19 +283,19 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
         mark: Marks | None,
         exclude_mark: Marks | None,
     ) -> list[Any]:
-        """The entries of what a conversation shows, oldest first."""
+        """Return the entries of what a conversation shows, oldest first."""
         check.check_last(last)
         sought = [check.marks_sought(each) for each in (mark, exclude_mark)]
         given = [b"" if each is None else listed(each) for each in sought]
         limit = "" if last is None else min(last, _EVERY)
-        told = self._of(conversation, namespace, "list", kind, *bounds, limit, *given)
-        return list(reversed(told))
+        reply = self._of(conversation, namespace, "list", kind, *bounds, limit, *given)
+        return list(reversed(reply))
 
     def _whole(self, turn_id: str, namespace: str) -> Any:
-        word, told = self._call(namespace, "get", "t", coded(turn_id))
+        word, reply = self._call(namespace, "get", "t", coded(turn_id))
         if word == "gone":
             raise check.no_turn(turn_id)
-        return told
+        return reply
 
     def _lines(
         self, namespace: str, chosen: list[ConversationRecord], *, with_records: bool
@@ -308,9 +309,9 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
             seen.update(wanted)
             for n in range(0, len(wanted), _MAX_MOVED_ITEMS):
                 ids = [[kind.decode(), decoded(one)] for kind, one in wanted[n : n + _MAX_MOVED_ITEMS]]
-                for told in self._call(namespace, "fetch", listed(ids))[1]:
-                    if told is not None:
-                        entry, earlier = told
+                for reply in self._call(namespace, "fetch", listed(ids))[1]:
+                    if reply is not None:
+                        entry, earlier = reply
                         yield values.line_of(entry, earlier, namespace)
         for place, shelf in self._places() if with_records else ():
             if place == namespace and shelf is not None:
@@ -318,7 +319,7 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
                     yield record_line(shelf, key, record)
 
     def _restore(self, fresh: list[ConversationRecord], items: list[Item], namespace: str) -> int:
-        """Store the items, and with the last of them the conversations; return how many of those are new."""
+        """Store the items, and the conversations with the last of them; return the number of new ones."""
         names = listed([[kept.conversation.id, kept.conversation.name] for kept in fresh])
         total = 0
         for n in range(0, max(len(items), 1), _MAX_MOVED_ITEMS):
@@ -326,10 +327,10 @@ class RedisTurnStore(RedisConversations, RedisRecords, RedisPersistence):
             parts = [part for item in some for part in (values.words_of(item), *values.bodies_of(item))]
             views = list(map(values.view_of, fresh)) if n + _MAX_MOVED_ITEMS >= len(items) else []
             given = (names, listed(list(map(values.loaded, some))), listed(views), *parts)
-            word, told = self._call(namespace, "restore", *given, writes=True)
+            word, reply = self._call(namespace, "restore", *given, writes=True)
             if word == "taken":
-                self._made(word, told, namespace, fresh[0].conversation.sources)
-            total += told
+                self._made(word, reply, namespace, fresh[0].conversation.sources)
+            total += reply
         return total
 
     def _restore_records(self, found: Restored, namespace: str) -> None:

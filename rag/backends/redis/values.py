@@ -1,4 +1,4 @@
-"""What goes into a namespace's script and what comes out, as the values that backends keep."""
+"""Conversion between the arguments and results of a namespace's script and the values of backends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Numbers = npt.NDArray[np.int64]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LETTERS: dict[Kind, str] = {"turn": "t", "message": "m"}
 FOREVER = 9_000_000_000_000_000
-"""Microseconds: later than any moment, and a number that scripts still take exactly."""
+"""Microseconds: later than any time, and still exact as a Lua number."""
 
 _OF_ITS_PLACE = ("namespace", "conversation", "order", "version")
 _GIVEN = frozenset((*_OF_ITS_PLACE, "marks"))
@@ -41,22 +41,22 @@ _NONE = np.zeros((0, 2), np.int64)
 
 
 def micros(moment: datetime) -> int:
-    """Microseconds since 1970."""
+    """Return microseconds since 1970."""
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def moment_of(micros: int) -> datetime:
-    """The moment that many microseconds after 1970."""
+    """Return the time of these microseconds since 1970."""
     return EPOCH + timedelta(microseconds=micros)
 
 
 def duration(ttl_s: float | None) -> int:
-    """Microseconds to live; 0 is for ever."""
+    """Return a time to live in microseconds; 0 is unlimited."""
     return 0 if ttl_s is None else max(1, int(min(ttl_s * 1e6, FOREVER)))
 
 
 def listed(value: Any) -> bytes:
-    """JSON for a script; also with text that is no Unicode."""
+    """Return JSON for a script, including invalid Unicode."""
     return coded(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
@@ -64,12 +64,12 @@ def listed(value: Any) -> bytes:
 
 
 def head(sources: Sequence[Source], ttl_s: float | None) -> str:
-    """What of a conversation the scripts only keep."""
+    """Return the fields of a conversation that scripts only store."""
     return json.dumps([conversation_record(Conversation("", sources=tuple(sources)))["sources"], ttl_s])
 
 
 def kept_of(state: Sequence[Any], namespace: str) -> ConversationRecord:
-    """The conversation that a script told, with its counts and spans."""
+    """Return the conversation of a script's result, with its counts and spans."""
     texts = [decoded(state[n]) for n in (0, 2, 7)]
     created, updated = (moment_of(state[n]).isoformat() for n in (3, 4))
     sources, ttl_s = json.loads(state[1])
@@ -95,17 +95,17 @@ def kept_of(state: Sequence[Any], namespace: str) -> ConversationRecord:
 
 
 def view_of(kept: ConversationRecord) -> list[Any]:
-    """A conversation to restore, as the scripts keep it."""
-    told = kept.conversation
+    """Return a conversation to restore, in the format of the scripts."""
+    conversation = kept.conversation
     view = {
-        "h": head(told.sources, told.ttl_s),
-        "n": told.name,
-        "c": micros(told.created),
-        "u": micros(told.updated),
-        "t": duration(told.ttl_s),
-        "k": told.keep_last or 0,
-        "p": told.parent or "",
-        "a": -2 if told.forked_at is None else told.forked_at,
+        "h": head(conversation.sources, conversation.ttl_s),
+        "n": conversation.name,
+        "c": micros(conversation.created),
+        "u": micros(conversation.updated),
+        "t": duration(conversation.ttl_s),
+        "k": conversation.keep_last or 0,
+        "p": conversation.parent or "",
+        "a": -2 if conversation.forked_at is None else conversation.forked_at,
         "o": kept.next_order,
         "ft": kept.first["turn"],
         "fm": kept.first["message"],
@@ -113,19 +113,19 @@ def view_of(kept: ConversationRecord) -> list[Any]:
     }
     if kept.expires is not None:
         view["e"] = micros(kept.expires)
-    return [told.id, view]
+    return [conversation.id, view]
 
 
 # ---------------------------------------------------------------- turns and messages
 
 
-def item_of(said: DialogTurn | Message, namespace: str) -> Item:
-    """A turn or message that has no place yet; the script gives it one."""
-    return Item.of(replace(said, namespace=namespace, conversation_id="", order=0))
+def item_of(value: DialogTurn | Message, namespace: str) -> Item:
+    """A turn or message without a place; the script assigns it."""
+    return Item.of(replace(value, namespace=namespace, conversation_id="", order=0))
 
 
 def bodies_of(item: Item) -> list[bytes]:
-    """The versions of an item as they are kept: without what its place says."""
+    """Return the versions of an item in their stored form, without the fields of its place."""
     bodies = []
     for text in item.versions:
         record = json.loads(text)
@@ -134,12 +134,12 @@ def bodies_of(item: Item) -> list[bytes]:
 
 
 def words_of(item: Item) -> bytes:
-    """An item's terms with their counts, and what it cites."""
+    """Return an item's terms with their counts, and its citations."""
     return listed([item.counts, sorted(item.cited)])
 
 
 def unread(record: Record) -> tuple[bytes, bytes, bytes, bytes]:
-    """An item to add, by its record: id, marks and what it cites (empty for none), and its body."""
+    """Return an item to add, by its record: id, marks and citations (empty for none), and its body."""
     marks, cited = record["marks"], cited_in(record) if record.get("citations") else ()
     body = {name: value for name, value in record.items() if name not in _GIVEN}
     return (
@@ -151,16 +151,16 @@ def unread(record: Record) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 def reading(waiting: Sequence[Any]) -> list[bytes]:
-    """What enters unread items in the index, as a script told them."""
+    """Return the arguments that index unread items, from a script's result."""
     groups, parts = [], []
     for origin, last, items in waiting:
         placed, blocks = [], defaultdict[int, dict[str, list[bytes]]](lambda: defaultdict(list))
         for kind, item, order, body in items:
             record = json.loads(body)
             cited = sorted(cited_in(record))
-            record.pop("citations", None)  # they are no words
-            said = turn_from_record(record) if kind == b"t" else message_from_record(record)
-            counts, by_term, head = term_counts(said), blocks[order // 256], bytes([order % 256]) + kind
+            record.pop("citations", None)  # they are not searched
+            value = turn_from_record(record) if kind == b"t" else message_from_record(record)
+            counts, by_term, head = term_counts(value), blocks[order // 256], bytes([order % 256]) + kind
             for term, times in counts.items():
                 by_term[term].append(head + _PACKED[times])
             placed.append([kind.decode(), decoded(item), order, sum(counts.values())])
@@ -174,7 +174,7 @@ def reading(waiting: Sequence[Any]) -> list[bytes]:
 
 
 class _Packed(dict[int, bytes]):
-    """How entries end, by how often a term is held."""
+    """The end of an entry for each count."""
 
     def __missing__(self, times: int) -> bytes:
         return times.to_bytes(4, "big")
@@ -184,9 +184,9 @@ _PACKED = _Packed((times, times.to_bytes(4, "big")) for times in range(256))
 _ENTRY = np.dtype([("order", "u1"), ("kind", "u1"), ("times", ">u4")])
 
 
-def matches_of(told: Sequence[Any], terms: int) -> Matches:
-    """What a script told of the terms: by block what was found there, and the entries of each term."""
-    items, length, totals, blocks = told
+def matches_of(reply: Sequence[Any], terms: int) -> Matches:
+    """The matches of a script's result: items by block, and the entries of each term."""
+    items, length, totals, blocks = reply
     counts = _counts(blocks, terms).tolist()
     found, at = [], 0
     for origin, first, heads, lengths, names, _ in blocks:
@@ -201,7 +201,7 @@ def matches_of(told: Sequence[Any], terms: int) -> Matches:
 
 
 def _counts(blocks: Sequence[Any], terms: int) -> _Numbers:
-    """How often what was found holds each term, shape (found, terms). Most entries are of other items."""
+    """Return the counts of each term in the items, shape (found, terms). Most entries are of other items."""
     heads = [np.frombuffer(block[2], "u1").reshape(-1, 2).astype(np.int64) for block in blocks]
     found = _keys(
         np.repeat(np.arange(len(blocks)), list(map(len, heads))), *np.concatenate([_NONE, *heads]).T
@@ -225,28 +225,28 @@ def _keys(block: _Numbers, order: _Numbers, kind: _Numbers) -> _Numbers:
 
 
 def loaded(item: Item) -> list[Any]:
-    """An item to restore, with its place."""
+    """Return an item to restore, with its place."""
     place = [item.origin, item.order, item.length, len(item.versions), sorted(item.marks)]
     return [LETTERS[item.kind], item.id, place]
 
 
 def turn_of(entry: Sequence[Any], namespace: str) -> DialogTurn:
-    """The turn that a script told."""
+    """Return the turn of a script's result."""
     return turn_from_record(record_of(entry, namespace))
 
 
 def message_of(entry: Sequence[Any], namespace: str) -> Message:
-    """The message that a script told."""
+    """Return the message of a script's result."""
     return message_from_record(record_of(entry, namespace))
 
 
 def earlier_turns(entry: Sequence[Any], bodies: Sequence[bytes], namespace: str) -> list[DialogTurn]:
-    """The earlier versions of a turn that a script told, the first one first."""
+    """Return the earlier versions of a turn of a script's result, oldest first."""
     return [turn_from_record(record) for record in _earlier(entry, bodies, namespace)]
 
 
 def line_of(entry: Sequence[Any], bodies: Sequence[bytes], namespace: str) -> Line:
-    """The line of a dump for a turn or message."""
+    """Return the dump line of a turn or message."""
     record = record_of(entry, namespace)
     if entry[0] == b"m":
         return {"message": record}
@@ -254,7 +254,7 @@ def line_of(entry: Sequence[Any], bodies: Sequence[bytes], namespace: str) -> Li
 
 
 def record_of(entry: Sequence[Any], namespace: str) -> Record:
-    """The record of the turn or message that a script told."""
+    """Return the record of the turn or message of a script's result."""
     _, _, origin, order, version, marks, body = entry
     return {
         **json.loads(body),

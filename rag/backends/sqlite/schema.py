@@ -1,15 +1,15 @@
 """The tables of turns in a SQLite file, version by version.
 
     space                        namespaces, by a number
-    conversation ──< conversation_source     the repositories it is about, in the order asked
-         └──< span >── origin    what it shows: what was said where, between which orders (`stored_turns`)
+    conversation ──< conversation_source     the repositories it is about, in the order given
+         └──< span >── origin    what it shows: ranges of orders of origins (`stored_turns`)
                          │
                          └──< item           turns and messages, as JSON records (`rag.schema`)
                                 ├──< version     earlier versions of a turn
                                 ├──< mark
                                 ├──< cited >── file      what a turn cites, in any version
-                                └──< pending     the terms it holds, until they stand in the index
-    segment ──< posting          where terms stand: the inverted index (`postings`)
+                                └──< pending     its terms, until they are in the index
+    segment ──< posting          the inverted index (`postings`)
     record                       small records by shelf and key
 
 An origin is a conversation, which may be deleted while a fork shows its items; it stores their totals.

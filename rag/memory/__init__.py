@@ -1,1 +1,1 @@
-"""What of a conversation enters the prompt."""
+"""Memory: past turns, facts, preferences and summaries for prompts, and their freshness."""

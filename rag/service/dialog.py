@@ -57,7 +57,7 @@ _CACHED_SEARCHES = 2
 
 @dataclass(frozen=True, slots=True)
 class HitSelection:
-    """Which hits are shown, if not the best ones for the question.
+    """A selection of the hits to show, instead of the best ones for the question.
 
     Attributes:
         choose: selects the hits to show from those found, at most the given number.

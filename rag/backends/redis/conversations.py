@@ -109,8 +109,8 @@ class RedisConversations(RedisPlaces):
         answers = self._server.run_each(sent, writes=writes)
         for word, reply in answers:
             if word == b"foreign":
-                where, mend = str(self._server.address), "or choose another prefix= in the address"
-                raise StoreTooNew(path=where, found=int(reply), supported=FORMAT, fix=mend)
+                where, fix = str(self._server.address), "or choose another prefix= in the address"
+                raise StoreTooNew(path=where, found=int(reply), supported=FORMAT, fix=fix)
         return [(word.decode(), reply) for word, reply in answers]
 
     def _of(self, conversation: str, namespace: str, call: str, *args: Any, writes: bool = False) -> Any:

@@ -345,9 +345,8 @@ def test_a_redirect_is_refused_and_the_prompt_goes_nowhere_else(how: str, status
                 asked(server, how)
             assert server.requests == 1
         assert other.requests == 0
-    assert f"answered {status} and redirects to {other.url[7:-3]}; nothing was sent there" in str(
-        caught.value
-    )
+    said = f"answered {status} and redirects to {other.url[7:-3]}; nothing was sent there"
+    assert said in str(caught.value)
     assert "--base-url" in str(caught.value)
     assert caught.value.status == status
 

@@ -18,7 +18,7 @@ import pytest
 from live_server import sample_copy
 
 from rag.serve.deepwiki.cache import is_error
-from rag.serve.deepwiki.prompts import as_stored, read_request
+from rag.serve.deepwiki.prompts import as_stored, parse_request
 from rag.types import Source
 from rag.wiki.outline import parse_structure_xml
 
@@ -538,7 +538,7 @@ def test_a_client_that_is_slow_to_ask_is_not_waited_for(serve):
 )
 def test_a_prompt_is_read_in_time_that_grows_with_its_length(prompt):
     began = time.perf_counter()
-    read_request([("user", prompt)])
+    parse_request([("user", prompt)])
     is_error(prompt)
     is_error("Error: " + " " * 1_000_000 + "\nx")
     assert time.perf_counter() - began < 5

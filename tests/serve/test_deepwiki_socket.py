@@ -245,7 +245,7 @@ def test_a_request_that_is_too_large_closes_the_connection(serve):
 def test_a_client_that_asks_nothing_is_not_waited_for(serve):
     served = serve(deepwiki=True, body_timeout_s=0.2).ready()
     with opened(served) as connection:
-        assert "".join(connection).startswith("Error: no request came")
+        assert "".join(connection).startswith("Error: no request arrived")
 
 
 def test_a_page_of_another_origin_may_not_connect(deepwiki):
@@ -312,7 +312,7 @@ def test_a_server_that_stops_ends_its_answers(modelled, provider):
         assert connection.recv(timeout=20)
         modelled.server.stop()
         rest = "".join(connection)
-    assert rest.rpartition("\n\n")[2].startswith("Error: the server stops")
+    assert rest.rpartition("\n\n")[2].startswith("Error: the server is shutting down")
     assert turns(modelled) == []
 
 

@@ -265,7 +265,7 @@ def test_the_server_says_at_once_which_repositories_there_are(several: Served) -
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
     told = several.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
-    assert "Repositories here: one, two." in told.body.decode()
+    assert "Repositories: one, two." in told.body.decode()
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +284,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (
             "ask_question",
             {"repoName": ["sample"] * 3 + [str(n) for n in range(10)], "question": "x"},
-            "at most 10",
+            "the limit is 10",
         ),
         ("ask_question", {"repoName": "sample", "question": " "}, "empty"),
         ("ask_question", {"repoName": "sample", "question": "x" * 20_000}, "characters"),
@@ -319,7 +319,7 @@ def test_without_a_free_seat_a_tool_says_to_come_again(
         without_slots, lambda session: called(session, tool, repoName="sample", **arguments)
     )
     assert failed
-    assert "again in a moment" in said
+    assert "retry in a moment" in said
 
 
 @pytest.fixture(scope="module")

@@ -83,9 +83,7 @@ def indexed(tmp_path, url, place):
     async def run():
         indexers = Indexers(Settings(home=tmp_path / "home", git_timeout_s=20.0), notice=print)
         try:
-            return await indexers.index(
-                Source(url), rebuild=False, place=place, progress=lambda *how_far: None
-            )
+            return await indexers.index(Source(url), rebuild=False, place=place, progress=lambda *_: None)
         finally:
             await indexers.close()
 
@@ -129,9 +127,8 @@ def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_p
         child = await indexers._child()
         indexers._idle.append(child)
         place = "code.invalid:443:127.0.0.1"
-        job = asyncio.create_task(
-            indexers.index(source, rebuild=False, place=place, progress=lambda *_: None)
-        )
+        work = indexers.index(source, rebuild=False, place=place, progress=lambda *_: None)
+        job = asyncio.create_task(work)
         async with asyncio.timeout(30):
             while not told.exists():
                 await asyncio.sleep(0.01)
@@ -210,7 +207,7 @@ def test_a_git_that_looks_names_up_again_is_named(monkeypatch):
     assert preflight._allowed_hosts(settings).state == "ok"
     monkeypatch.setattr(ssrf, "_FIRST_GIT_THAT_PINS", (99, 0))
     found = preflight._allowed_hosts(settings)
-    assert (found.state, found.fix) == ("bad", "git 2.37 or newer")
+    assert (found.state, found.mend) == ("bad", "git 2.37 or newer")
     assert preflight._allowed_hosts(ServerSettings()).state == "off"
 
 

@@ -1,1 +1,1 @@
-"""The routes of deepwiki-open's backend."""
+"""The routes of deepwiki-open's backend, for its frontend."""

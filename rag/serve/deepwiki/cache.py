@@ -1,7 +1,7 @@
-"""The wikis that deepwiki-open's frontend made, kept until they are made anew.
+"""The cache of the wikis that deepwiki-open's frontend generates.
 
-One file for each wiki, in the caller's namespace, under a name that is a hash: nothing of a request ever is
-part of a path. No token is kept, and no page that is an error.
+One file per wiki, in the caller's namespace. The file name is a hash, so no part of a request becomes part of
+a path. Tokens are not stored, and neither are wikis with an error as a page.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from rag.serve.deepwiki.schema import ProcessedProject, RepoInfo, WikiCacheData,
 from rag.serve.errors import BadRequest, TooMany
 from rag.wiki.build_state import write_text
 
-_MOST_WIKIS = 200
-_SHORTEST_TOKEN = 8
+_MAX_WIKIS = 200
+_MIN_TOKEN_CHARS = 8
 _ERROR = re.compile(r"Error(?: [\w ,.'-]{0,80})?: ")
 _LAST_LINE = re.compile(r"Error(?: with [\w .-]{1,40} API)?: ")
 
 
 def is_error(content: str) -> bool:
-    """Whether a page is an error that was taken for its text, or broke off in one."""
+    """Whether a page is an error message, or ends with one."""
     last = content.rstrip().rpartition("\n")[2]
     return bool(_ERROR.match(content.lstrip()) or _LAST_LINE.match(last))
 
 
 class _Head(BaseModel):
-    """The first line of a file; the second is the wiki."""
+    """The first line of a file, about its wiki. The second line is the wiki."""
 
     version: Literal[1] = 1
-    shelf: str
+    shelf: str  # the repository's name on the server
     language: str
     repo: RepoInfo
 
 
 class WikiCache:
-    """The wikis of one server.
+    """The stored wikis of one server.
 
     Args:
-        folder: where they are kept; made when it is needed.
+        folder: where they are stored; created when needed.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, namespace: str, repo: RepoInfo, language: str) -> tuple[str, WikiCacheData] | None:
-        """A wiki with the name of the repository it was made of; None where there is none."""
+        """Return a wiki and the name of its repository, or None."""
         file = self._file(namespace, repo, language)
         head = _head(file)
         if head is None:
@@ -63,22 +63,22 @@ class WikiCache:
         except (OSError, ValueError) as error:
             raise _unreadable(file, error) from error
 
-    def write(self, namespace: str, shelf: str, wiki: WikiCacheRequest) -> None:
-        """Keep a wiki; the one before it goes.
+    def write(self, namespace: str, name: str, wiki: WikiCacheRequest) -> None:
+        """Store a wiki of the repository `name`, replacing the previous one.
 
         Raises:
             BadRequest: a page is an error.
-            TooMany: there are too many wikis.
+            TooMany: the limit of wikis is reached.
             StoreError: the file cannot be written.
         """
         pages = list(wiki.generated_pages.values())
         if bad := [page.title[:60] for page in pages if is_error(page.content)]:
             raise BadRequest(
-                f"a wiki with an error for a page is not kept ({', '.join(bad[:3])}); make it again"
+                f"a page of the wiki is an error ({', '.join(bad[:3])}), so it was not stored; regenerate it"
             )
         file = self._file(namespace, wiki.repo, wiki.language)
-        if not file.exists() and len(self._files(namespace)) >= _MOST_WIKIS:
-            raise TooMany(f"{_MOST_WIKIS} wikis are kept already; delete one", retry_after_s=600)
+        if not file.exists() and len(self._files(namespace)) >= _MAX_WIKIS:
+            raise TooMany(f"{_MAX_WIKIS} wikis are stored, which is the limit; delete one", retry_after_s=600)
         data = WikiCacheData(
             wiki_structure=wiki.wiki_structure,
             generated_pages=wiki.generated_pages,
@@ -87,22 +87,22 @@ class WikiCache:
             model=wiki.model,
         )
         body = _without(data.model_dump(mode="json"), wiki.repo.token or "")
-        head = _Head(shelf=shelf, language=wiki.language, repo=body["repo"])
+        head = _Head(shelf=name, language=wiki.language, repo=body["repo"])
         lines = [head.model_dump_json(), json.dumps(body, ensure_ascii=False), ""]
         try:
             write_text(file, "\n".join(lines))
         except WikiUnwritable as error:
-            raise StoreError(f"the wiki cannot be kept: {error.__cause__}") from error
+            raise StoreError(f"the wiki cannot be stored: {error.__cause__}") from error
 
     def delete(self, namespace: str, repo: RepoInfo, language: str) -> bool:
-        """Remove a wiki; returns whether there was one."""
+        """Delete a wiki; return whether it existed."""
         file = self._file(namespace, repo, language)
-        there = file.is_file()
+        existed = file.is_file()
         file.unlink(missing_ok=True)
-        return there
+        return existed
 
     def projects(self, namespace: str) -> list[tuple[str, ProcessedProject]]:
-        """All wikis with the names of their repositories, the newest first."""
+        """Return all wikis with the names of their repositories, newest first."""
         found = []
         for file in self._files(namespace):
             head = _head(file)
@@ -121,18 +121,19 @@ class WikiCache:
             found.append((head.shelf, project))
         return sorted(found, key=lambda pair: -pair[1].submittedAt)
 
-    def _place(self, namespace: str) -> Path:
+    def _namespace_folder(self, namespace: str) -> Path:
         return self._folder / _hash([namespace])
 
     def _files(self, namespace: str) -> list[Path]:
-        return sorted(self._place(namespace).glob("*.json"))
+        return sorted(self._namespace_folder(namespace).glob("*.json"))
 
     def _file(self, namespace: str, repo: RepoInfo, language: str) -> Path:
-        return self._place(namespace) / f"{_hash([repo.type, repo.owner, repo.repo, language])}.json"
+        name = _hash([repo.type, repo.owner, repo.repo, language])
+        return self._namespace_folder(namespace) / f"{name}.json"
 
 
 def without_secrets(repo: RepoInfo) -> RepoInfo:
-    """The same without a token, and with an address that holds none."""
+    """Return a copy without the token and without credentials in the URL."""
     url = repo.repoUrl
     if url:
         try:
@@ -144,8 +145,8 @@ def without_secrets(repo: RepoInfo) -> RepoInfo:
 
 
 def _without(value: Any, token: str) -> Any:
-    """The value with the token taken out of all texts."""
-    if len(token) < _SHORTEST_TOKEN:
+    """Return the value with the token removed from all texts."""
+    if len(token) < _MIN_TOKEN_CHARS:
         return value
     if isinstance(value, str):
         return value.replace(token, "")
@@ -157,7 +158,7 @@ def _without(value: Any, token: str) -> Any:
 
 
 def _head(file: Path) -> _Head | None:
-    """What the file says of its wiki; None where it is not there."""
+    """Return the first line of a file, or None if the file does not exist."""
     try:
         with file.open(encoding="utf-8") as lines:
             return _Head.model_validate_json(lines.readline())
@@ -168,7 +169,7 @@ def _head(file: Path) -> _Head | None:
 
 
 def _unreadable(file: Path, error: Exception) -> StoreError:
-    return StoreError(f"the wiki kept in {file} cannot be read ({error}); remove the file")
+    return StoreError(f"the wiki in {file} cannot be read ({error}); delete the file")
 
 
 def _hash(parts: list[str]) -> str:

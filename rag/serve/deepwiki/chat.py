@@ -1,4 +1,4 @@
-"""What deepwiki-open's frontend asks, answered piece by piece: the same over HTTP and WebSocket."""
+"""Answers to the requests of deepwiki-open's frontend, streamed over HTTP or WebSocket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from rag.errors import NotFound, ProviderError
 from rag.ports import CompletingGenerator, is_async
 from rag.serve.access.keys import Caller
 from rag.serve.deepwiki.filters import FileRules, rules_of
-from rag.serve.deepwiki.prompts import LAST_STAGE, SEARCHED, SOURCES, Wanted, read_request, research_heading
+from rag.serve.deepwiki.prompts import (
+    LAST_STAGE,
+    SEARCHED,
+    SOURCES,
+    ParsedRequest,
+    parse_request,
+    research_heading,
+)
 from rag.serve.deepwiki.repositories import entry_named, ready
 from rag.serve.deepwiki.schema import LANGUAGES, DeepWikiRequest
 from rag.serve.deepwiki.wiki import Wikis
@@ -32,7 +39,7 @@ _ISO_CODES = {"kr": "ko"}
 
 
 class DeepWikiChat:
-    """Everything that comes as messages: questions, research, plans and pages of a wiki, tasks."""
+    """All requests that arrive as messages: questions, research, plans and pages of a wiki, tasks."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._prefixes, self._wikis = service, Prefixes(), Wikis(service)
@@ -41,23 +48,23 @@ class DeepWikiChat:
     async def pieces(
         self, caller: Caller, asked: DeepWikiRequest, *, base: str, browser: str = ""
     ) -> AsyncGenerator[str, None]:
-        """The answer, as text. Close it when nobody listens any more: then nothing is stored.
+        """Yield the answer as text. Close the generator to stop: then nothing is stored.
 
         Args:
-            caller: who asks.
-            asked: what.
-            base: the server's own address.
-            browser: stands for one browser; what it asks without a history goes on with what it asked
-                about the same repository before.
+            caller: the caller.
+            asked: the request.
+            base: the server's own URL.
+            browser: identifies a browser; its questions without a history continue its previous conversation
+                about the same repository.
 
         Raises:
-            Forbidden: the repository is not served, or `filePath` leaves it.
-            BadRequest, TooLarge: the messages ask nothing, or too much.
+            Forbidden: the repository is not served, or `filePath` is outside it.
+            BadRequest, TooLarge: there is no question, or the messages are too long.
             RagError: as `Service.answer`.
         """
         self._service.limiter.check_history(len(asked.messages))
         entry = await entry_named(self._service.registry, asked.repo_url, caller)
-        wanted = read_request([(message.role, message.content) for message in asked.messages])
+        wanted = parse_request([(message.role, message.content) for message in asked.messages])
         if wanted.kind in ("question", "research"):
             self._service.limiter.check_question(wanted.text, param="messages")
         repository = await ready(self._service.registry, entry)
@@ -81,34 +88,34 @@ class DeepWikiChat:
     # ------------------------------------------------------------ questions
 
     async def _answered(
-        self, dialog: Dialog, wanted: Wanted, entry: ServedRepository, base: str
+        self, dialog: Dialog, wanted: ParsedRequest, entry: ServedRepository, base: str
     ) -> AsyncGenerator[str, None]:
         has_model = dialog.engine.settings.has_model
-        made = StreamSanitizer()
+        sanitizer = StreamSanitizer()
         if wanted.kind == "research":
-            # Without a model there is nothing more to be found out by asking again.
+            # Without a model, further stages would find nothing new.
             is_last = wanted.stage >= LAST_STAGE or not has_model
             heading = research_heading(wanted.stage, is_last=is_last)
         else:
             heading = ""
-        begun = False
+        started = False
         try:
             async with aclosing(self._service.answer(dialog, wanted.text)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, Answer):
-                        rest = made.close().rstrip("\n") + _after(piece, entry, base)
+                        rest = sanitizer.close().rstrip("\n") + _appendix(piece, entry, base)
                         if heading + rest:
                             yield heading + rest
-                    elif said := made.feed(piece):
-                        yield heading + said
-                        heading, begun = "", True
+                    elif text := sanitizer.feed(piece):
+                        yield heading + text
+                        heading, started = "", True
         except ProviderError as error:
             if error.quotes is None:
                 raise
-            quotes = sanitize(error.quotes.text).rstrip("\n") + _after(error.quotes, entry, base)
-            if not begun:
+            quotes = sanitize(error.quotes.text).rstrip("\n") + _appendix(error.quotes, entry, base)
+            if not started:
                 raise ModelFailed(error, self._service.public_message(error), {"quotes": quotes}) from error
-            yield f"{made.close()}\n\n{quotes}"
+            yield f"{sanitizer.close()}\n\n{quotes}"
             raise
 
     async def _dialog(
@@ -116,12 +123,12 @@ class DeepWikiChat:
         engine: Engine,
         entry: ServedRepository,
         repository: Repository,
-        wanted: Wanted,
+        wanted: ParsedRequest,
         rules: FileRules,
         file_path: str | None,
         browser: str,
     ) -> Dialog:
-        own = await to_thread(_chunks_of, repository, file_path) if file_path else []
+        file_hits = await to_thread(_chunks_of, repository, file_path) if file_path else []
         history = await to_thread(
             ClientHistory,
             engine,
@@ -131,13 +138,13 @@ class DeepWikiChat:
             prefixes=self._prefixes,
             named=_conversation(browser, entry),
         )
-        return Dialog(engine, [repository], history=history, selection=_selection(rules, own))
+        return Dialog(engine, [repository], history=history, selection=_selection(rules, file_hits))
 
     def _engine(self, caller: Caller, language: str | None) -> Engine:
-        """The caller's engine, answering in the language that is asked for."""
+        """Return the caller's engine, set to the requested language."""
         engine = self._service.engine_for(caller)
         language = language or LANGUAGES.default
-        # English is what the frontend says when nobody chose: then the language is that of the question.
+        # English is the frontend's default; in that case answer in the language of the question.
         is_other = language in LANGUAGES.supported_languages and language != LANGUAGES.default
         if not engine.settings.has_model or not is_other:
             return engine
@@ -150,7 +157,7 @@ class DeepWikiChat:
         return self._engines[key]
 
     async def _task(self, prompt: str) -> str:
-        """A task whose prompt holds all there is to know: done by the model alone."""
+        """Complete a self-contained prompt with the model alone."""
         if not self._service.engine.settings.has_model:
             raise BadRequest("slides and workshops need a language model; start the server with --model")
         async with self._service.limiter.slot(), self._service.generator() as generator:
@@ -160,39 +167,39 @@ class DeepWikiChat:
             return await to_thread(generator.complete, prompt)
 
 
-def _selection(rules: FileRules, own: Sequence[Hit]) -> HitSelection | None:
-    """Leave out some files, and show the chunks of one file first."""
-    if not rules and not own:
+def _selection(rules: FileRules, file_hits: Sequence[Hit]) -> HitSelection | None:
+    """Return a selection that excludes files by the rules and puts the chunks of one file first."""
+    if not rules and not file_hits:
         return None
 
     def choose(hits: Sequence[Hit], k: int) -> Sequence[Hit]:
-        merged = {(hit.path, hit.start): hit for hit in (*own, *hits) if rules.keeps(hit.path)}
+        merged = {(hit.path, hit.start): hit for hit in (*file_hits, *hits) if rules.keeps(hit.path)}
         return list(merged.values())[:k]
 
-    return HitSelection(choose, depth=4, is_judged=not own)
+    return HitSelection(choose, depth=4, is_judged=not file_hits)
 
 
 def _conversation(browser: str, entry: ServedRepository) -> str:
-    """What the conversation of a browser about a repository is called; "" where no browser says who it is."""
+    """Return the name of a browser's conversation about a repository, or "" for an unknown browser."""
     if not browser:
         return ""
-    told = f"{browser}\0{entry.name}\0{entry.source}"
-    return f"Ask {entry.name} {hashlib.sha256(told.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    key = f"{browser}\0{entry.name}\0{entry.source}"
+    return f"Ask {entry.name} {hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
 def _chunks_of(repository: Repository, path: str) -> list[Hit]:
-    """The first chunks of a file.
+    """Return the first chunks of a file.
 
     Raises:
-        Forbidden: the path leaves the repository.
-        NotFound: the index has no such file.
+        Forbidden: the path is outside the repository.
+        NotFound: the file is not in the index.
     """
     parts = path.replace("\\", "/").split("/")
     if path.startswith(("/", "\\")) or ".." in parts or "\0" in path or ":" in parts[0]:
-        raise Forbidden("that path leaves the repository")
+        raise Forbidden("that path is outside the repository")
     store = repository.store
     if store.file_text(path) is None:
-        raise NotFound(f"no file {path[:200]!r} is indexed in {repository.source.name}")
+        raise NotFound(f"the file {path[:200]!r} is not in the index of {repository.source.name}")
     rows = [
         chunk
         for chunk, file in enumerate(store.file.tolist())
@@ -201,17 +208,17 @@ def _chunks_of(repository: Repository, path: str) -> list[Hit]:
     return [store.hit(chunk, 1.0, {"file": 1.0}) for chunk in rows[:_CHUNKS_OF_FILE]]
 
 
-def _after(answer: Answer, entry: ServedRepository, base: str) -> str:
-    """What comes after an answer: the list of what it cites, and what was searched for it.
+def _appendix(answer: Answer, entry: ServedRepository, base: str) -> str:
+    """Return the text after an answer: its sources, and what was searched.
 
-    The protocol has text and nothing else, so that this is a paragraph of it.
+    The protocol transmits only text, so this is part of it.
     """
     searched = "; ".join(one.summary for one in answer.coverage)
     return _sources(answer, entry, base) + (f"{SEARCHED}{plain(searched)})" if searched else "")
 
 
 def _sources(answer: Answer, entry: ServedRepository, base: str) -> str:
-    """The list of what an answer cites, as it stands after it."""
+    """Return the list of an answer's citations, as Markdown."""
     lines = [
         f"- [{citation.n}] "
         + link(code(citation.place), citation_url(citation, entry.checkout, entry.name, base))

@@ -1,4 +1,4 @@
-"""A wiki as one file, as deepwiki-open exports it."""
+"""Export of a wiki as one file, in deepwiki-open's format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def exported(asked: ExportRequest) -> tuple[str, str, str]:
-    """The text, its media type, and what the file is called."""
+    """Return the content, its media type, and the file name."""
     now = datetime.now(UTC)
     name = _UNSAFE.sub("_", asked.repo_url.rstrip("/").rpartition("/")[2])[:80].strip("._") or "wiki"
     name = f"{name}_wiki_{now:%Y%m%d_%H%M%S}"
@@ -23,12 +23,12 @@ def exported(asked: ExportRequest) -> tuple[str, str, str]:
 
 
 def _json(asked: ExportRequest, now: datetime) -> str:
-    about = {
+    metadata = {
         "repository": asked.repo_url,
         "generated_at": now.isoformat(),
         "page_count": len(asked.pages),
     }
-    whole = {"metadata": about, "pages": [page.model_dump() for page in asked.pages]}
+    whole = {"metadata": metadata, "pages": [page.model_dump() for page in asked.pages]}
     return json.dumps(whole, indent=2, ensure_ascii=False)
 
 
@@ -55,5 +55,5 @@ def _link(page: WikiPage) -> str:
 
 
 def _line(text: str) -> str:
-    """A text on one line, without tags."""
+    """Return a text on one line, without tags."""
     return " ".join(text.split()).replace("<", "‹").replace(">", "›")

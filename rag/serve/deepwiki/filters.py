@@ -1,4 +1,4 @@
-"""Which files a request leaves out of its answer. The index is one for all, and stays as it is."""
+"""File filters of a request. They apply to its search only; the index is not changed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from urllib.parse import unquote
 
 from rag.serve.deepwiki.schema import DeepWikiRequest, Lines
 
-_MOST_RULES = 500
-_LONGEST_RULE = 300
+_MAX_RULES = 500
+_MAX_RULE_CHARS = 300
 
 
 @dataclass(frozen=True)
 class FileRules:
-    """Rules of the four lists; all are globs.
+    """The four lists of glob patterns of a request.
 
-    A rule for folders holds for what lies below a folder of that name or path, one for files for a name or
-    a path. What is included is all there is, where anything is; what is excluded goes in any case.
+    A folder pattern matches all files below a folder of that name or path, a file pattern a name or a path.
+    If anything is included, only included files are used; excluded files are never used.
     """
 
     excluded_dirs: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class FileRules:
         return bool(self.excluded_dirs or self.excluded_files or self.included_dirs or self.included_files)
 
     def keeps(self, path: str) -> bool:
-        """Whether a file is to be looked at."""
+        """Whether a file is used."""
         if self._matches(path, self._excluded):
             return False
         has_included = bool(self.included_dirs or self.included_files)
@@ -56,7 +56,7 @@ class FileRules:
 
 
 def rules_of(asked: DeepWikiRequest) -> FileRules:
-    """The rules of a request."""
+    """Return the rules of a request."""
     return FileRules(
         *(
             _rules(lines)
@@ -73,8 +73,8 @@ def rules_of(asked: DeepWikiRequest) -> FileRules:
 def _rules(lines: Lines) -> tuple[str, ...]:
     listed: Iterable[str] = lines.split("\n") if isinstance(lines, str) else lines or ()
     rules = (unquote(line).strip().replace("\\", "/") for line in listed)
-    cleaned = (rule.removeprefix("./").strip("/")[:_LONGEST_RULE] for rule in rules)
-    return tuple(dict.fromkeys(rule for rule in cleaned if rule))[:_MOST_RULES]
+    cleaned = (rule.removeprefix("./").strip("/")[:_MAX_RULE_CHARS] for rule in rules)
+    return tuple(dict.fromkeys(rule for rule in cleaned if rule))[:_MAX_RULES]
 
 
 def _compiled(rules: Iterable[str]) -> re.Pattern[str]:

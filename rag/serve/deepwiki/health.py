@@ -1,6 +1,6 @@
-"""`/health` and `/` as deepwiki-open answers programs; they stand before ours.
+"""`/health` and `/` as in deepwiki-open, for programs. They are matched before our own routes.
 
-`/ready` says what our `/health` does, and a browser gets our page at `/`.
+`/ready` has the information of our `/health`, and browsers get our page at `/`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PUBLIC = frozenset({"/health"})
 
 
 class DeepWikiHealth(BaseModel):
-    """The server answers."""
+    """The server is alive."""
 
     status: str = "healthy"
     timestamp: str
@@ -28,7 +28,7 @@ class DeepWikiHealth(BaseModel):
 
 
 class Welcome(BaseModel):
-    """What there is, by the first part of its path."""
+    """The available routes, grouped by the first part of their path."""
 
     message: str = "Welcome to Streaming API"
     version: str
@@ -36,7 +36,7 @@ class Welcome(BaseModel):
 
 
 class _ForPrograms(APIRoute):
-    """A route that is not there for who wants a page."""
+    """A route that does not match requests of browsers, which accept HTML."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         accepts = dict(scope.get("headers") or ()).get(b"accept", b"")
@@ -48,7 +48,7 @@ def install(app: FastAPI, service: Service) -> None:
 
     @app.get("/health", tags=["deepwiki-open"])
     async def healthy() -> DeepWikiHealth:
-        """Whether the server is alive. Needs no key."""
+        """Report that the server is alive. Needs no key."""
         return DeepWikiHealth(timestamp=datetime.now(UTC).isoformat(), version=app.version)
 
     async def welcome() -> Welcome:
@@ -58,7 +58,7 @@ def install(app: FastAPI, service: Service) -> None:
 
 
 def _endpoints(app: FastAPI) -> dict[str, list[str]]:
-    """Each route as `GET /path`."""
+    """Return all routes as `GET /path`, grouped."""
     groups: dict[str, list[str]] = {}
     for path, methods in app.openapi()["paths"].items():
         group = path.strip("/").partition("/")[0].capitalize() or "Root"

@@ -1,6 +1,6 @@
-"""Which repository of the allow-list deepwiki-open's frontend means by a path, an address, or a name.
+"""Finds the repository that deepwiki-open's frontend means by a path, a URL, or a name.
 
-A path is only ever compared with those of the list. Nothing that it leads to is looked at.
+A path is only compared with those of the listed repositories. It is never opened.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rag.service import Repository
 from rag.wiki.forges import web_address
 
 _NO_HOST = "example"
-"""The frontend writes http://example/OWNER/REPO where it knows no address."""
-_LONGEST = 4_096
+"""The frontend sends http://example/OWNER/REPO if it does not know the URL."""
+_MAX_CHARS = 4_096
 
 
 async def entry_named(registry: RepositoryRegistry, repo_url: str, caller: Caller) -> ServedRepository:
-    """The repository that is meant.
+    """Return the entry of the repository that is meant.
 
     Raises:
         Forbidden: as `name_of`.
@@ -32,16 +32,16 @@ async def entry_named(registry: RepositoryRegistry, repo_url: str, caller: Calle
 
 
 async def name_of(registry: RepositoryRegistry, repo_url: str) -> str:
-    """What the repository that is meant is called here; an allowed URL is not taken up by it.
+    """Return the served name of the repository that is meant, without adding an entry for an allowed URL.
 
     Raises:
-        Forbidden: it is none of the list, and no URL that is allowed.
+        Forbidden: it is neither listed nor an allowed URL.
     """
     asked = repo_url.strip()
-    if not asked or len(asked) > _LONGEST or "\0" in asked:
-        raise Forbidden("no repository is served by that name")
+    if not asked or len(asked) > _MAX_CHARS or "\0" in asked:
+        raise Forbidden("no repository of that name is served")
     if "://" in asked:
-        return _by_address(registry, asked)
+        return _by_url(registry, asked)
     entries = [entry for entry in registry.entries() if entry.is_listed]
     by_name = next((entry for entry in entries if entry.name == asked), None)
     if by_name is not None:
@@ -50,11 +50,11 @@ async def name_of(registry: RepositoryRegistry, repo_url: str) -> str:
     for entry in entries:
         if not entry.source.is_url and entry.source.location == meant:
             return entry.name
-    raise Forbidden("this path is not served here; whoever runs the server lists it with --repo NAME=PATH")
+    raise Forbidden("this path is not served; the operator can add it with --repo NAME=PATH")
 
 
 async def ready(registry: RepositoryRegistry, entry: ServedRepository) -> Repository:
-    """The repository, once it can be asked.
+    """Wait until a repository can answer, and return it.
 
     Raises:
         IndexingFailed: it could not be indexed.
@@ -75,26 +75,26 @@ def _real_path(path: str) -> str:
 
 
 def is_served(registry: RepositoryRegistry, name: str) -> bool:
-    """Whether a name that `name_of` gave once is served still."""
+    """Whether a name that `name_of` returned earlier is still served."""
     try:
         return bool(registry.named(name))
     except ServeError:
         return False
 
 
-def _by_address(registry: RepositoryRegistry, asked: str) -> str:
+def _by_url(registry: RepositoryRegistry, asked: str) -> str:
     try:
         parts = urlsplit(asked)
         host = parts.hostname
     except ValueError:
-        raise Forbidden("that address cannot be read") from None
+        raise Forbidden("that URL is malformed") from None
     entries = [entry for entry in registry.entries() if entry.is_listed]
     names = {entry.name: entry for entry in entries}
     if host == _NO_HOST and parts.scheme == "http":
         path = parts.path.strip("/")
         found = names.get(path) or names.get(path.rpartition("/")[2])
         if found is None:
-            raise Forbidden("no repository is served by that name")
+            raise Forbidden("no repository of that name is served")
         return found.name
     page = web_address(asked)
     for entry in entries:

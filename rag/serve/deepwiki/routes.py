@@ -1,8 +1,8 @@
-"""The routes of deepwiki-open's backend, so that its frontend works on our engine as it is.
+"""The routes of deepwiki-open's backend, so that its unmodified frontend works with our engine.
 
-    POST /chat/completions/stream, WS /ws/chat      everything that is asked, see `chat`
-    /models/config, /lang/config, /auth/…           what its menus offer
-    /api/wiki_cache, /api/processed_projects        the wikis it made, see `cache`
+    POST /chat/completions/stream, WS /ws/chat      all questions and prompts, see `chat`
+    /models/config, /lang/config, /auth/…           the options of its menus
+    /api/wiki_cache, /api/processed_projects        the wikis it generated, see `cache`
     /export/wiki, /local_repo/structure             a wiki as a file, the files of a repository
 
 Errors have its shape: `{"detail": …}`, and `{"error": …}` for the files of a repository.
@@ -47,7 +47,7 @@ Name = Annotated[str, Query(max_length=300)]
 
 
 class _Route(APIRoute):
-    """A route whose errors have the shape that deepwiki-open's frontend knows."""
+    """A route whose errors have the shape of deepwiki-open's."""
 
     key = "detail"
     refused: type[BaseModel] = shapes.Refused
@@ -60,10 +60,10 @@ class _Route(APIRoute):
                 return await inner(request)
             except RagError as error:
                 status, _ = status_of(error)
-                words = request.app.state.service.public_message(error)
-                return JSONResponse({self.key: words}, status, headers=headers_of(error))
+                message = request.app.state.service.public_message(error)
+                return JSONResponse({self.key: message}, status, headers=headers_of(error))
             except RequestValidationError as error:
-                return JSONResponse({self.key: _what_is_wrong(error)}, 422)
+                return JSONResponse({self.key: _validation_message(error)}, 422)
 
         return handled
 
@@ -103,7 +103,7 @@ def _chat(app: FastAPI, service: Service) -> APIRouter:
         response_class=Response,
     )
     async def completions(request: Request, asked: shapes.DeepWikiRequest, caller: CallerOf) -> Response:
-        """Answer the last message, as plain text that comes in pieces, whatever its media type says."""
+        """Answer the last message. The body is streamed plain text, despite its media type."""
         pieces = chat.pieces(caller, asked, base=str(request.base_url))
         try:
             first = await until_disconnect(request, _next(pieces))
@@ -140,7 +140,7 @@ def _menus(service: Service) -> APIRouter:
 
     @router.get("/models/config")
     async def models() -> shapes.ModelConfig:
-        """The one model there is: the server's."""
+        """Return the server's model, the only one."""
         name = settings.engine.model or "extractive"
         model = shapes.DeepWikiModel(id=name, name=name)
         provider = shapes.Provider(id="rag", name="Rag", models=[model])
@@ -148,17 +148,17 @@ def _menus(service: Service) -> APIRouter:
 
     @router.get("/lang/config")
     async def languages() -> shapes.LanguageConfig:
-        """The languages of the menu."""
+        """Return the languages of the menu."""
         return shapes.LANGUAGES
 
     @router.get("/auth/status")
     async def status() -> shapes.AuthStatus:
-        """Whether a code is needed to make and to delete wikis."""
+        """Return whether generating and deleting wikis needs a code."""
         return shapes.AuthStatus(auth_required=bool(settings.deepwiki_code))
 
     @router.post("/auth/validate")
     async def validate(asked: shapes.AuthCode) -> shapes.AuthResult:
-        """Whether that is the code."""
+        """Check the code."""
         return shapes.AuthResult(success=_is_code(service, asked.code))
 
     return router
@@ -178,15 +178,15 @@ def _wikis(service: Service, cache: WikiCache) -> APIRouter:
     async def cached(
         caller: CallerOf, owner: Name, repo: Name, repo_type: Name, language: Name
     ) -> shapes.WikiCacheData | None:
-        """A wiki that was made; null where there is none."""
+        """Return a stored wiki, or null."""
         info = shapes.RepoInfo(owner=owner, repo=repo, type=repo_type)
-        kept = await to_thread(cache.read, caller.namespace, info, _language(language))
-        return kept[1] if kept is not None and is_served(registry, kept[0]) else None
+        stored = await to_thread(cache.read, caller.namespace, info, _language(language))
+        return stored[1] if stored is not None and is_served(registry, stored[0]) else None
 
     @router.post("/api/wiki_cache")
     async def keep(caller: CallerOf, wiki: shapes.WikiCacheRequest) -> shapes.Done:
-        """Keep a wiki, without its token. One with an error for a page is refused."""
-        name = await name_of(registry, _address(wiki.repo))
+        """Store a wiki without its token. A wiki with an error as a page is refused."""
+        name = await name_of(registry, _repo_url(wiki.repo))
         wiki.language = _language(wiki.language)
         await to_thread(cache.write, caller.namespace, name, wiki)
         return shapes.Done(message="Wiki cache saved successfully")
@@ -212,9 +212,9 @@ def _wikis(service: Service, cache: WikiCache) -> APIRouter:
 
     @router.get("/api/processed_projects")
     async def projects(caller: CallerOf) -> list[shapes.ProcessedProject]:
-        """The wikis that were made, the newest first."""
-        kept = await to_thread(cache.projects, caller.namespace)
-        return [project for name, project in kept if is_served(registry, name)]
+        """List the stored wikis, newest first."""
+        stored = await to_thread(cache.projects, caller.namespace)
+        return [project for name, project in stored if is_served(registry, name)]
 
     return router
 
@@ -228,7 +228,7 @@ def _export(service: Service) -> APIRouter:
         responses={200: {"content": {"text/markdown": {}, "application/json": {}}}},
     )
     async def export(asked: shapes.ExportRequest) -> Response:
-        """Pages as one file."""
+        """Return pages as one file."""
         await name_of(registry, asked.repo_url)
         async with service.limiter.slot():
             text, media_type, name = await to_thread(exported, asked)
@@ -245,7 +245,7 @@ def _files(service: Service) -> APIRouter:
     async def structure(
         caller: CallerOf, path: Annotated[str | None, Query(max_length=4_096)] = None
     ) -> shapes.FileTree:
-        """The files of a repository of the list, as they are indexed, and its README."""
+        """Return the indexed files of a listed repository, and its README."""
         if not path:
             raise BadRequest("No path provided. Please provide a 'path' query parameter.")
         entry = await entry_named(service.registry, path, caller)
@@ -272,13 +272,11 @@ async def _within(seconds: float, work: Awaitable[Repository], entry: ServedRepo
         async with asyncio.timeout(seconds):
             return await work
     except TimeoutError:
-        raise StillIndexing(
-            f"{entry.name} is being indexed; come again in a moment", retry_after_s=5
-        ) from None
+        raise StillIndexing(f"{entry.name} is being indexed; retry in a moment", retry_after_s=5) from None
 
 
-def _address(repo: shapes.RepoInfo) -> str:
-    """What the frontend calls a repository when it asks about it."""
+def _repo_url(repo: shapes.RepoInfo) -> str:
+    """Return the path or URL by which the frontend names a repository in its requests."""
     if repo.type == "local" and repo.localPath:
         return repo.localPath
     return repo.repoUrl or f"http://example/{repo.owner}/{repo.repo}"
@@ -288,7 +286,7 @@ def _language(code: str) -> str:
     return code if code in shapes.LANGUAGES.supported_languages else shapes.LANGUAGES.default
 
 
-def _what_is_wrong(error: RequestValidationError) -> str:
+def _validation_message(error: RequestValidationError) -> str:
     first = error.errors()[0] if error.errors() else {"msg": "invalid", "loc": ()}
     where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query"))
     return f"{first['msg']} ({where})" if where else str(first["msg"])

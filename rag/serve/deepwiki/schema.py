@@ -1,4 +1,4 @@
-"""What deepwiki-open's frontend sends and reads. The names are its own."""
+"""The requests and responses of deepwiki-open's frontend, with its own names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 Lines = str | list[str] | None
-"""A list, or a text with one entry on each line, each as it stands in an address."""
+"""A list, or a text with one URL-encoded entry per line."""
 
 
 class DeepWikiMessage(BaseModel):
@@ -18,9 +18,9 @@ class DeepWikiMessage(BaseModel):
 
 
 class DeepWikiRequest(BaseModel):
-    """A question, or a prompt for a part of a wiki. What is not named here means nothing.
+    """A question, or a prompt for a part of a wiki. Other fields are ignored.
 
-    The token is taken and thrown away: repositories are fetched with the operator's own credentials.
+    The token is discarded: repositories are fetched with the operator's own credentials.
     """
 
     model_config = ConfigDict(
@@ -69,7 +69,7 @@ class WikiSection(BaseModel):
 
 
 class WikiStructure(BaseModel):
-    """All pages of a wiki."""
+    """The structure of a wiki."""
 
     id: str
     title: str
@@ -80,7 +80,7 @@ class WikiStructure(BaseModel):
 
 
 class RepoInfo(BaseModel):
-    """Which repository a wiki is of. A token is never given back, nor kept."""
+    """The repository of a wiki. A token is neither stored nor returned."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"owner": "local", "repo": "sample", "type": "github"}]}
@@ -94,7 +94,7 @@ class RepoInfo(BaseModel):
 
 
 class WikiCacheRequest(BaseModel):
-    """A wiki to be kept."""
+    """A wiki to store."""
 
     repo: RepoInfo
     language: str
@@ -105,7 +105,7 @@ class WikiCacheRequest(BaseModel):
 
 
 class WikiCacheData(BaseModel):
-    """A wiki that was kept."""
+    """A stored wiki."""
 
     wiki_structure: WikiStructure
     generated_pages: dict[str, WikiPage]
@@ -116,7 +116,7 @@ class WikiCacheData(BaseModel):
 
 
 class ProcessedProject(BaseModel):
-    """A wiki that was kept, in a list. `submittedAt` is in milliseconds since 1970."""
+    """A stored wiki in a list. `submittedAt` is in milliseconds since 1970."""
 
     id: str
     owner: str
@@ -128,7 +128,7 @@ class ProcessedProject(BaseModel):
 
 
 class ExportRequest(BaseModel):
-    """Pages that are to become one file."""
+    """Pages to export as one file."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"repo_url": "sample", "pages": [], "format": "markdown"}]}
@@ -139,7 +139,7 @@ class ExportRequest(BaseModel):
 
 
 class DeepWikiModel(BaseModel):
-    """A model that can be chosen."""
+    """A model."""
 
     id: str
     name: str
@@ -155,14 +155,14 @@ class Provider(BaseModel):
 
 
 class ModelConfig(BaseModel):
-    """What can be chosen."""
+    """The available models."""
 
     providers: list[Provider]
     defaultProvider: str  # noqa: N815
 
 
 class LanguageConfig(BaseModel):
-    """The languages of a wiki, by their codes."""
+    """The languages of a wiki, by code."""
 
     supported_languages: dict[str, str]
     default: str
@@ -175,38 +175,38 @@ class AuthStatus(BaseModel):
 
 
 class AuthCode(BaseModel):
-    """A code that is to be checked."""
+    """A code to check."""
 
     code: str
 
 
 class AuthResult(BaseModel):
-    """Whether it is the right one."""
+    """Whether the code is correct."""
 
     success: bool
 
 
 class FileTree(BaseModel):
-    """The paths of a repository's files, one on each line, and its README."""
+    """The paths of a repository's files, one per line, and its README."""
 
     file_tree: str
     readme: str
 
 
 class Done(BaseModel):
-    """What was done."""
+    """The result of an operation."""
 
     message: str
 
 
 class Refused(BaseModel):
-    """What an error says, but for those that the server's gate tells in the shape of all others."""
+    """An error. Errors of the server's middleware have the shape of all other routes."""
 
     detail: str
 
 
 class FilesRefused(BaseModel):
-    """The same for the files of a repository."""
+    """An error of the files of a repository."""
 
     error: str
 
@@ -226,4 +226,4 @@ LANGUAGES = LanguageConfig(
     },
     default="en",
 )
-"""What its language menu offers."""
+"""The frontend's language menu."""

@@ -1,10 +1,10 @@
-"""`/ws/chat`: one JSON text in, plain text frames out; the close is the end.
+"""`/ws/chat`: receives one JSON request, sends text frames, and closes the connection.
 
-An error is a text frame that begins with `Error`, then a normal close: the frontend knows no other. A client
-that goes ends its answer, and nothing of it is stored.
+An error is a text frame that begins with `Error`, followed by a normal close, as the frontend expects. If the
+client disconnects, its answer is cancelled and nothing is stored.
 
-The frontend's Ask sends each question alone. A cookie that is renewed with each connection, and forgotten
-half an hour after the last, stands for the browser, so that its questions are one conversation.
+The frontend's Ask sends each question without a history. A cookie identifies the browser, so that its
+questions form one conversation. Each connection renews the cookie; it expires after half an hour.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ from rag.serve.service import Service
 from rag.serve.settings import ServerSettings
 
 _COOKIE = "rag_ask"
-_REMEMBERED_S = 1_800
+_COOKIE_MAX_AGE_S = 1_800
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 async def answer_socket(socket: WebSocket, service: Service, chat: DeepWikiChat) -> None:
-    """Answer the one request of a connection."""
+    """Answer the only request of a connection."""
     known = socket.cookies.get(_COOKIE, "")
     browser = known if _TOKEN.fullmatch(known) else secrets.token_urlsafe(16)
-    cookie = f"{_COOKIE}={browser}; Path=/ws; Max-Age={_REMEMBERED_S}; HttpOnly; SameSite=Lax"
+    cookie = f"{_COOKIE}={browser}; Path=/ws; Max-Age={_COOKIE_MAX_AGE_S}; HttpOnly; SameSite=Lax"
     cookie += "; Secure" if socket.url.scheme == "wss" else ""
     await socket.accept(headers=[(b"set-cookie", cookie.encode())])
     try:
         asked = await _request(socket, service.settings)
         sending = asyncio.create_task(_send(socket, service, chat, asked, browser))
         with service.streams.registered(sending):
-            await _unless_gone(socket, sending)
+            await _until_disconnect(socket, sending)
     except WebSocketDisconnect:
         return
     except RagError as error:
-        await _say(socket, f"Error: {_one_line(service, error)}")
+        await _send_text(socket, f"Error: {_one_line(service, error)}")
     with suppress(RuntimeError, WebSocketDisconnect):
         await socket.close()
 
 
 async def _request(socket: WebSocket, settings: ServerSettings) -> DeepWikiRequest:
-    """The request.
+    """Receive the request.
 
     Raises:
-        BadRequest: it is none.
+        BadRequest: it is invalid.
         TooLarge: its JSON has too many values.
-        TooSlow: it does not come.
-        WebSocketDisconnect: the client has gone.
+        TooSlow: it does not arrive in time.
+        WebSocketDisconnect: the client has disconnected.
     """
     try:
         async with asyncio.timeout(settings.body_timeout_s):
             message = await socket.receive()
     except TimeoutError:
-        raise TooSlow(f"no request came within {settings.body_timeout_s:g} seconds") from None
+        raise TooSlow(f"no request arrived within {settings.body_timeout_s:g} seconds") from None
     if message["type"] != "websocket.receive":
         raise WebSocketDisconnect()
     sent = message.get("text") or message.get("bytes") or b""
@@ -75,34 +75,34 @@ async def _request(socket: WebSocket, settings: ServerSettings) -> DeepWikiReque
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "JSON"
-        raise BadRequest(f"the request cannot be read: {first['msg']} ({where})") from None
+        raise BadRequest(f"the request is invalid: {first['msg']} ({where})") from None
 
 
 async def _send(
     socket: WebSocket, service: Service, chat: DeepWikiChat, asked: DeepWikiRequest, browser: str
 ) -> None:
-    """Send the answer, or how it failed, in frames."""
+    """Send the answer or the error in text frames."""
     caller: Caller = socket.state.caller
     base = re.sub(r"^ws", "http", str(socket.base_url))
-    begun = ""
+    separator = ""
     try:
         async with aclosing(chat.pieces(caller, asked, base=base, browser=browser)) as pieces:
             async for piece in pieces:
                 await socket.send_text(piece)
-                begun = "\n\n"
+                separator = "\n\n"
     except RagError as error:
         quotes = f"\n\n{error.more['quotes']}" if isinstance(error, ModelFailed) else ""
-        await _say(socket, f"{begun}Error: {_one_line(service, error)}{quotes}")
+        await _send_text(socket, f"{separator}Error: {_one_line(service, error)}{quotes}")
     except asyncio.CancelledError:
         if not service.streams.ending:
             raise
-        stopping = ShuttingDown("the server stops; ask again in a moment", retry_after_s=5)
-        await _say(socket, f"{begun}Error: {stopping}")
+        stopping = ShuttingDown("the server is shutting down; ask again in a moment", retry_after_s=5)
+        await _send_text(socket, f"{separator}Error: {stopping}")
 
 
-async def _unless_gone(socket: WebSocket, sending: asyncio.Task[None]) -> None:
-    """Wait until all is sent, or end that when the client goes."""
-    gone = asyncio.create_task(_gone(socket))
+async def _until_disconnect(socket: WebSocket, sending: asyncio.Task[None]) -> None:
+    """Wait until everything is sent, or cancel it when the client disconnects."""
+    gone = asyncio.create_task(_disconnected(socket))
     try:
         await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -115,13 +115,13 @@ async def _unless_gone(socket: WebSocket, sending: asyncio.Task[None]) -> None:
             await gone
 
 
-async def _gone(socket: WebSocket) -> None:
-    """Until the client closes; what else it says is not heard."""
+async def _disconnected(socket: WebSocket) -> None:
+    """Wait until the client closes the connection; other messages are ignored."""
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass
 
 
-async def _say(socket: WebSocket, text: str) -> None:
+async def _send_text(socket: WebSocket, text: str) -> None:
     with suppress(RuntimeError, WebSocketDisconnect):
         await socket.send_text(text)
 

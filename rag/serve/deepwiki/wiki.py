@@ -1,4 +1,4 @@
-"""Plans and pages of a wiki as deepwiki-open's frontend asks for them: from `rag.wiki`, on the one index."""
+"""Plans and pages of a wiki for deepwiki-open's frontend, generated with `rag.wiki` from the index."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from rag.wiki.structure import MAX_PAGES, files_about, structure_of
 from rag.wiki.unsupported_claims import doubts, marked
 
 _CONCISE_PAGES = 12
-_KEPT_WIKIS = 20
-_KEPT_PROSE = 500
-_SOURCES_LISTED = 40
+_MAX_WIKIS = 20
+_MAX_PROSE = 500
+_MAX_SOURCES = 40
 
 
 class PageLinks:
-    """Lines at the forge where they are known there, else in our viewer; other pages as anchors."""
+    """Links to lines at the forge if it has them, else in our viewer; links to pages are anchors."""
 
     def __init__(self, entry: ServedRepository, checkout: Checkout, surveyed: Survey, base: str) -> None:
         blobs = {path: file.blob for path, file in surveyed.files.items()}
@@ -43,28 +43,28 @@ class PageLinks:
         self._name, self._base = entry.name, base
 
     def lines(self, path: str, start: int, end: int) -> str:
-        """The address of these lines."""
+        """Return the URL of lines."""
         forge = self._forge.lines(path, start, end)
         return forge or viewer_link(self._base, self._name, path, start, end)
 
     def page(self, page: WikiPage) -> str:
-        """The page's id as an anchor."""
+        """Return the page's id as an anchor."""
         return f"#{page.id}"
 
 
 @dataclass(slots=True)
 class _Wiki:
-    """The plans made of one state of a repository, by how many pages they may have."""
+    """The plans for one state of a repository, by maximum number of pages."""
 
     repository: Repository
     rules: FileRules
     plans: dict[int, WikiStructure] = field(default_factory=dict)
     writers: dict[tuple[str, str, int], ProseWriter] = field(default_factory=dict)
-    making: asyncio.Lock = field(default_factory=asyncio.Lock)
+    building: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Wikis:
-    """Plans and pages. A plan is made once for each state of an index, and serves all its pages."""
+    """Plans and pages. A plan is generated once for each state of an index, and used for all its pages."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -74,9 +74,9 @@ class Wikis:
     async def plan(
         self, entry: ServedRepository, repository: Repository, rules: FileRules, *, is_concise: bool
     ) -> str:
-        """The plan as `<wiki_structure>` XML."""
-        most = _CONCISE_PAGES if is_concise else MAX_PAGES
-        _, structure = await self._structure(entry, repository, rules, most)
+        """Return the plan as `<wiki_structure>` XML."""
+        max_pages = _CONCISE_PAGES if is_concise else MAX_PAGES
+        _, structure = await self._structure(entry, repository, rules, max_pages)
         return await to_thread(structure_xml, replace(structure, title=entry.name))
 
     async def page(
@@ -89,22 +89,22 @@ class Wikis:
         files: Sequence[str],
         base: str,
     ) -> str:
-        """A page as Markdown: from the code, with a model's prose before that where one is configured.
+        """Return a page as Markdown, generated from the code; with a model, its prose comes first.
 
         Args:
-            engine: the caller's, in the language that is asked for.
-            entry: what the repository is called here.
-            repository: it, open.
-            rules: which of its files are meant.
-            title: the page's, as the plan has it; another title is a page about the files.
-            files: those that the page is asked to be about; those that do not exist are left out.
-            base: the server's own address.
+            engine: the caller's engine, in the requested language.
+            entry: the repository's entry.
+            repository: the open repository.
+            rules: selects the files to use.
+            title: the page's title in the plan; for another title the page is about `files`.
+            files: the files that the page should be about; missing ones are ignored.
+            base: the server's own URL.
         """
         wiki, structure = await self._structure(entry, repository, rules, MAX_PAGES)
         plans = [structure, *(plan for plan in wiki.plans.values() if plan is not structure)]
         named = [(plan, page) for plan in plans for page in plan.pages if page.title == title]
         if named:
-            # Two pages may have the same title: the files tell which is meant.
+            # Two pages may have the same title; use the one with the most matching files.
             structure, page = max(named, key=lambda pair: len(set(files) & set(pair[1].file_paths)))
         else:
             async with self._service.limiter.slot():
@@ -118,25 +118,25 @@ class Wikis:
             return await to_thread(_rendered, structure, page, prose, links)
 
     async def _structure(
-        self, entry: ServedRepository, repository: Repository, rules: FileRules, most: int
+        self, entry: ServedRepository, repository: Repository, rules: FileRules, max_pages: int
     ) -> tuple[_Wiki, WikiStructure]:
         key = (entry.name, rules)
         wiki = self._wikis.pop(key, None)
         if wiki is None or wiki.repository.store is not repository.store:
             wiki = _Wiki(repository, rules)
         self._wikis[key] = wiki
-        while len(self._wikis) > _KEPT_WIKIS:
+        while len(self._wikis) > _MAX_WIKIS:
             self._wikis.popitem(last=False)
-        if most not in wiki.plans:
-            async with self._service.limiter.long_slot(), wiki.making:
-                if most not in wiki.plans:
-                    wiki.plans[most] = await to_thread(_plan, repository, rules, most)
-        return wiki, wiki.plans[most]
+        if max_pages not in wiki.plans:
+            async with self._service.limiter.long_slot(), wiki.building:
+                if max_pages not in wiki.plans:
+                    wiki.plans[max_pages] = await to_thread(_plan, repository, rules, max_pages)
+        return wiki, wiki.plans[max_pages]
 
     async def _written(
         self, engine: Engine, wiki: _Wiki, structure: WikiStructure, page: WikiPage, entry: ServedRepository
     ) -> Prose:
-        """The prose of a page; what was written for the same sources is not asked for again."""
+        """Return the prose of a page; prose for the same sources is cached."""
         namespace, language = engine.settings.namespace, engine.settings.language
         key = (namespace, language, id(structure))
         writer = wiki.writers.get(key)
@@ -148,30 +148,30 @@ class Wikis:
         if known not in self._prose:
             answer: Answer = await self._service.answered(writer.dialog(page), writer.question(page))
             self._prose[known] = writer.taken(page, answer)
-            while len(self._prose) > _KEPT_PROSE:
+            while len(self._prose) > _MAX_PROSE:
                 self._prose.popitem(last=False)
         return self._prose[known]
 
 
-def _plan(repository: Repository, rules: FileRules, most: int) -> WikiStructure:
+def _plan(repository: Repository, rules: FileRules, max_pages: int) -> WikiStructure:
     surveyed = survey(repository)
     if rules:
         files = {path: file for path, file in surveyed.files.items() if rules.keeps(path)}
         surveyed = Survey(surveyed.name, files, surveyed.checkout)
     return structure_of(
-        surveyed, max_pages=most, steering=read_steering(surveyed), searcher=repository.searcher
+        surveyed, max_pages=max_pages, steering=read_steering(surveyed), searcher=repository.searcher
     )
 
 
 def _asked_page(
     structure: WikiStructure, repository: Repository, title: str, files: Sequence[str]
 ) -> WikiPage:
-    """A page that no plan of ours has: about the files that it names, else about those a search finds."""
-    there = structure.survey.files
-    named = tuple(path for path in files if path in there)
+    """Return a page that is in no plan: about the named files, or if none exist, about search results."""
+    existing = structure.survey.files
+    named = tuple(path for path in files if path in existing)
     found = named or files_about(structure.survey, title, title, repository.searcher)
     return WikiPage(
-        id="asked", title=title, description="", file_paths=tuple(path for path in found if path in there)
+        id="asked", title=title, description="", file_paths=tuple(path for path in found if path in existing)
     )
 
 
@@ -187,11 +187,11 @@ def _rendered(structure: WikiStructure, page: WikiPage, prose: Prose | None, lin
 
 
 def _sources(paths: Sequence[str], links: PageLinks) -> str:
-    """The list of files that the frontend shows folded before a page."""
+    """Return the collapsed list of files that the frontend shows before a page."""
     if not paths:
         return ""
-    lines = [f"- {link(code(path), links.lines(path, 1, 1))}" for path in paths[:_SOURCES_LISTED]]
-    if len(paths) > _SOURCES_LISTED:
-        lines.append(f"- and {len(paths) - _SOURCES_LISTED:,} more")
+    lines = [f"- {link(code(path), links.lines(path, 1, 1))}" for path in paths[:_MAX_SOURCES]]
+    if len(paths) > _MAX_SOURCES:
+        lines.append(f"- and {len(paths) - _MAX_SOURCES:,} more")
     listed = "\n".join(lines)
     return f"<details>\n<summary>Relevant source files</summary>\n\n{listed}\n\n</details>\n\n"

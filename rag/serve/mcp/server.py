@@ -1,7 +1,7 @@
-"""The Model Context Protocol: our tools for agents and editors, over HTTP at /mcp and over stdio.
+"""The Model Context Protocol server: tools for agents and editors, over HTTP at /mcp and over stdio.
 
-DeepWiki's four tools keep their names, arguments and texts, so its clients need no change. The official
-SDK is used in both its lines, 1.x and 2.x, which differ in the names of a few things.
+DeepWiki's four tools keep their names, arguments and texts, so that its clients work unchanged. Both versions
+of the official SDK are supported, 1.x and 2.x, which differ in some names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rag.serve.mcp.tools import (
     AskResult,
     LinesRead,
     Places,
-    Tell,
+    Progress,
     Toolbox,
     ToolReply,
     WikiContents,
@@ -57,39 +57,39 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
 _INSTRUCTIONS = """\
-Questions about code repositories, answered with the lines they rest on.
-- list_available_repos: which repositories there are.
-- ask_question: an answer with sources; pass its conversation on to ask a follow-up ("and who calls it?").
-- search_code, read_span, find_symbol, who_calls: look for yourself.
-- read_wiki_structure, read_wiki_contents: what the repository is made of.
-- recall_turns: what was asked and answered before."""
+Ask questions about code repositories; answers cite the lines they are based on.
+- list_available_repos: list the repositories.
+- ask_question: get an answer with sources; pass its conversation to ask a follow-up ("and who calls it?").
+- search_code, read_span, find_symbol, who_calls: explore the code.
+- read_wiki_structure, read_wiki_contents: read about the structure of a repository.
+- recall_turns: search earlier questions and answers."""
 
-RepoName = Annotated[str, Field(description="A repository, as list_available_repos names it.")]
+RepoName = Annotated[str, Field(description="The name of a repository, as in list_available_repos.")]
 OnlyRepo = Annotated[
     str | None,
-    Field(description="As list_available_repos names it; where only one is served, it may be left out."),
+    Field(description="As in list_available_repos; optional if only one repository is served."),
 ]
 RepoNames = Annotated[
     str | list[str],
-    Field(description="A repository, or a list of at most 10, as list_available_repos names them."),
+    Field(description="A repository, or a list of at most 10, as in list_available_repos."),
 ]
-Ref = Annotated[str | None, Field(description="A branch, tag or commit; the served state by default.")]
+Ref = Annotated[str | None, Field(description="A branch, tag or commit. Default: the served state.")]
 Conversation = Annotated[
     str | None,
-    Field(description="The conversation of an earlier answer, to go on with; a new one by default."),
+    Field(description="The conversation of an earlier answer, to continue it. Default: a new one."),
 ]
-Limit = Annotated[int, Field(ge=1, le=50, description="How many at most.")]
-Line = Annotated[int, Field(ge=1, description="A line, counted from 1.")]
-LastLine = Annotated[int | None, Field(ge=1, description="The last line; the file's end by default.")]
-# Marked in the schema alone: the SDK reads every argument, and reading a deprecated field warns.
+Limit = Annotated[int, Field(ge=1, le=50, description="The largest number of results.")]
+Line = Annotated[int, Field(ge=1, description="A line number, from 1.")]
+LastLine = Annotated[int | None, Field(ge=1, description="The last line. Default: the end of the file.")]
+# Deprecated in the schema only: the SDK reads every argument, and pydantic would warn.
 _OLD: Any = {"deprecated": True}
 OldText = Annotated[str | None, Field(description="Deprecated: `conversation`.", json_schema_extra=_OLD)]
 OldLine = Annotated[
     int | None, Field(ge=1, description="Deprecated: `start_line`, `end_line`.", json_schema_extra=_OLD)
 ]
 
-_MOST_LOGGED = 1_000
-"""Characters of an error's text, which may repeat what the client sent."""
+_MAX_LOGGED_CHARS = 1_000
+"""The limit for an error's text, which may repeat what the client sent."""
 
 _READS = ToolAnnotations.model_validate({"readOnlyHint": True, "openWorldHint": False})
 _ASKS = ToolAnnotations.model_validate(
@@ -99,7 +99,7 @@ _ASKS = ToolAnnotations.model_validate(
 
 def install(app: FastAPI, service: Service) -> None:
     """Add /mcp (streamable HTTP) to the app."""
-    # Host, origin and body are held by the gate, for this door as for all others.
+    # The middleware checks Host, Origin and the body, as for all routes.
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     if _IS_V2:
         server = make_mcp(service)
@@ -109,16 +109,16 @@ def install(app: FastAPI, service: Service) -> None:
         inner = server.streamable_http_app()
     settings = service.settings
     for route in inner.routes:
-        route.app = Sessions(route.app, most=settings.mcp_sessions, idle_s=settings.mcp_idle_s)
+        route.app = Sessions(route.app, max_sessions=settings.mcp_sessions, idle_s=settings.mcp_idle_s)
     app.router.routes.extend(inner.routes)
     service.lifespans.append(lambda: server.session_manager.run())
 
 
 def make_mcp(service: Service, **settings: Any) -> Any:
-    """The SDK's server with all tools and resources, over a service that runs."""
+    """Create the SDK's server with all tools and resources, for a running service."""
     if _IS_V2:
         settings["version"] = version("rag-turns")
-    instructions = f"{_INSTRUCTIONS}\nRepositories here: {service.registry.listed_names()}."
+    instructions = f"{_INSTRUCTIONS}\nRepositories: {service.registry.listed_names()}."
     with _logged_as_json():
         server = _Server("rag", instructions=instructions, log_level="WARNING", **settings)
     if not _IS_V2:
@@ -130,40 +130,40 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     return server
 
 
-class _Lines(JsonFormatter):
-    """Log records of the SDK. What a client did wrong is a ValueError there, and needs no traceback."""
+class _SdkFormatter(JsonFormatter):
+    """Formats the SDK's log records. It reports client errors as ValueError, which needs no traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line."""
+        """Return the record as one line."""
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, ValueError):
             record = copy(record)
-            record.msg = f"{record.getMessage()}: {str(error)[:_MOST_LOGGED]}"
+            record.msg = f"{record.getMessage()}: {str(error)[:_MAX_LOGGED_CHARS]}"
             record.args = record.exc_info = None
         return super().format(record)
 
 
 @contextmanager
 def _logged_as_json() -> Iterator[None]:
-    """Have the SDK's log lines written to stderr as ours are.
+    """Write the SDK's log lines to stderr as JSON.
 
-    The SDK would draw each traceback in a frame, which takes a second, and that for the lines of all loggers.
+    By default, the SDK renders tracebacks in a frame, which takes a second, and does so for all loggers.
     """
-    everybody, sdk = logging.getLogger(), logging.getLogger("mcp")
-    handlers, level = list(everybody.handlers), everybody.level
+    root, sdk = logging.getLogger(), logging.getLogger("mcp")
+    handlers, level = list(root.handlers), root.level
     try:
         yield
     finally:
-        everybody.handlers[:] = handlers
-        everybody.setLevel(level)
+        root.handlers[:] = handlers
+        root.setLevel(level)
     handler = logging.StreamHandler()
-    handler.setFormatter(_Lines())
+    handler.setFormatter(_SdkFormatter())
     sdk.handlers, sdk.propagate = [handler], False
     sdk.setLevel(logging.WARNING)
 
 
 def _base(service: Service) -> str:
-    """Where links lead: a name it is called by; an address to listen on is none when it stands for all."""
+    """Return the base URL of links: a public name, or the host to listen on, or 127.0.0.1 for a wildcard."""
     settings = service.settings
     host = next(iter(settings.public_hosts), settings.host)
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
@@ -174,10 +174,10 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def list_available_repos(
         ctx: Context,
-        limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description="How many at most.")] = MAX_LIMIT,
-        offset: Annotated[int, Field(ge=0, description="How many are left out before them.")] = 0,
+        limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description="The page size.")] = MAX_LIMIT,
+        offset: Annotated[int, Field(ge=0, description="The number of repositories to skip.")] = 0,
     ) -> Annotated[CallToolResult, ToolReply]:
-        """List the repositories that can be asked."""
+        """List the available repositories."""
         return await _result(service, tools.list_available_repos(_caller(ctx, service), limit, offset))
 
     @server.tool(annotations=_READS)
@@ -188,24 +188,22 @@ def _add_wiki(server: Any, service: Service, tools: Toolbox) -> None:
     ) -> Annotated[CallToolResult, ToolReply]:
         """Get a list of documentation topics for a repository."""
         caller = _caller(ctx, service)
-        return await _result(service, tools.read_wiki_structure(caller, repoName, ref, _teller(ctx)))
+        return await _result(service, tools.read_wiki_structure(caller, repoName, ref, _progress(ctx)))
 
     @server.tool(annotations=_READS)
     async def read_wiki_contents(
         repoName: RepoName,  # noqa: N803
         ctx: Context,
         ref: Ref = None,
-        page: Annotated[
-            int | None, Field(ge=1, description="Only from this page on, counted from 1.")
-        ] = None,
+        page: Annotated[int | None, Field(ge=1, description="The first page to return, from 1.")] = None,
         maxChars: Annotated[  # noqa: N803
-            int | None, Field(ge=1, description="Stop before the page that would go beyond it.")
+            int | None, Field(ge=1, description="Stop before the page that would exceed this length.")
         ] = None,
     ) -> Annotated[CallToolResult, WikiContents]:
         """View documentation about a repository: all pages, or some with `page` and `maxChars`."""
         caller = _caller(ctx, service)
         return await _result(
-            service, tools.read_wiki_contents(caller, repoName, ref, page, maxChars, _teller(ctx))
+            service, tools.read_wiki_contents(caller, repoName, ref, page, maxChars, _progress(ctx))
         )
 
 
@@ -219,45 +217,47 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         ref: Ref = None,
         conversationId: OldText = None,  # noqa: N803
     ) -> Annotated[CallToolResult, AskResult]:
-        """Ask any question about a repository; the answer cites the lines it rests on.
+        """Ask any question about a repository; the answer cites the lines it is based on.
 
-        Pass the `conversation` of an answer on to ask a follow-up.
+        Pass the `conversation` of an answer to ask a follow-up.
         """
         caller = _caller(ctx, service)
         return await _result(
             service,
-            tools.ask_question(caller, repoName, question, conversation or conversationId, ref, _teller(ctx)),
+            tools.ask_question(
+                caller, repoName, question, conversation or conversationId, ref, _progress(ctx)
+            ),
         )
 
     @server.tool(annotations=_READS)
     async def recall_turns(
-        query: Annotated[str, Field(description="Words that the question or its answer holds.")],
+        query: Annotated[str, Field(description="Words of the question or its answer.")],
         ctx: Context,
         conversation: Conversation = None,
         limit: Limit = 5,
         conversationId: OldText = None,  # noqa: N803
     ) -> Annotated[CallToolResult, ToolReply]:
-        """Find earlier questions and their answers."""
-        said_in = conversation or conversationId
-        return await _result(service, tools.recall_turns(_caller(ctx, service), query, said_in, limit))
+        """Search earlier questions and their answers."""
+        found_in = conversation or conversationId
+        return await _result(service, tools.recall_turns(_caller(ctx, service), query, found_in, limit))
 
 
 def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def search_code(
-        query: Annotated[str, Field(description="A question or words; they need not be those of the code.")],
+        query: Annotated[str, Field(description="A question or words, not necessarily words of the code.")],
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
         limit: Limit = 10,
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
-        """Find the functions, classes and sections for a question, with their lines and text."""
+        """Find the functions, classes and sections that are relevant to a question, with lines and text."""
         caller = _caller(ctx, service)
-        return await _result(service, tools.search_code(caller, repoName, query, limit, ref, _teller(ctx)))
+        return await _result(service, tools.search_code(caller, repoName, query, limit, ref, _progress(ctx)))
 
     @server.tool(annotations=_READS)
     async def read_span(
-        path: Annotated[str, Field(description="A file, relative to the repository's root.")],
+        path: Annotated[str, Field(description="A file path relative to the repository's root.")],
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
         start_line: Line = 1,
@@ -266,21 +266,23 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
         startLine: OldLine = None,  # noqa: N803
         endLine: OldLine = None,  # noqa: N803
     ) -> Annotated[CallToolResult, LinesRead]:
-        """Read lines of a file as it is indexed, numbered; at most 2,000 at once."""
+        """Read numbered lines of a file as indexed, at most 2,000 per call."""
         caller = _caller(ctx, service)
         first, last = startLine or start_line, endLine or end_line
-        return await _result(service, tools.read_span(caller, repoName, path, first, last, ref, _teller(ctx)))
+        return await _result(
+            service, tools.read_span(caller, repoName, path, first, last, ref, _progress(ctx))
+        )
 
     @server.tool(annotations=_READS)
     async def find_symbol(
-        name: Annotated[str, Field(description="`name` or `Outer.name`; case does not matter.")],
+        name: Annotated[str, Field(description="`name` or `Outer.name`, case-insensitive.")],
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
         """Find where a function, class or method is defined."""
         caller = _caller(ctx, service)
-        return await _result(service, tools.find_symbol(caller, repoName, name, ref, _teller(ctx)))
+        return await _result(service, tools.find_symbol(caller, repoName, name, ref, _progress(ctx)))
 
     @server.tool(annotations=_READS)
     async def who_calls(
@@ -289,15 +291,15 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
         repoName: OnlyRepo = None,  # noqa: N803
         ref: Ref = None,
     ) -> Annotated[CallToolResult, Places]:
-        """Find where a symbol is called, by its name; where it is only named, if nowhere."""
+        """Find the callers of a symbol by its name; if there are none, the places that mention it."""
         caller = _caller(ctx, service)
-        return await _result(service, tools.who_calls(caller, repoName, symbol, ref, _teller(ctx)))
+        return await _result(service, tools.who_calls(caller, repoName, symbol, ref, _progress(ctx)))
 
 
 def _add_resources(server: Any, service: Service) -> None:
     @server.resource("turns://conversations/{conversation}", mime_type="application/json")
     async def turns_of_a_conversation(conversation: str, ctx: Context) -> str:
-        """The turns of a conversation, oldest first, with what each answer was made from."""
+        """Return the turns of a conversation as JSON, oldest first, with the sources of each answer."""
         engine = service.engine_for(_caller(ctx, service))
         try:
             async with service.limiter.slot():
@@ -308,14 +310,14 @@ def _add_resources(server: Any, service: Service) -> None:
         return json.dumps([sent(service, to_json(turn), "mcp") for turn in turns], ensure_ascii=False)
 
 
-async def _result(service: Service, coming: Awaitable[ToolReply]) -> CallToolResult:
-    """A reply as the SDK passes it on: the text for people and models, the values beside it.
+async def _result(service: Service, work: Awaitable[ToolReply]) -> CallToolResult:
+    """Return a tool's reply in the SDK's format: the text, and the values as structured content.
 
     Raises:
-        ToolError: what the tool could not do, in its own words.
+        ToolError: the tool failed; with its message.
     """
     try:
-        reply = await coming
+        reply = await work
     except RagError as error:
         raise ToolError(service.public_message(error)) from error
     except ValueError as error:
@@ -329,7 +331,7 @@ async def _result(service: Service, coming: Awaitable[ToolReply]) -> CallToolRes
 
 
 def _caller(ctx: Any, service: Service) -> Caller:
-    """Who sent the request: the gate knows over HTTP; over stdio, where there are no keys, it is the user."""
+    """Return the caller: over HTTP as set by the middleware, over stdio, without keys, the local user."""
     request = getattr(ctx.request_context, "request", None)
     if request is None:
         return service.keyring.anonymous
@@ -337,6 +339,6 @@ def _caller(ctx: Any, service: Service) -> Caller:
     return caller
 
 
-def _teller(ctx: Any) -> Tell:
+def _progress(ctx: Any) -> Progress:
     report: Callable[[float, float | None, str], Awaitable[None]] = ctx.report_progress
     return report

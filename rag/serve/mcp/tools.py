@@ -1,7 +1,7 @@
-"""What an agent can do here, as plain functions: the MCP door only gives them names and schemas.
+"""The tools for agents as plain functions, independent of the SDK.
 
-The first four are DeepWiki's tools under their names and with their texts; each says more in its values,
-and takes more arguments, none of which is needed.
+The first four are DeepWiki's tools, with their names and texts. Each also returns structured values, and has
+additional optional arguments.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from rag.wiki.outline import structure_outline
 from rag.wiki.pages import page_markdown, wiki_contents
 from rag.wiki.structure import wiki_structure
 
-Tell = Callable[[float, float | None, str], Awaitable[None]]
-"""Told how far something is: done, total, what."""
+Progress = Callable[[float, float | None, str], Awaitable[None]]
+"""Called with done, total and a message."""
 
-_MOST_HITS = 50
-_MOST_LINES = 2_000
+_MAX_HITS = 50
+_MAX_LINES = 2_000
 _SHOWN_USES = 50
-_KEPT_WIKIS = 20
-"""Structures that are kept, those last read: each holds the texts of its repository."""
+_MAX_WIKIS = 20
+"""The cache size for structures, each of which holds the texts of its repository."""
 
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ else:
 
 
 class ToolReply(ResponseModel):
-    """What a tool says, as text; and what of the repositories it rests on, where it is about some."""
+    """The text of a tool's reply, and the coverage of the repositories that it used."""
 
     result: str
     coverage: list[Coverage] = Field(default_factory=list)
 
 
 class AskResult(ToolReply):
-    """An answer: what it rests on, and the conversation it can be gone on with."""
+    """An answer with its sources, and the conversation to continue."""
 
     sources: list[Citation] = Field(default_factory=list)
     found: bool = True
@@ -82,49 +82,49 @@ class AskResult(ToolReply):
 
 
 class WikiContents(ToolReply):
-    """Pages of a wiki; `nextPage` is the first that did not fit, None at the end."""
+    """Pages of a wiki; `nextPage` is the first page that was not returned, or None at the end."""
 
     pages: list[str] = Field(default_factory=list)
     nextPage: int | None = None  # noqa: N815
 
 
 class Places(ToolReply):
-    """Places that were found, best first."""
+    """The places found, best first."""
 
     places: list[Hit] = Field(default_factory=list)
 
 
 class LinesRead(ToolReply):
-    """Lines that were read."""
+    """The lines read."""
 
     places: list[Lines] = Field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Wiki:
-    """The structure of one state of a repository; who asks while it is made waits for it."""
+    """The structure of one state of a repository; concurrent requests wait until it is built."""
 
     store: Store
     structure: WikiStructure | None = None
-    making: asyncio.Lock = field(default_factory=asyncio.Lock)
+    building: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Toolbox:
-    """The tools over one service.
+    """The tools of one service.
 
     Args:
-        service: what is served.
-        base: the server's own address, for links to our viewer; "" where there is none.
+        service: the service.
+        base: the server's own URL, for links to our viewer; "" if there is none.
     """
 
     def __init__(self, service: Service, base: str = "") -> None:
         self._service, self._base = service, base
         self._wikis: OrderedDict[str, _Wiki] = OrderedDict()
 
-    # ------------------------------------------------------------ DeepWiki's
+    # ------------------------------------------------------------ DeepWiki's tools
 
     async def list_available_repos(self, caller: Caller, limit: int, offset: int) -> ToolReply:
-        """The repositories of the list, with how far each is indexed; says how many follow."""
+        """List a page of the repositories, with the state of each, and the number that follow."""
         seen = self._service.registry.visible_to(caller)
         lines = []
         for entry in seen[offset : offset + limit]:
@@ -132,20 +132,28 @@ class Toolbox:
             where = f" at {commit[:10]}" if commit else ""
             lines.append(f"- {entry.name} ({entry.state}{where})")
         if (more := len(seen) - offset - limit) > 0:
-            lines += ["", f"{more:,} more follow: pass offset={offset + limit}"]
+            lines += ["", f"{more:,} more: pass offset={offset + limit}"]
         return ToolReply(result="\n".join(["Available repositories:", "", *lines]))
 
-    async def read_wiki_structure(self, caller: Caller, repo: str, ref: str | None, tell: Tell) -> ToolReply:
-        """The pages of a repository's wiki, as an outline."""
-        structure, repository = await self._wiki(caller, repo, ref, tell)
+    async def read_wiki_structure(
+        self, caller: Caller, repo: str, ref: str | None, progress: Progress
+    ) -> ToolReply:
+        """Return the pages of a repository's wiki as an outline."""
+        structure, repository = await self._wiki(caller, repo, ref, progress)
         coverage = [to_json(repository.coverage)]
         return ToolReply(result=structure_outline(structure, repo), coverage=coverage)
 
     async def read_wiki_contents(
-        self, caller: Caller, repo: str, ref: str | None, page: int | None, max_chars: int | None, tell: Tell
+        self,
+        caller: Caller,
+        repo: str,
+        ref: str | None,
+        page: int | None,
+        max_chars: int | None,
+        progress: Progress,
     ) -> WikiContents:
-        """The wiki as one text; from a page on, and not much longer than asked, if so asked."""
-        structure, repository = await self._wiki(caller, repo, ref, tell)
+        """Return the wiki as one text, or whole pages from `page` on up to about `max_chars`."""
+        structure, repository = await self._wiki(caller, repo, ref, progress)
         coverage = [to_json(repository.coverage)]
         if page is None and max_chars is None:
             async with self._service.limiter.long_slot():
@@ -155,7 +163,7 @@ class Toolbox:
         first = 1 if page is None else page
         if not 1 <= first <= len(structure.pages):
             raise BadRequest(
-                f"pages are numbered from 1 to {len(structure.pages)}, not {first}", param="page"
+                f"there is no page {first}; pages are numbered from 1 to {len(structure.pages)}", param="page"
             )
         texts: list[str] = []
         for one in structure.pages[first - 1 :]:
@@ -179,15 +187,15 @@ class Toolbox:
         question: str,
         conversation: str | None,
         ref: str | None,
-        tell: Tell,
+        progress: Progress,
     ) -> AskResult:
-        """Answer a question about one or more repositories; the turn is kept."""
+        """Answer a question about one or more repositories, and store the turn."""
         names = [repos] if isinstance(repos, str) else list(dict.fromkeys(repos))
         if len(names) > MAX_REPOSITORIES:
-            raise BadRequest(f"{len(names)} repositories were named; at most {MAX_REPOSITORIES} are asked")
-        entries = [(await self._ready(caller, name, ref, tell))[0] for name in names]
+            raise BadRequest(f"{len(names)} repositories were named, the limit is {MAX_REPOSITORIES}")
+        entries = [(await self._ready(caller, name, ref, progress))[0] for name in names]
         dialog = await self._service.dialog(caller, entries, conversation=conversation)
-        await tell(0.5, 1.0, "answering")
+        await progress(0.5, 1.0, "answering")
         served = {entry.source.location: entry for entry in entries}
 
         def places_of(answer: Answer) -> list[Json]:
@@ -215,17 +223,17 @@ class Toolbox:
             turnId=answer.turn_id,
         )
 
-    # ------------------------------------------------------------ an agent's
+    # ------------------------------------------------------------ tools for exploring code
 
     async def search_code(
-        self, caller: Caller, repo: str | None, query: str, limit: int, ref: str | None, tell: Tell
+        self, caller: Caller, repo: str | None, query: str, limit: int, ref: str | None, progress: Progress
     ) -> Places:
-        """The chunks that answer a query best, with their text."""
+        """Return the chunks that are most relevant to a query, with their text."""
         self._service.limiter.check_question(query, param="query")
-        entry, repository = await self._ready(caller, repo, ref, tell)
+        entry, repository = await self._ready(caller, repo, ref, progress)
         dialog = Dialog(self._service.engine_for(caller), [repository])
         async with self._service.limiter.slot():
-            found = await to_thread(dialog.search, query, k=max(1, min(limit, _MOST_HITS)), turns=[])
+            found = await to_thread(dialog.search, query, k=max(1, min(limit, _MAX_HITS)), turns=[])
         places = [self._place(hit, entry) for hit in found.hits]
         return _found(_listed(found.hits, nothing="Nothing was found."), places, repository)
 
@@ -237,13 +245,13 @@ class Toolbox:
         start: int,
         end: int | None,
         ref: str | None,
-        tell: Tell,
+        progress: Progress,
     ) -> LinesRead:
-        """Lines of a file, as they are indexed."""
-        entry, repository = await self._ready(caller, repo, ref, tell)
-        last = min(end or start + _MOST_LINES - 1, start + _MOST_LINES - 1)
+        """Return lines of a file as indexed."""
+        entry, repository = await self._ready(caller, repo, ref, progress)
+        last = min(end or start + _MAX_LINES - 1, start + _MAX_LINES - 1)
         if start < 1 or last < start:
-            raise BadRequest(f"lines count from 1 and end after they start, not {start}-{end}")
+            raise BadRequest(f"{start}-{end} is not a range of lines; lines are numbered from 1")
         async with self._service.limiter.slot():
             read = await to_thread(read_lines, repository, path, start, last)
         span = types.Span(entry.name, read.path, read.start, read.end, read.blob, read.commit)
@@ -256,33 +264,35 @@ class Toolbox:
         )
 
     async def find_symbol(
-        self, caller: Caller, repo: str | None, name: str, ref: str | None, tell: Tell
+        self, caller: Caller, repo: str | None, name: str, ref: str | None, progress: Progress
     ) -> Places:
-        """Where a symbol is defined."""
-        entry, repository = await self._ready(caller, repo, ref, tell)
+        """Return the definitions of a symbol."""
+        entry, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             hits = await to_thread(definitions, repository.store, name)
-        hits = hits[:_MOST_HITS]
+        hits = hits[:_MAX_HITS]
         places = [self._place(hit, entry) for hit in hits]
-        nothing = f"{name} is not in the index: nothing that is indexed defines it."
+        nothing = f"{name} is not in the index: no definition was found."
         return _found(_listed(hits, nothing=nothing), places, repository)
 
     async def who_calls(
-        self, caller: Caller, repo: str | None, symbol: str, ref: str | None, tell: Tell
+        self, caller: Caller, repo: str | None, symbol: str, ref: str | None, progress: Progress
     ) -> Places:
-        """Where a symbol is called, else where it is named."""
-        entry, repository = await self._ready(caller, repo, ref, tell)
+        """Return the callers of a symbol, or if there are none, the places that mention it."""
+        entry, repository = await self._ready(caller, repo, ref, progress)
         async with self._service.limiter.slot():
             found, is_defined = await to_thread(_uses, repository.store, symbol)
         calls = [use for use in found if use.calls]
         shown = (calls or found)[:_SHOWN_USES]
         places = [self._place(use.hit, entry) for use in shown]
         if not shown:
-            nothing = f"Nothing that is indexed calls or names {symbol}."
+            nothing = f"No call or mention of {symbol} was found."
             if not is_defined:
-                nothing = f"{symbol} is not in the index: nothing that is indexed defines, calls or names it."
+                nothing = f"{symbol} is not in the index: no definition, call or mention was found."
             return _found(nothing, [], repository)
-        head = f"{len(calls)} places call {symbol}" if calls else f"Nothing calls {symbol}; it is named here"
+        head = (
+            f"{len(calls)} places call {symbol}" if calls else f"Nothing calls {symbol}; it is mentioned in"
+        )
         lines = [f"{head}{f' (the first {len(shown)})' if len(shown) < len(calls) else ''}:", ""]
         lines += [_use_line(use) for use in shown]
         return _found("\n".join(lines), places, repository)
@@ -290,13 +300,13 @@ class Toolbox:
     async def recall_turns(
         self, caller: Caller, query: str, conversation: str | None, limit: int
     ) -> ToolReply:
-        """Earlier turns of the caller that hold the words of a query."""
+        """Return earlier turns of the caller that contain the words of a query."""
         engine = self._service.engine_for(caller)
-        most = max(1, min(limit, _MOST_HITS))
+        k = max(1, min(limit, _MAX_HITS))
         async with self._service.limiter.slot():
-            found = await to_thread(recall, engine, query, conversation=conversation, k=most)
+            found = await to_thread(recall, engine, query, conversation=conversation, k=k)
         if not found:
-            return ToolReply(result="No earlier turn speaks of this.")
+            return ToolReply(result="No earlier turn matches the query.")
         blocks = [
             f"## {turn.question}\n\n{turn.answer}\n\n"
             f"(turn {turn.id} of conversation {turn.conversation_id}; "
@@ -305,13 +315,13 @@ class Toolbox:
         ]
         return ToolReply(result="\n\n".join(blocks))
 
-    # ------------------------------------------------------------ what they share
+    # ------------------------------------------------------------ shared
 
     async def _ready(
-        self, caller: Caller, name: str | None, ref: str | None, tell: Tell
+        self, caller: Caller, name: str | None, ref: str | None, progress: Progress
     ) -> tuple[ServedRepository, Repository]:
-        """A repository, the only one where none is named, once it can be asked; tells how far its index is
-        meanwhile."""
+        """Wait until a repository can answer, and report the progress of its index. Without a name, return
+        the only one."""
         registry = self._service.registry
         entry = registry.entry(registry.only_entry().name if name is None else name, ref, caller=caller)
         while True:
@@ -319,32 +329,32 @@ class Toolbox:
                 return entry, await registry.opened(entry)
             except StillIndexing:
                 async for state in registry.events(entry):
-                    await tell(float(state.done), float(state.total) or None, state.stage or "indexing")
+                    await progress(float(state.done), float(state.total) or None, state.stage or "indexing")
 
     async def _wiki(
-        self, caller: Caller, name: str, ref: str | None, tell: Tell
+        self, caller: Caller, name: str, ref: str | None, progress: Progress
     ) -> tuple[WikiStructure, Repository]:
-        """The structure of a repository's wiki, made once for each state of its index."""
-        entry, repository = await self._ready(caller, name, ref, tell)
+        """Return the structure of a repository's wiki, cached for the state of its index."""
+        entry, repository = await self._ready(caller, name, ref, progress)
         wiki = self._wikis.pop(entry.name, None)
         if wiki is None or wiki.store is not repository.store:
             wiki = _Wiki(repository.store)
         self._wikis[entry.name] = wiki
-        while len(self._wikis) > _KEPT_WIKIS:
+        while len(self._wikis) > _MAX_WIKIS:
             self._wikis.popitem(last=False)
         if wiki.structure is None:
-            # The seat comes first: who waits for another to make the structure is counted, too.
-            async with self._service.limiter.long_slot(), wiki.making:
+            # Take the slot first, so that requests that wait for the structure are counted too.
+            async with self._service.limiter.long_slot(), wiki.building:
                 if wiki.structure is None:
-                    await tell(0.5, 1.0, "reading the structure")
+                    await progress(0.5, 1.0, "reading the structure")
                     wiki.structure = await to_thread(wiki_structure, repository)
         return wiki.structure, repository
 
     def _place(self, found: types.Citation | types.Hit, entry: ServedRepository | None) -> Json:
-        """A citation or hit, under the name that its repository is served under, and where it can be read."""
+        """Return the JSON of a citation or hit, with its repository's served name and its URL."""
         name = entry.name if entry else found.repo
         url = citation_url(found, entry.checkout if entry else None, name, self._base)
-        # Over stdio there is no viewer of ours to lead to.
+        # Over stdio there is no viewer to link to.
         shown = "" if url.startswith("/") else url
         return self._sent(to_json(found) | {"repository": name, "url": shown})
 
@@ -367,7 +377,7 @@ def _with_notes(text: str, notes: Sequence[str]) -> str:
 
 
 def _found(text: str, places: Sequence[Json], repository: Repository) -> Places:
-    """What was found, with what it rests on: an agent concludes from what is not there, too."""
+    """Return places with the coverage: an agent also draws conclusions from what was not found."""
     coverage = repository.coverage
     return Places(
         result=_with_coverage(text, coverage),
@@ -381,7 +391,7 @@ def _with_coverage(text: str, coverage: types.Coverage) -> str:
 
 
 def _uses(store: Store, symbol: str) -> tuple[list[Use], bool]:
-    """Who uses a symbol, and whether it is defined."""
+    """Return the uses of a symbol, and whether it is defined."""
     return uses(store, symbol), bool(definitions(store, symbol))
 
 
@@ -404,5 +414,5 @@ def _use_line(use: Use) -> str:
 
 
 def as_values(reply: ToolReply) -> Json:
-    """A reply as JSON values; `nextPage` is left out where there is none."""
+    """Return a reply as JSON values, without a `nextPage` of None."""
     return {name: value for name, value in reply.model_dump().items() if value is not None}

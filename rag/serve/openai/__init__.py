@@ -1,1 +1,1 @@
-"""`/v1`: the OpenAI protocol."""
+"""The OpenAI-compatible routes under `/v1`."""

@@ -1,7 +1,7 @@
-"""`/v1`: any program that can talk to OpenAI talks to a repository.
+"""The OpenAI-compatible routes under `/v1`, so that any OpenAI client can ask about repositories.
 
-The model names what is asked: `rag:NAME`, `rag:NAME@REF`, or several, `rag:NAME,OTHER`. Fields that mean
-nothing here (temperature, tools, …) are accepted. `rag.serve.openai.thread_matching` finds the conversation.
+The model names the repositories: `rag:NAME`, `rag:NAME@REF`, or several, `rag:NAME,OTHER`. Unsupported fields
+(temperature, tools, …) are accepted and ignored. `rag.serve.openai.thread_matching` finds the conversation.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ from rag.service import Dialog
 from rag.types import Answer, Citation, Usage
 
 _MODEL = "rag:"
-_MOST_INPUTS = 2_048
-_MOST_MESSAGES = 10_000
-_MORE = """conversation turn number found confidence warning missing_words model notes coverage""".split()
+_MAX_INPUTS = 2_048
+_MAX_MESSAGES = 10_000
+_RAG_FIELDS = (
+    """conversation turn number found confidence warning missing_words model notes coverage""".split()
+)
 _DONE = b"data: [DONE]\n\n"
 
 Text = str | list[Any] | None
@@ -56,14 +58,14 @@ class ChatMessage(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """What else a stream should tell."""
+    """Options of a stream."""
 
     model_config = ConfigDict(extra="allow")
     include_usage: StrictBool | None = None
 
 
 class ChatRequest(BaseModel):
-    """A request for a chat completion; what is not named here is accepted and means nothing."""
+    """A request for a chat completion. Fields not listed here are accepted and ignored."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -78,7 +80,7 @@ class ChatRequest(BaseModel):
         },
     )
     model: str
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=_MOST_MESSAGES)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=_MAX_MESSAGES)]
     stream: StrictBool | None = False
     stream_options: StreamOptions | None = None
 
@@ -90,12 +92,12 @@ class EmbeddingRequest(BaseModel):
         extra="allow", json_schema_extra={"examples": [{"model": "rag", "input": ["How is a link made?"]}]}
     )
     model: str
-    input: str | Annotated[list[str], Field(min_length=1, max_length=_MOST_INPUTS)]
+    input: str | Annotated[list[str], Field(min_length=1, max_length=_MAX_INPUTS)]
     encoding_format: Literal["float", "base64"] | None = "float"
 
 
 class Model(BaseModel):
-    """A model that can be asked for."""
+    """A repository as a model."""
 
     id: str
     object: Literal["model"] = "model"
@@ -104,7 +106,7 @@ class Model(BaseModel):
 
 
 class Models(BaseModel):
-    """All of them, or a page. `has_more` says that others follow: ask again with `after` set to `last_id`."""
+    """All models, or a page. If `has_more` is true, request the next page with `after` set to `last_id`."""
 
     object: Literal["list"] = "list"
     data: list[Model]
@@ -119,13 +121,13 @@ class ChatCompletions:
     def __init__(self, service: Service) -> None:
         self.service, self.prefixes = service, Prefixes()
 
-    # ------------------------------------------------------------ what is asked
+    # ------------------------------------------------------------ request
 
     def entries(self, model: str, caller: Caller) -> list[ServedRepository]:
-        """The repositories a model names; `rag` alone is the only one of the list.
+        """Return the repositories that a model names; `rag` alone is the only listed one.
 
         Raises:
-            UnknownRepository: it names none that is served.
+            UnknownRepository: it names no served repository.
         """
         registry = self.service.registry
         names = [name for name in model.removeprefix(_MODEL).split(",") if name]
@@ -134,7 +136,7 @@ class ChatCompletions:
             names = listed
         if not names or len(names) > MAX_REPOSITORIES:
             raise UnknownRepository(
-                f"the model {model[:80]!r} names no repository; it is rag:NAME, and /v1/models lists them",
+                f"the model {model[:80]!r} names no repository; use rag:NAME, see /v1/models for the names",
                 param="model",
             )
         return [registry.entry(name, caller=caller) for name in dict.fromkeys(names)]
@@ -148,7 +150,7 @@ class ChatCompletions:
         *,
         resends: bool,
     ) -> Dialog:
-        """The conversation that goes on."""
+        """Return the conversation that the request continues."""
         opened = [await self.service.registry.opened(entry) for entry in entries]
         engine = self.service.engine_for(caller)
         client_history = await to_thread(
@@ -164,27 +166,27 @@ class ChatCompletions:
         return Dialog(engine, opened, history=client_history)
 
     async def task(self, text: str) -> tuple[str, Usage, str]:
-        """A task of the client's own: done by the model alone, without repository or memory."""
+        """Complete a client's own task with the model alone, without repository or memory."""
         self.service.limiter.check_question(text, param="messages")
         async with self.service.limiter.slot(), self.service.generator() as generator:
             if is_async(generator):
-                said = await generator.acomplete(text)
+                reply = await generator.acomplete(text)
             elif isinstance(generator, CompletingGenerator):
-                said = await to_thread(generator.complete, text)
+                reply = await to_thread(generator.complete, text)
             else:
-                said = done_without_model(text)
+                reply = done_without_model(text)
             counter = self.service.engine.counter
-            return said, Usage(counter.count(text), counter.count(said)), generator.model
+            return reply, Usage(counter.count(text), counter.count(reply)), generator.model
 
-    # ------------------------------------------------------------ what is sent
+    # ------------------------------------------------------------ response
 
     def annotations(
         self, answer: Answer, entries: Sequence[ServedRepository], base: str
     ) -> list[dict[str, Any]]:
-        """The citations as OpenAI writes them, and as we do in `rag`: the n-th is what `[n]` in the text is.
+        """Return the citations in OpenAI's format, with ours in `rag`; the n-th is `[n]` in the text.
 
-        The indices are those of the first reference in the text; those of its end for a source that the
-        text refers to without its number.
+        The indices are those of the first reference in the text, or of the text's end for a source without
+        a numbered reference.
         """
         found = []
         spans = reference_spans(answer.text)
@@ -199,14 +201,14 @@ class ChatCompletions:
                 "start_index": start,
                 "end_index": end,
             }
-            ours = sent(self.service, to_json(citation) | {"repository": entry.name, "url": url}, "openai")
-            found.append({"type": "url_citation", "url_citation": cited, "rag": ours})
+            own = sent(self.service, to_json(citation) | {"repository": entry.name, "url": url}, "openai")
+            found.append({"type": "url_citation", "url_citation": cited, "rag": own})
         return found
 
-    def more(self, answer: Answer) -> dict[str, Any]:
-        """What OpenAI's shape has no place for."""
+    def rag_fields(self, answer: Answer) -> dict[str, Any]:
+        """Return the fields of an answer that OpenAI's format does not have."""
         written = to_json(answer)
-        return sent(self.service, {name: written[name] for name in _MORE}, "openai")
+        return sent(self.service, {name: written[name] for name in _RAG_FIELDS}, "openai")
 
     async def _pieces(
         self,
@@ -216,7 +218,7 @@ class ChatCompletions:
         head: dict[str, Any],
         base: str,
     ) -> AsyncGenerator[str | Answer, None]:
-        """The pieces of an answer. Where the model fails in the middle, the quotes come before the error."""
+        """Yield the pieces of an answer. If the model fails midway, yield the quotes before raising."""
         begun = ""
         try:
             async with aclosing(self.service.answer(dialog, question)) as pieces:
@@ -232,13 +234,13 @@ class ChatCompletions:
     def quoted(
         self, error: ProviderError, entries: Sequence[ServedRepository], head: dict[str, Any], base: str
     ) -> RagError:
-        """A failure of the model; `quotes` beside the error is a completion, written without it."""
+        """Return the error for a failed model; its `quotes` is a completion generated without the model."""
         if (quotes := error.quotes) is None:
             return error
         annotations = self.annotations(quotes, entries, base)
         body = _completion(head, quotes.text, annotations, quotes.usage)
         return ModelFailed(
-            error, self.service.public_message(error), {"quotes": body | {"rag": self.more(quotes)}}
+            error, self.service.public_message(error), {"quotes": body | {"rag": self.rag_fields(quotes)}}
         )
 
     async def stream(
@@ -249,7 +251,7 @@ class ChatCompletions:
         head: dict[str, Any],
         base: str,
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """The chunks of an answer, in the order clients expect: role, content, annotations, end."""
+        """Yield the chunks of an answer in the order that clients expect: role, content, annotations, end."""
         async with aclosing(self._pieces(dialog, question, entries, head, base)) as pieces:
             first = True
             async for piece in pieces:
@@ -261,12 +263,12 @@ class ChatCompletions:
                     continue
                 if annotations := self.annotations(piece, entries, base):
                     yield _chunk(head, {"annotations": annotations})
-                yield _chunk(head, {}, finish_reason=_ended(piece)) | {"rag": self.more(piece)}
+                yield _chunk(head, {}, finish_reason=_finish_reason(piece)) | {"rag": self.rag_fields(piece)}
                 yield {**head, "choices": [], "usage": _usage(piece.usage)}
 
 
 def install(app: FastAPI, service: Service) -> None:
-    """Add the routes below /v1."""
+    """Add the routes under /v1."""
     chat, router = ChatCompletions(service), APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
     for add in (_add_models, _add_completions, _add_embeddings):
         add(router, chat)
@@ -278,13 +280,15 @@ def _add_models(router: APIRouter, chat: ChatCompletions) -> None:
     async def models(
         caller: CallerOf,
         limit: Annotated[
-            int | None, Query(ge=1, le=pagination.MAX_LIMIT, description="How many at most.")
+            int | None, Query(ge=1, le=pagination.MAX_LIMIT, description="The largest number of models.")
         ] = None,
-        after: Annotated[str | None, Query(max_length=1_000, description="The id they come after.")] = None,
+        after: Annotated[
+            str | None, Query(max_length=1_000, description="The id of the last model before the page.")
+        ] = None,
     ) -> Models:
-        """What can be asked: one model for each repository, and each ref that the caller asked for.
+        """List one model for each repository, and for each ref that the caller has requested.
 
-        All of them where no `limit` is named: OpenAI's own list has no pages, and its clients ask for none.
+        Without `limit` the list is complete, as in OpenAI's API, which has no pages.
         """
         entries = chat.service.registry.visible_to(caller)
         begin = 0 if after is None else _position_after(after, entries)
@@ -299,7 +303,7 @@ def _add_models(router: APIRouter, chat: ChatCompletions) -> None:
 
     @router.get("/models/{model:path}")
     async def model(model: str, caller: CallerOf) -> Model:
-        """One of them."""
+        """Return one model."""
         (entry, *_) = chat.entries(model, caller)
         return _model(entry)
 
@@ -319,10 +323,10 @@ def _add_completions(router: APIRouter, chat: ChatCompletions) -> None:
         x_rag_conversation: Annotated[str | None, Header(max_length=200)] = None,
         x_openwebui_chat_id: Annotated[str | None, Header(max_length=200)] = None,
     ) -> Response:
-        """Answer the last user message on a repository, with citations; streamed if asked so.
+        """Answer the last user message about a repository, with citations; optionally as a stream.
 
-        `X-Rag-Conversation` names a conversation to go on with (or to begin); without it the messages
-        before the question do.
+        `X-Rag-Conversation` names a conversation to continue or start. Without it, the conversation is found
+        by the messages before the question.
         """
         service.limiter.check_history(len(asked.messages))
         entries = chat.entries(asked.model, caller)
@@ -333,7 +337,7 @@ def _add_completions(router: APIRouter, chat: ChatCompletions) -> None:
             text, usage, _ = await until_disconnect(request, chat.task(read.question))
             if not asked.stream:
                 return JSONResponse(_completion(head, text, [], usage))
-            return _streamed(service, _said(_as_chunk(head), text, usage), wants_usage)
+            return _streamed(service, _complete_chunks(_as_chunk(head), text, usage), wants_usage)
         service.limiter.check_question(read.question, param="messages")
         dialog = await chat.dialog(
             caller,
@@ -352,9 +356,9 @@ def _add_completions(router: APIRouter, chat: ChatCompletions) -> None:
         except ProviderError as error:
             raise chat.quoted(error, entries, head, base) from error
         annotations = chat.annotations(answer, entries, base)
-        body = _completion(head, answer.text, annotations, answer.usage, _ended(answer))
+        body = _completion(head, answer.text, annotations, answer.usage, _finish_reason(answer))
         headers = {"X-Rag-Conversation": answer.conversation_id}
-        return JSONResponse(body | {"rag": chat.more(answer)}, headers=headers)
+        return JSONResponse(body | {"rag": chat.rag_fields(answer)}, headers=headers)
 
 
 def _add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
@@ -362,14 +366,14 @@ def _add_embeddings(router: APIRouter, chat: ChatCompletions) -> None:
 
     @router.post("/embeddings", response_model=None)
     async def embeddings(asked: EmbeddingRequest) -> Response:
-        """Embed texts with the embedder that the repositories are searched with, as passages."""
+        """Embed texts as passages, with the embedder that is used for the repositories."""
         embedder = service.engine.embedder
         texts = [asked.input] if isinstance(asked.input, str) else asked.input
-        most = service.settings.max_question_chars
-        if any(len(text) > most for text in texts):
-            raise TooLarge(f"a text has more than the {most:,} characters that are taken", param="input")
+        limit = service.settings.max_question_chars
+        if any(len(text) > limit for text in texts):
+            raise TooLarge(f"a text is longer than the limit of {limit:,} characters", param="input")
         if (asked.model_extra or {}).get("dimensions") not in (None, embedder.dim):
-            raise BadRequest(f"the vectors have {embedder.dim} dimensions, and no others", param="dimensions")
+            raise BadRequest(f"`dimensions` must be {embedder.dim}, or be left out", param="dimensions")
         async with service.limiter.slot():
             vectors = await to_thread(embedder.embed, texts, role="passage")
         tokens = await to_thread(lambda: sum(map(service.engine.counter.count, texts)))
@@ -388,12 +392,12 @@ def _model(entry: ServedRepository) -> Model:
 
 
 def _position_after(model: str, entries: Sequence[ServedRepository]) -> int:
-    """The number of the model that follows one of the list. Raises BadRequest where that is not in it."""
+    """Return the index of the model after this one. Raises BadRequest if it is not in the list."""
     for number, entry in enumerate(entries, start=1):
         if f"{_MODEL}{entry.name}" == model:
             return number
     raise BadRequest(
-        f"`after` names {model[:80]!r}, which is not in the list; send the last_id of the page before",
+        f"`after` names {model[:80]!r}, which is not in the list; send the last_id of the previous page",
         param="after",
     )
 
@@ -402,7 +406,7 @@ def _title(citation: Citation, *, several: bool) -> str:
     return f"{citation.repo}:{citation.place}" if several else citation.place
 
 
-def _ended(answer: Answer) -> str:
+def _finish_reason(answer: Answer) -> str:
     return "length" if answer.cut else "stop"
 
 
@@ -435,8 +439,10 @@ def _chunk(head: dict[str, Any], delta: dict[str, Any], finish_reason: str | Non
     return {**head, "choices": [choice]}
 
 
-async def _said(head: dict[str, Any], text: str, usage: Usage) -> AsyncGenerator[dict[str, Any], None]:
-    """A text that is there already, as chunks."""
+async def _complete_chunks(
+    head: dict[str, Any], text: str, usage: Usage
+) -> AsyncGenerator[dict[str, Any], None]:
+    """Yield a complete text as chunks."""
     yield _chunk(head, {"role": "assistant", "content": ""})
     yield _chunk(head, {"content": text})
     yield _chunk(head, {}, finish_reason="stop")
@@ -446,7 +452,7 @@ async def _said(head: dict[str, Any], text: str, usage: Usage) -> AsyncGenerator
 def _streamed(
     service: Service, chunks: AsyncGenerator[dict[str, Any], None], wants_usage: bool, conversation: str = ""
 ) -> EventStream:
-    """The chunks as server-sent events; the usage only where it is wanted."""
+    """Return the chunks as server-sent events; the usage is sent only if requested."""
 
     async def events() -> AsyncGenerator[bytes, None]:
         async with aclosing(chunks):

@@ -1,18 +1,18 @@
-"""Whose conversation a list of messages goes on with.
+"""Finds the conversation that a list of messages continues.
 
-A client of `/v1` sends the whole history with each question and names no conversation. What it has heard
-so far, the prefix, names it: after each answer a hash of all that was said up to it is kept with the turn
-it is. The next question comes with that prefix.
+A client of `/v1` sends the whole history with each question, and no id of the conversation. The history is
+the id: after each answer, a hash of the history up to and including it is stored with the turn (a prefix).
+The next question arrives with that prefix.
 
-    prefix known, its turn is the last           the conversation goes on
-    prefix known, others came after its turn     a fork at that turn (the client went back)
-    prefix known up to a point                   a fork there, the rest carried over as it was sent
-    no prefix: a first question                  a new conversation
-    the same question with the same answer       the turn that is there: nothing is stored twice
+    prefix known, its turn is the last           continue the conversation
+    prefix known, its turn is not the last       fork at that turn (the client went back)
+    only a shorter prefix known                  fork there, and append the rest of the history as sent
+    no history: a first question                 start a new conversation
+    same question with the same answer           return the existing turn; nothing is stored twice
 
-With a conversation named by a header the prefix counts within that conversation only; messages that hold
-nothing but the question go on at its end. Blanks are compared as one, since clients trim and wrap; every sign
-counts, since `x < 0` and `x > 0` are two questions, and an answer that was edited is another answer.
+If a header names the conversation, only prefixes within it count; a request without a history continues at
+its end. Whitespace is normalised, since clients trim and wrap; every other character counts, since `x < 0`
+and `x > 0` are different questions, and an edited answer is a different answer.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from rag.types import AssistantResponse, Conversation, DialogTurn, Prompt, Sourc
 
 _SHELF = "openai-prefix"
 _KEPT_S = 90 * 86_400.0
-"""How long a prefix is known; one that comes later still is carried over as it was sent."""
+"""How long a prefix is stored; after that, the history is appended as it was sent."""
 _NO_WIDTH = re.compile("[\u200b\u2060\ufeff]")
-"""Signs that nobody sees, some of which we put in (`rag.wiki.sanitize`)."""
+"""Invisible characters, some of which we insert (`rag.wiki.sanitize`)."""
 _LOCKS = 64
 
 Pair = tuple[str, str]
@@ -43,7 +43,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TurnPosition:
-    """A turn in a conversation."""
+    """The position of a turn in a conversation."""
 
     conversation: str
     order: int
@@ -51,14 +51,14 @@ class TurnPosition:
 
 
 class Prefixes:
-    """Prefixes and the turns that end them, per namespace, in the turn store."""
+    """The stored prefixes and their turns, per namespace, in the turn store."""
 
     def __init__(self) -> None:
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
 
     @contextmanager
     def writing(self, namespace: str, conversation: Conversation | None) -> Iterator[None]:
-        """One writer at a time for each conversation, so that two cannot both go on from its end."""
+        """Lock a conversation, so that two requests cannot both append at its end."""
         if conversation is None:
             yield
             return
@@ -66,38 +66,38 @@ class Prefixes:
             yield
 
     def find(self, engine: Engine, keys: Sequence[str]) -> dict[str, TurnPosition]:
-        """The places of those keys that are known."""
+        """Return the positions of the known keys."""
         stored = engine.turns.records(keys, shelf=_SHELF, namespace=engine.settings.namespace)
         return {key: TurnPosition(**json.loads(value)) for key, value in stored.items()}
 
-    def put(self, engine: Engine, key: str, place: TurnPosition) -> None:
-        """Keep a place under its key."""
-        value = {key: json.dumps(asdict(place)).encode()}
+    def put(self, engine: Engine, key: str, position: TurnPosition) -> None:
+        """Store a position under its key."""
+        value = {key: json.dumps(asdict(position)).encode()}
         engine.turns.put_records(value, shelf=_SHELF, namespace=engine.settings.namespace, ttl_s=_KEPT_S)
 
 
 def chain(scope: str, history: Sequence[Pair]) -> list[str]:
-    """A hash for each length of the history, from none to all of it."""
+    """Return a hash for each length of the history, from empty to complete."""
     state = hashlib.sha256(scope.encode("utf-8", "replace"))
     keys = [state.hexdigest()]
     for pair in history:
         for text in pair:
-            state.update(json.dumps(_plain(text)).encode())  # quoted: where one ends is plain
+            state.update(json.dumps(_normalized(text)).encode())  # quoted, so that texts cannot run together
         keys.append(state.hexdigest())
     return keys
 
 
 class ClientHistory(History):
-    """A conversation found by what the client has heard; begun, forked or continued when it is answered.
+    """A conversation found by the client's history; created, forked or continued when the answer is stored.
 
     Args:
-        engine: the caller's.
-        sources: what is asked.
-        names: what the server calls it.
+        engine: the caller's engine.
+        sources: the repositories of the question.
+        names: their names on the server.
         history: the exchanges before the question.
-        prefixes: those that are known.
-        named: the conversation a header names.
-        resends: whether a client that names a conversation sends its history too.
+        prefixes: the stored prefixes.
+        named: the conversation that a header names.
+        resends: whether a client that names a conversation also sends its history.
     """
 
     def __init__(
@@ -116,9 +116,9 @@ class ClientHistory(History):
         self._history = list(history)
         self._scope = json.dumps([self._named, sorted(names)])
         self._at: int | None = None
-        """The order that is gone on from, -1 for the very beginning; None is the end, whatever it is."""
+        """The order of the turn to continue from; -1 for the beginning, None for the end."""
         self._from = ""
-        """The id of the turn that is gone on from, where the prefix is known."""
+        """The id of the turn to continue from, if the prefix is known."""
         self._carried = [_carried(pair) for pair in self._history]
         known = self._find_prefix()
         if self._named:
@@ -128,10 +128,10 @@ class ClientHistory(History):
     def _namespace(self) -> str:
         return self.engine.settings.namespace
 
-    # ------------------------------------------------------------ where it goes on
+    # ------------------------------------------------------------ finding the position
 
     def _find_prefix(self) -> int:
-        """Find the longest prefix that is known, and return its length; what comes after is carried over."""
+        """Find the longest known prefix and return its length; the rest of the history is appended later."""
         if not self._history:
             return 0
         keys = chain(self._scope, self._history)
@@ -153,9 +153,9 @@ class ClientHistory(History):
         return 0
 
     def _find_named(self, sources: Sequence[Source], resends: bool, known: int) -> None:
-        """Find the conversation of the name; with a history, as far as both say the same.
+        """Find the named conversation; with a history, up to where the two are equal.
 
-        A prefix that is `known` and at least as long is a fork of it, which goes on.
+        A `known` prefix that is at least as long belongs to a fork of it, which is continued instead.
         """
         try:
             conversation = self.engine.find_conversation(self._named, sources)
@@ -169,7 +169,7 @@ class ClientHistory(History):
         stored = self.engine.turns.turns(conversation.id, namespace=self._namespace)
         shared = 0
         for turn, (question, _) in zip(stored, self._history, strict=False):
-            if _plain(turn.question) != _plain(question):
+            if _normalized(turn.question) != _normalized(question):
                 break
             shared += 1
         if known and known >= shared:
@@ -183,11 +183,11 @@ class ClientHistory(History):
 
     @property
     def is_stored(self) -> bool:
-        """Whether it continues at the end of a conversation, with nothing that only the client knows."""
+        """Whether it continues at the end of a conversation, without exchanges that only the client has."""
         return self._at is None and not self._carried
 
     def turns(self) -> list[DialogTurn]:
-        """The turns that the client has heard, oldest first."""
+        """Return the turns that the client has seen, oldest first."""
         return [*self._inherited(), *self._carried][-REMEMBERED_TURNS:]
 
     def _inherited(self) -> list[DialogTurn]:
@@ -201,20 +201,20 @@ class ClientHistory(History):
         )
 
     def store(self, turn: DialogTurn, prompt: Prompt, repositories: Sequence[Repository]) -> DialogTurn:
-        """Store the turn where it belongs; one that is there already, word for word, is returned."""
-        ends = chain(self._scope, [*self._history, (turn.question, turn.answer)])[-1]
+        """Store the turn at its position; return an existing identical turn instead of storing it twice."""
+        key = chain(self._scope, [*self._history, (turn.question, turn.answer)])[-1]
         with self._prefixes.writing(self._namespace, self.conversation):
-            if (again := self._same_turn(ends)) is not None:
-                return again
+            if (existing := self._existing_turn(key)) is not None:
+                return existing
             self._fork_if_needed([repository.source for repository in repositories])
             stored = super().store(turn, prompt, repositories)
             assert self.conversation is not None
             place = TurnPosition(self.conversation.id, stored.order or 0, stored.id)
-            self._prefixes.put(self.engine, ends, place)
+            self._prefixes.put(self.engine, key, place)
         return stored
 
     def _fork_if_needed(self, sources: Sequence[Source]) -> None:
-        """Begin or fork the conversation where that is needed, and store what is carried over."""
+        """Create or fork the conversation if needed, and append the exchanges that only the client has."""
         if self.conversation is None and self._carried:
             self.conversation = self.begin(sources)
         elif self.conversation is not None and self._at is not None:
@@ -227,22 +227,22 @@ class ClientHistory(History):
             assert self.conversation is not None
             self.engine.turns.append(turn, conversation=self.conversation.id, namespace=self._namespace)
 
-    def _same_turn(self, ends: str) -> DialogTurn | None:
-        """The turn that ends this very prefix; a first question has none: it always begins anew."""
-        place = self._prefixes.find(self.engine, [ends]).get(ends) if self._from else None
+    def _existing_turn(self, key: str) -> DialogTurn | None:
+        """Return the turn that is stored for this prefix. A first question always starts a conversation."""
+        place = self._prefixes.find(self.engine, [key]).get(key) if self._from else None
         if place is None:
             return None
         try:
             turns = self.engine.turns.turns(place.conversation, namespace=self._namespace)
         except NotFound:
             return None
-        # Another chat may have gone the very same way; only what goes on from the same turn is the same.
-        goes_on = any(self._from in (turn.id, turn.parent_id) for turn in turns)
-        return next((turn for turn in turns if goes_on and turn.id == place.turn), None)
+        # Another chat may have had the same exchanges; the turn must continue from the same turn.
+        continues = any(self._from in (turn.id, turn.parent_id) for turn in turns)
+        return next((turn for turn in turns if continues and turn.id == place.turn), None)
 
 
 def _carried(pair: Pair) -> DialogTurn:
-    """An exchange that the client knows and we do not."""
+    """Return an exchange that only the client has, as a turn."""
     question, answer = pair
     return DialogTurn(
         user_query=UserQuery(question),
@@ -252,6 +252,6 @@ def _carried(pair: Pair) -> DialogTurn:
     )
 
 
-def _plain(text: str) -> str:
-    """A text as it is compared: in one of the forms that look the same, blanks as one, none at the ends."""
+def _normalized(text: str) -> str:
+    """Normalise a text for comparison: Unicode NFC, no invisible characters, single spaces, trimmed."""
     return " ".join(_NO_WIDTH.sub("", unicodedata.normalize("NFC", text)).split())

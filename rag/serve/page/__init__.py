@@ -1,1 +1,1 @@
-"""`/`: the web page. `static/` is its source."""
+"""The web page at `/`. Its source is in `static/`."""

@@ -1,8 +1,7 @@
-"""The files of the page as they are served: a closed table, made once, with hashes.
+"""The static files of the page: a fixed table that is built once, with hashes.
 
-The address of every file holds the hash of all of them, so that one which has arrived is never asked for
-again, and the modules of one page are always of one version. A request's path is looked up in the table;
-nothing is opened for it.
+The URL of every file contains the hash of all files, so that files can be cached forever and the modules of a
+page always have the same version. The path of a request is looked up in the table; no file is opened.
 """
 
 from __future__ import annotations
@@ -27,34 +26,34 @@ _VERSION = b"{{version}}"
 
 @dataclass(frozen=True, eq=False)
 class PageFile:
-    """One file: its bytes as sent, and what they are."""
+    """A file: its bytes and its media type."""
 
     data: bytes
     media_type: str
 
     @cached_property
     def etag(self) -> str:
-        """The name of these bytes, in quotes as HTTP wants it."""
+        """The ETag: a hash of the bytes, in quotes."""
         return f'"{hashlib.sha256(self.data).hexdigest()[: 2 * _DIGITS]}"'
 
     @cached_property
     def zipped(self) -> bytes:
-        """The same as gzip. Made when it is first wanted: the largest takes a tenth of a second."""
+        """The bytes as gzip. Computed on first use: the largest file takes a tenth of a second."""
         return gzip.compress(self.data, 6, mtime=0)
 
 
 @dataclass(frozen=True)
 class PageFiles:
-    """All files of the page by path, and the version that they are together."""
+    """All files of the page by path, and their common version."""
 
     version: str
     files: Mapping[str, PageFile]
 
     @classmethod
     def read(cls, folder: Path) -> PageFiles:
-        """Read a folder. In HTML files `{{version}}` becomes the version, the hash of all the files.
+        """Read a folder. In HTML files `{{version}}` is replaced by the version, the hash of all files.
 
-        Files of other kinds than a page is made of (licences, scripts that obtain files) are left out.
+        Other files than those of a page (licences, download scripts) are left out.
         """
         found = {
             path.relative_to(folder).as_posix(): path.read_bytes()

@@ -1,8 +1,7 @@
-"""`/api/repositories/NAME/map`: where the chunks of a repository lie, in two dimensions.
+"""`/api/repositories/NAME/map`: a two-dimensional map of the chunks of a repository.
 
-The plane is that of the two directions in which the vectors of the chunks differ most (Pearson 1901): near
-in the plane is mostly near in meaning, and nothing moves from one call to the next. It is computed once for
-each state of a store.
+The map shows the first two principal components of the chunks' vectors (Pearson 1901): points that are close
+are mostly close in meaning, and the result is deterministic. It is computed once for each state of a store.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from rag.serve.service import Service
 Array = npt.NDArray[Any]
 
 MAX_POINTS = 6_000
-"""Chunks that are shown of a large repository, beside those of the files that are asked for."""
+"""The sample size for a large repository, in addition to the chunks of requested files."""
 MAX_FILES = 50
 _FITTED = 20_000
-"""Chunks that the plane is computed from; more make no visible difference."""
-_MOST_GROUPS = 10
+"""The number of chunks that the components are computed from; more make no visible difference."""
+_MAX_GROUPS = 10
 _LARGE_SHARE = 0.3
 _MAX_CACHED_MAPS = 8
 _BLOCK_ROWS = 8192
@@ -42,10 +41,10 @@ _SPREAD = 1.2
 
 
 class ChunkMap(BaseModel):
-    """Chunks as points; the lists `x` to `end` have one entry for each chunk that is shown.
+    """Chunks as points; the lists `x` to `end` have one entry per shown chunk.
 
-    `x` and `y` lie between -1 and 1. `explained` is the share of all differences that the plane shows.
-    `file` is a position in `files`, `group` one in `groups`, which are folders ("" for the rest).
+    `x` and `y` are between -1 and 1. `explained` is the share of the variance that the map shows.
+    `file` is an index into `files`, `group` one into `groups`, which are folders ("" for the rest).
     """
 
     chunks: int
@@ -73,7 +72,7 @@ def install(app: FastAPI, service: Service) -> None:
         name: Named,
         path: Annotated[list[str], Query(max_length=MAX_FILES, description="Show all of these.")] = [],  # noqa: B006
     ) -> ChunkMap:
-        """Where the chunks lie, in two dimensions. Of a large repository a sample, and all of `path`."""
+        """Return a two-dimensional map of the chunks: for a large repository a sample, and all of `path`."""
         repository = await service.registry.repository(name, caller=caller)
         async with service.limiter.long_slot():
             return await to_thread(lambda: planes.of(repository.store).drawn(repository.store, path))
@@ -83,22 +82,22 @@ def install(app: FastAPI, service: Service) -> None:
 
 @dataclass(frozen=True)
 class Plane:
-    """Where each chunk of a store lies, (chunks, 2) in [-1, 1]; and the share of the variance shown."""
+    """The coordinates of each chunk, (chunks, 2) in [-1, 1], and the share of the variance shown."""
 
     points: npt.NDArray[np.float32]
     explained: float
     sample: npt.NDArray[np.int64]
-    """Chunks that are shown, ascending."""
+    """The shown chunks, ascending."""
 
     def drawn(self, store: Store, paths: list[str]) -> ChunkMap:
-        """The sample, and the chunks of these files."""
+        """Return the map of the sample and the chunks of these files."""
         wanted = set(paths)
         extra = (
             [file for file in range(store.total_files) if store.file_path(file) in wanted] if wanted else []
         )
         live = _live(store)
-        beside = live[np.isin(store.file[live], np.asarray(extra, store.file.dtype))]
-        chunks = np.union1d(self.sample, beside)
+        added = live[np.isin(store.file[live], np.asarray(extra, store.file.dtype))]
+        chunks = np.union1d(self.sample, added)
         numbers, file = np.unique(store.file[chunks], return_inverse=True)
         files = [store.file_path(int(number)) for number in numbers]
         groups, group = grouped(files, np.bincount(file, minlength=len(files)))
@@ -120,16 +119,16 @@ class Plane:
 
 
 class _Planes:
-    """The planes of the stores last looked at."""
+    """A cache of the planes of the most recently used stores."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[object, ...], Plane] = OrderedDict()
         self._lock = Lock()
 
     def of(self, store: Store) -> Plane:
-        """The plane of a store; computed when its state is a new one."""
+        """Return the plane of a store; compute it if the store has changed."""
         state = tuple(segment.header["id"] for segment in store.segments)
-        with self._lock:  # two that ask at once are one computation
+        with self._lock:  # concurrent requests compute it once
             if state not in self._known:
                 self._known[state] = plane_of(store)
             self._known.move_to_end(state)
@@ -139,7 +138,7 @@ class _Planes:
 
 
 def plane_of(store: Store) -> Plane:
-    """Compute where the chunks of a store lie."""
+    """Compute the coordinates of the chunks of a store."""
     live = _live(store)
     chance = np.random.default_rng(_SEED)
     rows = np.sort(chance.permutation(live)[:MAX_POINTS])
@@ -149,10 +148,10 @@ def plane_of(store: Store) -> Plane:
     centre = fitted.mean(axis=0)
     variance, directions = np.linalg.eigh(np.cov(fitted - centre, rowvar=False))
     plane = directions[:, :-3:-1]
-    # The sign of a direction is arbitrary: its largest number is made positive, so that maps stay.
+    # The sign of a direction is arbitrary: make its largest number positive, so that maps are stable.
     plane = plane * np.sign(plane[np.abs(plane).argmax(axis=0), range(2)])
     points = np.concatenate([_projected(rows, plane) for rows in store.vectors]) - centre @ plane
-    # The few that lie far out come nearer, in their direction, so that the many are not crowded into a spot.
+    # Move outliers towards the centre, so that the other points are not crowded together.
     spread = points[live].std(axis=0)
     points = points / np.where(spread > 0, _SPREAD * spread, 1)
     points = points / np.sqrt(1 + (points**2).sum(axis=1, keepdims=True))
@@ -163,10 +162,10 @@ def plane_of(store: Store) -> Plane:
 
 
 def grouped(files: list[str], weights: npt.NDArray[np.int64]) -> tuple[list[str], list[int]]:
-    """Groups of files by folder, the largest first, and the group of each file.
+    """Return groups of files by folder, the largest first, and the group of each file.
 
-    Top folders, of which the largest are taken apart while they hold much and there are few groups; what is
-    beyond the tenth is one group, "".
+    Starts with the top folders and splits the largest while there are few groups. Everything beyond the
+    tenth group is one group, "".
     """
     depth = dict.fromkeys(files, 1)
     while True:
@@ -174,14 +173,14 @@ def grouped(files: list[str], weights: npt.NDArray[np.int64]) -> tuple[list[str]
         for file, weight in zip(files, weights.tolist(), strict=True):
             size[_folder(file, depth[file])] += weight
         large = [name for name, n in size.most_common() if n > _LARGE_SHARE * sum(size.values())]
-        if len(size) >= _MOST_GROUPS or not large:
+        if len(size) >= _MAX_GROUPS or not large:
             break
         taken = [file for file in files if _folder(file, depth[file]) in large]
         deeper = {file: depth[file] + 1 for file in taken}
         if all(_folder(file, deeper[file]) == _folder(file, depth[file]) for file in taken):
             break
         depth |= deeper
-    names = [name for name, _ in size.most_common(_MOST_GROUPS)]
+    names = [name for name, _ in size.most_common(_MAX_GROUPS)]
     rest = len(names)
     place = {name: n for n, name in enumerate(names)}
     group = [place.get(_folder(file, depth[file]), rest) for file in files]
@@ -189,7 +188,7 @@ def grouped(files: list[str], weights: npt.NDArray[np.int64]) -> tuple[list[str]
 
 
 def _folder(file: str, depth: int) -> str:
-    """The first folders of a path; "." for a file at the top."""
+    """Return the first folders of a path; "." for a file at the top."""
     return "/".join(file.split("/")[:-1][:depth]) or "."
 
 
@@ -198,7 +197,7 @@ def _live(store: Store) -> npt.NDArray[np.int64]:
 
 
 def _projected(rows: Rows, plane: Array) -> Array:
-    """Rows on the plane, some at a time: the rows of a large store are not all in memory at once."""
+    """Project rows onto the plane in blocks, so that a large store's rows are not all in memory at once."""
     parts = [
         restored(rows.codes[first : first + _BLOCK_ROWS], rows.scale[first : first + _BLOCK_ROWS]) @ plane
         for first in range(0, len(rows.codes), _BLOCK_ROWS)

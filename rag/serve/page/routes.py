@@ -1,8 +1,8 @@
-"""`/`: the web page. It is a client of the native routes like any other, and holds nothing itself.
+"""The routes of the web page at `/`. The page is a client of the native routes.
 
-No script runs in it but its own files: a strict Content-Security-Policy, no inline script, and trusted
-types, so that text of a repository or a model is put into the page by the sanitiser or not at all. Diagrams
-are drawn in a frame of their own that has no origin and no network, and come back as pictures.
+It runs only its own scripts: a strict Content-Security-Policy, no inline scripts, and trusted types, so that
+text of a repository or a model enters the page only through the sanitiser. Diagrams are rendered in a frame
+without origin and network, and returned as images.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rag.serve.page.files import PageFile, PageFiles
 from rag.serve.service import Service
 
 PUBLIC = frozenset({"/", "/static/", "/repos/"})
-"""The files of the page are everybody's; what it shows is asked for with a key, where there are keys."""
+"""The files of the page are public. Its requests for data need a key, if the server has keys."""
 
 PAGE_POLICY = "; ".join(
     (
@@ -37,7 +37,7 @@ FRAME_POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'unsafe-inline'",  # what mermaid draws carries its style; nothing else is in the frame
+        "style-src 'unsafe-inline'",  # mermaid's output contains styles; the frame contains nothing else
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'self'",
@@ -49,26 +49,26 @@ _ZIPPED_FROM_BYTES = 1_000
 
 
 def install(app: FastAPI, service: Service) -> None:
-    """Add the routes of the page, and those that only it needs."""
+    """Add the routes of the page, and of the map, which only the page uses."""
     page = PageFiles.read(packaged("serve/page/static"))
     page_map.install(app, service)
 
     @app.get("/", include_in_schema=False)
     async def index(request: Request) -> Response:
-        """The page."""
+        """Return the page."""
         return _sent(request, page.files["index.html"], policy=PAGE_POLICY)
 
     @app.get("/repos/{name:path}/view", include_in_schema=False)
     async def view(request: Request, name: str) -> Response:
-        """The page, which shows the file that its address names. The file itself comes from the index."""
+        """Return the page, which shows the file of its URL. The content comes from the index."""
         return _sent(request, page.files["index.html"], policy=PAGE_POLICY)
 
     @app.get("/static/{version}/{path:path}", include_in_schema=False)
     async def file(request: Request, version: str, path: str) -> Response:
-        """A file of the page, of this version."""
+        """Return a file of the page, of this version."""
         found = page.files.get(path) if version == page.version else None
         if found is None:
-            raise NotFound("the page has no such file in this version; load the page anew")
+            raise NotFound("the page has no such file in this version; reload the page")
         policy = FRAME_POLICY if path == _FRAME else "default-src 'none'; style-src 'unsafe-inline'"
         return _sent(request, found, policy=policy, lasting=True, framed=path == _FRAME)
 

@@ -124,7 +124,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         "without_credentials": without_credentials,
         "read_reply": consolidate.read_reply,
         "digest": lambda words: extractive_summary.digest(words.split("\n\n")),
-        "read_request": lambda words: deepwiki_prompts.read_request([("user", words)]),
+        "parse_request": lambda words: deepwiki_prompts.parse_request([("user", words)]),
         "chain": lambda words: thread_matching.chain("a", [(words, words)]),
         "read_messages": lambda words: read_messages(
             [("user", words), ("assistant", words), ("user", words)]

@@ -59,8 +59,6 @@ _MAX_UPDATE_WAIT_S = 0.3
 """How long a question waits for changed files to be indexed; after that, its answer names them."""
 _OPEN_ATTEMPTS = 2
 """A running update may miss that a store is damaged; the rebuild after it replaces the store."""
-_OPENINGS = 2
-"""A refresh that is under way may not come upon the damage of a store; the rebuild after it replaces it."""
 _RETRY_AFTER_FAILURE_S = 30.0
 """How long a question does not repeat a job that has failed."""
 

@@ -92,11 +92,9 @@ class Telemetry:
         )
 
     @contextmanager
-    def question(
-        self, *, model: str, conversation: str, repositories: list[str]
-    ) -> Iterator[QuestionMetrics]:
+    def question(self, *, model: str, conversation: str, repositories: list[str]) -> Iterator[QuestionStats]:
         """Record a question while it is answered in the block."""
-        metrics = QuestionMetrics(time.perf_counter())
+        metrics = QuestionStats(time.perf_counter())
         outcome = "given_up"
         with self._otel.span(model, conversation, repositories) as span:
             try:
@@ -119,7 +117,7 @@ class Telemetry:
 
 
 @dataclass(slots=True)
-class QuestionMetrics:
+class QuestionStats:
     """The measurements of one question."""
 
     began: float
@@ -174,7 +172,7 @@ class _OpenTelemetry:
         finally:
             span.end()
 
-    def end(self, span: Any, question: QuestionMetrics, took_s: float, model: str) -> None:
+    def end(self, span: Any, question: QuestionStats, took_s: float, model: str) -> None:
         if span is None:
             return
         same = {

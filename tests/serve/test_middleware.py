@@ -507,7 +507,7 @@ def test_a_short_key_passes_over_the_limit_only_where_it_was_used_before(serve):
 
 
 def test_accepted_keys_are_remembered_in_a_bounded_table():
-    table = Attempts(limits.parse("2/minute"), max_addresses=100)
+    table = Attempts(limits.parse("2/minute"), size=100)
     for number in range(1_000):
         table.accept(f"10.0.{number // 250}.{number % 250}", "key-1")
     assert not table.is_accepted("10.0.0.0", "key-1")
@@ -517,7 +517,7 @@ def test_accepted_keys_are_remembered_in_a_bounded_table():
 
 def test_attempts_are_counted_in_a_bounded_table():
     now = [0.0]
-    table = Attempts(limits.parse("2/minute"), max_addresses=100, clock=lambda: now[0])
+    table = Attempts(limits.parse("2/minute"), size=100, clock=lambda: now[0])
     for number in range(1_000):
         table.count(f"10.0.{number // 250}.{number % 250}")
     assert len(table) == 100

@@ -187,7 +187,7 @@ def test_pieces_are_shown_as_they_come_and_stop_keeps_nothing(written, provider,
     expect(page.locator(".turn.writing .answer")).not_to_be_empty()
     expect(page.locator(".turn.writing .answer p > .caret")).to_be_visible()  # behind the last word
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(page.locator(".turn.stopped")).to_contain_text("Nothing of it was kept")
+    expect(page.locator(".turn.stopped")).to_contain_text("The answer was not stored")
     assert provider.client_left.wait(20)
     provider.behaviours[:] = ["good"]
     page.locator(".turn.stopped").get_by_role("button", name="Ask again").click()
@@ -260,7 +260,7 @@ def test_a_conversation_that_went_on_elsewhere_is_not_deleted(served, visit):
     current = page.get_by_role("navigation", name="Conversations").locator("li.current")
     current.get_by_role("button", name="More about").click()
     page.get_by_role("menuitem", name="Delete").click()
-    expect(page.get_by_role("dialog")).to_contain_text("with its 1 turn is removed")
+    expect(page.get_by_role("dialog")).to_contain_text("with its 1 turn is deleted")
     assert served.post("/api/ask", {"question": EXPIRE, "conversation": conversation}).status == 200
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.locator("#notes").get_by_role("alert")).to_be_visible()
@@ -278,8 +278,8 @@ def test_a_repository_is_found_among_many_by_a_part_of_its_name(tmp_path, serve,
     page.locator(".picker").click()
     rows = page.locator(".repositories li")
     expect(rows).to_have_count(100)
-    expect(page.locator("#repositories")).to_contain_text("110 more; type a part of the name.")
-    part = page.get_by_label("Part of a repository's name")
+    expect(page.locator("#repositories")).to_contain_text("110 more; filter by name to find them.")
+    part = page.get_by_label("Filter repositories by name")
     expect(part).to_be_focused()
     page.keyboard.type("part-20")
     expect(part).to_have_value("part-20")
@@ -287,7 +287,7 @@ def test_a_repository_is_found_among_many_by_a_part_of_its_name(tmp_path, serve,
     page.keyboard.press("Home")
     page.keyboard.type("x")
     expect(part).to_have_value("xpart-20")
-    expect(page.locator("#repositories")).to_contain_text("No repository has this in its name.")
+    expect(page.locator("#repositories")).to_contain_text("No repository matches.")
     part.fill("PART-209")  # of the second page that the server gives
     rows.locator(".repository").click()
     expect(page.get_by_role("heading", name="Ask team/part-209 anything")).to_be_visible()
@@ -312,7 +312,7 @@ def test_a_stale_answer_says_so_and_is_asked_again(serve, visit, tmp_path):
     ask(page, SIGNED)
     page.wait_for_url(re.compile("#c="))
     page.reload()
-    expect(page.locator(".badge")).to_contain_text("Still true")
+    expect(page.locator(".badge")).to_contain_text("Up to date")
     file = Path(served.settings.repositories[0][1].location) / "snip" / "sessions.py"
     file.write_text(
         re.sub(r"(?s)    def sign_session.*?\n\n", "    sign_session = None\n\n", file.read_text())
@@ -356,7 +356,7 @@ def test_the_trace_shows_what_each_signal_gave(served, visit):
     expect(page.get_by_role("heading", name=SIGNED)).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("t")
-    expect(page.get_by_role("heading", name="What is found today")).to_be_visible()
+    expect(page.get_by_role("heading", name="Current search results")).to_be_visible()
     expect(rows).to_have_count(found)
 
 
@@ -381,9 +381,9 @@ def test_a_repository_is_indexed_again_from_the_page(served, visit):
     page.get_by_role("button", name=re.compile("^Repository: sample")).click()
     popup = page.get_by_role("dialog", name="Repositories")
     jobs = served.service.registry.entry("sample").jobs
-    popup.get_by_role("button", name="Index sample again").click()
+    popup.get_by_role("button", name="Update the index of sample").click()
     served.wait_until(lambda: served.service.registry.entry("sample").jobs == jobs + 1)
-    expect(popup.get_by_role("button", name="Index sample again")).to_be_visible()
+    expect(popup.get_by_role("button", name="Update the index of sample")).to_be_visible()
     expect(popup).to_contain_text("files")
 
 
@@ -403,7 +403,7 @@ def test_keys_do_what_the_list_of_keys_says(served, visit):
     page.keyboard.press("Escape")
     expect(page.locator(".lit")).to_have_count(0)
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("/")
     expect(page.get_by_label("Question", exact=True)).to_be_focused()

@@ -83,10 +83,7 @@ class Limiter:
         """Refuse a history that is too long. Raises TooLarge."""
         limit = self._settings.max_messages
         if messages > limit:
-            raise TooLarge(
-                f"{messages:,} messages were sent, the limit is {limit:,}; start a new conversation",
-                param=param,
-            )
+            raise TooLarge(f"{messages:,} messages, the limit is {limit:,}; start a new one", param=param)
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
@@ -149,19 +146,15 @@ class Attempts:
 
     Args:
         rate: the number of requests and the period.
-        max_addresses: the size of the table; when it is full, the least recently counted is evicted.
+        size: the size of the table; when it is full, the least recently counted is evicted.
         clock: a monotonic clock, in seconds.
     """
 
     def __init__(
-        self,
-        rate: limits.RateLimitItem,
-        *,
-        max_addresses: int = 10_000,
-        clock: Callable[[], float] = time.monotonic,
+        self, rate: limits.RateLimitItem, *, size: int = 10_000, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._amount, self._period_s = rate.amount, float(rate.get_expiry())
-        self._max_addresses, self._clock = max_addresses, clock
+        self._size, self._clock = size, clock
         self._counted: OrderedDict[str, tuple[float, int]] = OrderedDict()
         self._accepted: OrderedDict[tuple[str, str], None] = OrderedDict()
         """Pairs of network and accepted key, bounded like the table of failures."""
@@ -182,7 +175,7 @@ class Attempts:
         if now >= began + self._period_s:
             began, count = now, 0
         self._counted[network] = (began, count + 1)
-        if len(self._counted) > self._max_addresses:
+        if len(self._counted) > self._size:
             self._counted.popitem(last=False)
 
     def accept(self, address: str, key: str) -> None:
@@ -190,7 +183,7 @@ class Attempts:
         pair = (_network(address), key)
         self._accepted[pair] = None
         self._accepted.move_to_end(pair)
-        if len(self._accepted) > self._max_addresses:
+        if len(self._accepted) > self._size:
             self._accepted.popitem(last=False)
 
     def is_accepted(self, address: str, key: str) -> bool:

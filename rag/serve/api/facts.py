@@ -24,9 +24,7 @@ from rag.service.facts import add_fact, check_facts, facts_of, forget_fact
 from rag.service.recall import USER
 
 FactId = Annotated[str, Path(description="A fact's id, or a unique prefix of it.", max_length=200)]
-Key = Annotated[
-    str, Path(description="The preference's key.", min_length=1, max_length=100, examples=["language"])
-]
+Key = Annotated[str, Path(description="The key.", min_length=1, max_length=100, examples=["language"])]
 
 
 def install(app: FastAPI, service: Service) -> None:

@@ -88,13 +88,13 @@ def _about(service: Service) -> APIRouter:
 
         Oldest first; `NAME@REF` selects a state of the repository.
         """
-        context = CallerContext(service, caller, str(request.base_url))
+        ctx = CallerContext(service, caller, str(request.base_url))
         entry = service.registry.entry(name, caller=caller)
         await service.registry.opened(entry)
         async with service.limiter.slot():
-            found = await to_thread(turns_about, context.engine, entry.source, path, line=line)
+            found = await to_thread(turns_about, ctx.engine, entry.source, path, line=line)
         return [
-            responses.TurnAbout(turn=context.render.turn(turn), citations=context.render.checked(pairs))
+            responses.TurnAbout(turn=ctx.render.turn(turn), citations=ctx.render.checked(pairs))
             for turn, pairs in page(request, response, found, limit=limit, offset=offset)
         ]
 
@@ -112,12 +112,10 @@ def _replay(service: Service) -> APIRouter:
 
         Nothing is stored.
         """
-        context = CallerContext(service, caller, str(request.base_url))
-        found = await context.call(context.store.turn, turn)
+        ctx = CallerContext(service, caller, str(request.base_url))
+        found = await ctx.call(ctx.store.turn, turn)
         ref = wanted.ref if wanted else None
-        return _replayed(
-            await until_disconnect(request, service.replayed(caller, found, ref)), context.render
-        )
+        return _replayed(await until_disconnect(request, service.replayed(caller, found, ref)), ctx.render)
 
     return router
 

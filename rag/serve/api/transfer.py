@@ -46,10 +46,10 @@ def install(app: FastAPI, service: Service) -> None:
     @router.get("/{conversation}/export", response_class=Response)
     async def export(caller: CallerOf, conversation: ConversationId) -> Response:
         """Return the conversation as JSON lines, in the format of `rag turns export`."""
-        context = CallerContext(service, caller)
-        one = await context.conversation(conversation)
+        ctx = CallerContext(service, caller)
+        one = await ctx.conversation(conversation)
         async with service.limiter.long_slot():
-            lines = await context.call(context.store.dump, conversations=[one.id])
+            lines = await ctx.call(ctx.store.dump, conversations=[one.id])
             text = await to_thread(_written, lines, service.shown_location)
         name = {"Content-Disposition": f'attachment; filename="{one.id}.jsonl"'}
         return Response(text, media_type=_FILE, headers=name)
@@ -57,13 +57,12 @@ def install(app: FastAPI, service: Service) -> None:
     @router.post("/import", openapi_extra=_REQUEST_BODY)
     async def import_(request: Request, caller: CallerOf) -> responses.Imported:
         """Store conversations from JSON lines: all of them, or none."""
-        """Read conversations from JSON lines; all of them are stored, or none."""
-        context, sent = CallerContext(service, caller), await request.body()
+        ctx, sent = CallerContext(service, caller), await request.body()
         locations = [entry.source.location for entry in service.registry.visible_to(caller)]
         served = {service.shown_location(location): location for location in locations}
         async with service.limiter.long_slot():
             limit = service.settings.max_json_values
-            return responses.Imported(conversations=await to_thread(_restored, context, sent, served, limit))
+            return responses.Imported(conversations=await to_thread(_restored, ctx, sent, served, limit))
 
     app.include_router(router)
 
@@ -72,7 +71,7 @@ def _written(lines: Iterable[Line], shown: Callable[[str], str]) -> str:
     return "".join(f"{json.dumps(_relocated(line, shown))}\n" for line in lines)
 
 
-def _restored(context: CallerContext, sent: bytes, served: Mapping[str, str], limit: int) -> int:
+def _restored(ctx: CallerContext, sent: bytes, served: Mapping[str, str], limit: int) -> int:
     """Store the conversations of the lines; `limit` applies to the lines, and to the values in each.
 
     Raises:
@@ -93,7 +92,7 @@ def _restored(context: CallerContext, sent: bytes, served: Mapping[str, str], li
         if any("record" in line for line in lines):
             raise ValueError("it has records other than conversations, which only `rag turns import` reads")
         lines = [_relocated(line, lambda location: served.get(location, location)) for line in lines]
-        return context.store.restore(_own(context, lines), namespace=context.namespace)
+        return ctx.store.restore(_own(ctx, lines), namespace=ctx.namespace)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise BadRequest(f"the file is invalid: {error}; nothing was stored") from error
 
@@ -118,18 +117,18 @@ def _relocated(line: Line, relocate: Callable[[str], str]) -> Line:
     return line
 
 
-def _own(context: CallerContext, lines: list[Line]) -> list[Line]:
+def _own(ctx: CallerContext, lines: list[Line]) -> list[Line]:
     """Return the lines with ids of conversations that belong to the caller."""
-    mine = {one.id for one in context.store.conversations(namespace=context.namespace)}
+    mine = {one.id for one in ctx.store.conversations(namespace=ctx.namespace)}
     turns = [line["turn"]["id"] for line in lines if "turn" in line]
     # A deleted conversation's turns may still be visible in a fork.
-    shown = context.store.turns_by_id(turns, namespace=context.namespace)
+    shown = ctx.store.turns_by_id(turns, namespace=ctx.namespace)
     mine |= {turn.conversation_id or "" for turn in shown.values()}
 
     def own(conversation: str) -> str:
         if conversation in mine:
             return conversation
-        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{context.namespace}\0{conversation}"))
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{ctx.namespace}\0{conversation}"))
 
     for line in lines:
         if "conversation" in line:

@@ -107,24 +107,24 @@ def _conversations(service: Service) -> APIRouter:
 
         `Link` is the next page, if there is one; `X-Total-Count` is the total.
         """
-        context = CallerContext(service, caller)
+        ctx = CallerContext(service, caller)
         async with service.limiter.slot():
-            found = await context.call(context.store.conversations)
+            found = await ctx.call(ctx.store.conversations)
         if repository is not None:
             source = service.registry.source(repository)
             found = [one for one in found if source in one.sources]
-        return await context.bodies(page(request, response, found, limit=limit, offset=offset))
+        return await ctx.bodies(page(request, response, found, limit=limit, offset=offset))
 
     @router.get("/{conversation}")
     async def conversation(
         request: Request, caller: CallerOf, conversation: ConversationId
     ) -> responses.ConversationDetail:
         """Return one conversation with its turns."""
-        context = CallerContext(service, caller, str(request.base_url))
-        one = await context.conversation(conversation)
+        ctx = CallerContext(service, caller, str(request.base_url))
+        one = await ctx.conversation(conversation)
         async with service.limiter.slot():
-            turns = await context.call(context.store.turns, one.id)
-        return await context.body(one) | {"all_turns": [context.render.turn(turn) for turn in turns]}
+            turns = await ctx.call(ctx.store.turns, one.id)
+        return await ctx.body(one) | {"all_turns": [ctx.render.turn(turn) for turn in turns]}
 
     return router
 
@@ -137,9 +137,9 @@ def _changes(service: Service) -> APIRouter:
         caller: CallerOf, conversation: ConversationId, wanted: requests.Rename
     ) -> responses.Conversation:
         """Rename a conversation."""
-        context = CallerContext(service, caller)
-        one = await context.conversation(conversation)
-        return await context.body(await context.call(context.store.rename, one.id, wanted.name))
+        ctx = CallerContext(service, caller)
+        one = await ctx.conversation(conversation)
+        return await ctx.body(await ctx.call(ctx.store.rename, one.id, wanted.name))
 
     @router.post("/{conversation}/fork", status_code=201)
     async def fork(
@@ -147,11 +147,9 @@ def _changes(service: Service) -> APIRouter:
     ) -> responses.Conversation:
         """Create a conversation that continues from a turn of this one."""
         wanted = wanted or requests.Fork()
-        context = CallerContext(service, caller)
-        one = await context.conversation(conversation)
-        return await context.body(
-            await context.call(context.store.fork, one.id, at=wanted.order, name=wanted.name)
-        )
+        ctx = CallerContext(service, caller)
+        one = await ctx.conversation(conversation)
+        return await ctx.body(await ctx.call(ctx.store.fork, one.id, at=wanted.order, name=wanted.name))
 
     @router.post("/{conversation}/consolidate")
     async def consolidate(
@@ -162,10 +160,10 @@ def _changes(service: Service) -> APIRouter:
         A model writes the summary and extracts facts; without a model, the summary is a digest.
         """
         recent = wanted.keep_recent if wanted else 0
-        context = CallerContext(service, caller)
-        one = await context.conversation(conversation)
+        ctx = CallerContext(service, caller)
+        one = await ctx.conversation(conversation)
         async with service.limiter.long_slot():
-            done = await to_thread(consolidate_conversation, context.engine, one, keep_recent=recent)
+            done = await to_thread(consolidate_conversation, ctx.engine, one, keep_recent=recent)
         return responses.ConsolidatedBody(
             summary=encodable(done.summary),
             turns=done.turns,
@@ -177,11 +175,9 @@ def _changes(service: Service) -> APIRouter:
         caller: CallerOf, conversation: ConversationId, wanted: requests.Rewind | requests.RewindToOrder
     ) -> responses.Deleted:
         """Remove the turns after one, and all data stored for them. A fork keeps the turns it inherited."""
-        context = CallerContext(service, caller)
-        one = await context.conversation(conversation)
-        gone = await to_thread(
-            retention.rewind, context.store, one, to=wanted.order, last_turn=wanted.last_turn
-        )
+        ctx = CallerContext(service, caller)
+        one = await ctx.conversation(conversation)
+        gone = await to_thread(retention.rewind, ctx.store, one, to=wanted.order, last_turn=wanted.last_turn)
         return responses.Deleted(turns=gone)
 
     @router.delete("/{conversation}")
@@ -189,9 +185,9 @@ def _changes(service: Service) -> APIRouter:
         caller: CallerOf, conversation: ConversationId, last_turn: LastTurn = None
     ) -> responses.Deleted:
         """Delete a conversation with its turns, and all data stored for them."""
-        context = CallerContext(service, caller)
-        one = await context.conversation(conversation)
-        gone = await to_thread(retention.delete_conversation, context.store, one, last_turn=last_turn)
+        ctx = CallerContext(service, caller)
+        one = await ctx.conversation(conversation)
+        gone = await to_thread(retention.delete_conversation, ctx.store, one, last_turn=last_turn)
         return responses.Deleted(turns=gone)
 
     return router
@@ -208,23 +204,23 @@ def _turns(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 20,
     ) -> list[responses.Turn]:
         """Search for turns that contain words of the query, best first."""
-        context = CallerContext(service, caller, str(request.base_url))
+        ctx = CallerContext(service, caller, str(request.base_url))
         async with service.limiter.slot():
-            found = await to_thread(recall, context.engine, q, k=limit)
-        return [context.render.turn(turn) for turn in found]
+            found = await to_thread(recall, ctx.engine, q, k=limit)
+        return [ctx.render.turn(turn) for turn in found]
 
     @router.get("/{turn}")
     async def turn(request: Request, caller: CallerOf, turn: TurnId) -> responses.Turn:
         """Return one turn."""
-        context = CallerContext(service, caller, str(request.base_url))
-        return context.render.turn(await context.call(context.store.turn, turn))
+        ctx = CallerContext(service, caller, str(request.base_url))
+        return ctx.render.turn(await ctx.call(ctx.store.turn, turn))
 
     @router.get("/{turn}/prompt")
     async def prompt(caller: CallerOf, turn: TurnId) -> responses.PromptBody:
         """Return the exact prompt that the model received for a turn, or null if it was not stored."""
-        context = CallerContext(service, caller)
-        found = await context.call(context.store.turn, turn)
-        text = await to_thread(retention.kept_prompt, context.engine, found)
+        ctx = CallerContext(service, caller)
+        found = await ctx.call(ctx.store.turn, turn)
+        text = await to_thread(retention.kept_prompt, ctx.engine, found)
         return responses.PromptBody(turn=found.id, prompt=None if text is None else encodable(text))
 
     return router
@@ -243,19 +239,15 @@ def _turn_changes(service: Service) -> APIRouter:
         """Correct a turn's question or answer. The old version is kept; marks and citations are unchanged."""
         question = wanted.question if isinstance(wanted, requests.CorrectQuestion) else None
         service.limiter.check_question(question or "")
-        context = CallerContext(service, caller, str(request.base_url))
-        edited = await context.call(
-            correct_turn, context.store, turn, question=question, answer=wanted.answer
-        )
-        return context.render.turn(edited)
+        ctx = CallerContext(service, caller, str(request.base_url))
+        edited = await ctx.call(correct_turn, ctx.store, turn, question=question, answer=wanted.answer)
+        return ctx.render.turn(edited)
 
     @router.delete("/{turn}")
     async def delete(caller: CallerOf, turn: TurnId) -> responses.Deleted:
         """Delete one turn, and all data stored for it. The orders of the others are unchanged."""
-        context = CallerContext(service, caller)
-        if not await to_thread(
-            retention.delete_turn, context.store, await context.call(context.store.turn, turn)
-        ):
+        ctx = CallerContext(service, caller)
+        if not await to_thread(retention.delete_turn, ctx.store, await ctx.call(ctx.store.turn, turn)):
             raise NotFound("the turn does not exist")
         return responses.Deleted(turns=1)
 
@@ -264,14 +256,14 @@ def _turn_changes(service: Service) -> APIRouter:
         request: Request, caller: CallerOf, turn: TurnId, wanted: requests.Marking
     ) -> responses.Turn:
         """Add and remove marks of a turn."""
-        context = CallerContext(service, caller, str(request.base_url))
-        found = await context.call(context.store.turn, turn)
-        where = (await to_thread(context.engine.conversation_of, found)).id
+        ctx = CallerContext(service, caller, str(request.base_url))
+        found = await ctx.call(ctx.store.turn, turn)
+        where = (await to_thread(ctx.engine.conversation_of, found)).id
         for given in wanted.add:
-            await context.call(context.store.update_marks, where, given, ids=[turn])
+            await ctx.call(ctx.store.update_marks, where, given, ids=[turn])
         for taken in wanted.remove:
-            await context.call(context.store.update_marks, where, None, old=taken, ids=[turn])
-        return context.render.turn(await context.call(context.store.turn, turn))
+            await ctx.call(ctx.store.update_marks, where, None, old=taken, ids=[turn])
+        return ctx.render.turn(await ctx.call(ctx.store.turn, turn))
 
     return router
 
@@ -284,22 +276,18 @@ def _recall(service: Service) -> APIRouter:
         request: Request,
         caller: CallerOf,
         q: Words,
-        conversation: Annotated[
-            str | None, Query(max_length=200, description="Search only this conversation.")
-        ] = None,
+        conversation: Annotated[str | None, Query(max_length=200, description="Only this one.")] = None,
         kind: Annotated[Kind | None, Query(description="Only turns, or only messages.")] = None,
         limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 20,
     ) -> list[responses.RecalledBody]:
         """Search for turns, and messages that other programs stored, with words of the query, best first."""
-        context = CallerContext(service, caller, str(request.base_url))
+        ctx = CallerContext(service, caller, str(request.base_url))
         async with service.limiter.slot():
-            found = await to_thread(
-                recall_said, context.engine, q, conversation=conversation, kind=kind, k=limit
-            )
+            found = await to_thread(recall_said, ctx.engine, q, conversation=conversation, kind=kind, k=limit)
         return [
-            responses.RecalledBody(kind="turn", score=one.score, turn=context.render.turn(item))
+            responses.RecalledBody(kind="turn", score=one.score, turn=ctx.render.turn(item))
             if isinstance(item, DialogTurn)
-            else responses.RecalledBody(kind="message", score=one.score, message=context.render.message(item))
+            else responses.RecalledBody(kind="message", score=one.score, message=ctx.render.message(item))
             for one, item in found
         ]
 

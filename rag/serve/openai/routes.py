@@ -280,11 +280,9 @@ def _add_models(router: APIRouter, chat: ChatCompletions) -> None:
     async def models(
         caller: CallerOf,
         limit: Annotated[
-            int | None, Query(ge=1, le=pagination.MAX_LIMIT, description="The largest number of models.")
+            int | None, Query(ge=1, le=pagination.MAX_LIMIT, description="The page size.")
         ] = None,
-        after: Annotated[
-            str | None, Query(max_length=1_000, description="The id of the last model before the page.")
-        ] = None,
+        after: Annotated[str | None, Query(max_length=1_000, description="The id before the page.")] = None,
     ) -> Models:
         """List one model for each repository, and for each ref that the caller has requested.
 
@@ -337,7 +335,7 @@ def _add_completions(router: APIRouter, chat: ChatCompletions) -> None:
             text, usage, _ = await until_disconnect(request, chat.task(read.question))
             if not asked.stream:
                 return JSONResponse(_completion(head, text, [], usage))
-            return _streamed(service, _complete_chunks(_as_chunk(head), text, usage), wants_usage)
+            return _streamed(service, _text_chunks(_as_chunk(head), text, usage), wants_usage)
         service.limiter.check_question(read.question, param="messages")
         dialog = await chat.dialog(
             caller,
@@ -439,9 +437,7 @@ def _chunk(head: dict[str, Any], delta: dict[str, Any], finish_reason: str | Non
     return {**head, "choices": [choice]}
 
 
-async def _complete_chunks(
-    head: dict[str, Any], text: str, usage: Usage
-) -> AsyncGenerator[dict[str, Any], None]:
+async def _text_chunks(head: dict[str, Any], text: str, usage: Usage) -> AsyncGenerator[dict[str, Any], None]:
     """Yield a complete text as chunks."""
     yield _chunk(head, {"role": "assistant", "content": ""})
     yield _chunk(head, {"content": text})

@@ -102,7 +102,6 @@ class PreparePool:
 
     async def prepare(self, dialog: Dialog, question: str, standalone: str | None) -> Prepared:
         """Return the same as `dialog.prepare`."""
-        """The same as `dialog.prepare`."""
         self._active += 1
         try:
             is_alone = self._active == 1 and not self.children

@@ -1,15 +1,15 @@
-// Asking: the question goes out, pieces come in, and in the end there is a turn.
+// Asks a question, receives the pieces of the answer, and adds the turn.
 
 import { api } from "./api.js";
 import { announce, byId } from "./dom.js";
-import { state, tell } from "./state.js";
+import { state, emit } from "./state.js";
 
-/** Between drawings of an answer under way; a long one that takes long to draw is drawn more seldom. */
-const REDRAW_MS = 60;
-const REDRAW_SHARE = 4;
+/** The minimum interval between renderings of a streamed answer; longer if rendering takes long. */
+const RENDER_INTERVAL_MS = 60;
+const RENDER_TIME_FACTOR = 4;
 let keys = 0;
 
-/** A turn as the page holds it, from what the server tells of a stored one. */
+/** Convert a stored turn from the server into a turn of the page. */
 export const fromServer = (turn) => ({
   key: ++keys,
   state: "done",
@@ -22,20 +22,20 @@ export const fromServer = (turn) => ({
   model: turn.model,
   usage: turn.usage,
   answered: turn.answered,
-  notes: turn.complete ? [] : ["This answer broke off."],
+  notes: turn.complete ? [] : ["This answer is incomplete."],
   hits: null,
 });
 
-/** Ask in the open conversation. One question at a time: a second one waits for its own press of Enter. */
+/** Ask in the open conversation. Ignored while another question is being answered. */
 export async function ask(question) {
   if (state.asking || !question.trim() || !state.repository) return;
   const turn = { key: ++keys, state: "writing", question: question.trim(), answer: "", citations: [], notes: [], hits: null };
   state.turns.push(turn);
   state.selected = state.turns.length - 1;
   state.asking = new AbortController();
-  tell("asking");
-  tell("turn", turn);
-  tell("selected");
+  emit("asking");
+  emit("turn", turn);
+  emit("selected");
   byId(`turn-${turn.key}`)?.scrollIntoView({ block: "start", behavior: "smooth" });
   try {
     await receive(turn);
@@ -45,11 +45,11 @@ export async function ask(question) {
     if (error.quotes) Object.assign(turn, { answer: error.quotes.answer, citations: error.quotes.sources, hits: error.quotes.hits });
   }
   state.asking = null;
-  tell("turn", turn);
-  tell("asking");
-  tell("selected");
-  announce(turn.state === "done" ? "The answer is there." : turn.state === "stopped" ? "Stopped." : turn.error);
-  if (turn.state === "done") tell("answered", turn);
+  emit("turn", turn);
+  emit("asking");
+  emit("selected");
+  announce(turn.state === "done" ? "The answer is ready." : turn.state === "stopped" ? "Stopped." : turn.error);
+  if (turn.state === "done") emit("answered", turn);
 }
 
 async function receive(turn) {
@@ -61,16 +61,16 @@ async function receive(turn) {
       turn.answer += data.text;
       const began = performance.now();
       if (began < next) continue;
-      tell("turn", turn);
+      emit("turn", turn);
       const now = performance.now();
-      next = now + Math.max(REDRAW_MS, REDRAW_SHARE * (now - began));
+      next = now + Math.max(RENDER_INTERVAL_MS, RENDER_TIME_FACTOR * (now - began));
     } else if (name === "answer") {
       finish(turn, data);
     } else if (name === "error") {
       throw Object.assign(new Error(data.error.message), { quotes: data.quotes });
     }
   }
-  if (turn.state === "writing") throw new Error("The answer broke off; nothing of it was kept.");
+  if (turn.state === "writing") throw new Error("The answer broke off and was not stored.");
 }
 
 function finish(turn, answer) {
@@ -94,7 +94,7 @@ function finish(turn, answer) {
   if (!state.conversation) state.conversation = { id: answer.conversation, title: turn.question, name: "", sources: [] };
 }
 
-/** End the answer under way. */
+/** Cancel the running answer. */
 export function stop() {
   state.asking?.abort();
 }

@@ -1,25 +1,25 @@
-// Where a question is written.
+// The input field for questions.
 
 import { ask, stop } from "./asking.js";
 import { byId, h, icon } from "./dom.js";
 import { currentRepository, on, state } from "./state.js";
 
-const MOST_PX = 220;
+const MAX_HEIGHT_PX = 220;
 let field;
 let button;
-/** Whether a question was sent off before the repositories were known: it goes out when they are. */
-let early = false;
+/** Whether a question was submitted before the repositories were loaded; it is sent afterwards. */
+let pending = false;
 
 export function startComposer() {
-  field = h("textarea", { id: "question", rows: "1", placeholder: "Ask about the code", "aria-label": "Question", enterkeyhint: "send", autocomplete: "off", oninput: fit, onkeydown: typed });
-  button = h("button", { type: "button", class: "send", onclick: pressed });
+  field = h("textarea", { id: "question", rows: "1", placeholder: "Ask about the code", "aria-label": "Question", enterkeyhint: "send", autocomplete: "off", oninput: fit, onkeydown: onKey });
+  button = h("button", { type: "button", class: "send", onclick: submit });
   byId("foot").replaceChildren(
     h("div", { class: "composer" }, field, button),
-    h("p", { class: "fine hint" }, h("kbd", {}, "Enter"), " asks, ", h("kbd", {}, "Shift Enter"), " makes a new line, ", h("kbd", {}, "?"), " shows all keys"));
+    h("p", { class: "fine hint" }, h("kbd", {}, "Enter"), " to ask, ", h("kbd", {}, "Shift Enter"), " for a new line, ", h("kbd", {}, "?"), " for all shortcuts"));
   on("asking", draw);
   on("repositories", () => {
     draw();
-    if (early && state.repository) pressed();
+    if (pending && state.repository) submit();
   });
   draw();
 }
@@ -37,24 +37,24 @@ function draw() {
 
 function fit() {
   field.style.height = "auto";
-  field.style.height = `${Math.min(field.scrollHeight, MOST_PX)}px`;
+  field.style.height = `${Math.min(field.scrollHeight, MAX_HEIGHT_PX)}px`;
   button.disabled = !state.asking && !field.value.trim();
 }
 
-function typed(event) {
+function onKey(event) {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
-  if (!state.asking) pressed();
+  if (!state.asking) submit();
 }
 
-function pressed() {
+function submit() {
   if (state.asking) {
     stop();
     return;
   }
   const question = field.value;
-  early = !state.repository;
-  if (!question.trim() || early) return;
+  pending = !state.repository;
+  if (!question.trim() || pending) return;
   field.value = "";
   fit();
   ask(question);
@@ -64,7 +64,7 @@ export function focusQuestion() {
   field.focus();
 }
 
-/** Begin a question for the reader to finish. */
+/** Put the beginning of a question into the field. */
 export function setQuestion(text) {
   field.value = text;
   fit();

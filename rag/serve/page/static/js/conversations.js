@@ -1,4 +1,4 @@
-// The conversations: a list to search, open, rename, fork, export and delete.
+// The list of conversations: search, open, rename, fork, export and delete.
 
 import { api } from "./api.js";
 import { fromServer, stop } from "./asking.js";
@@ -7,12 +7,12 @@ import { confirmed, typedText } from "./dialogs.js";
 import { ago, byId, h, icon, iconButton, note, plural } from "./dom.js";
 import { openMenu } from "./menus.js";
 import { closePanel } from "./panel.js";
-import { bringUpToDate, selectRepository } from "./repositories.js";
-import { on, state, tell } from "./state.js";
+import { updateIndex, selectRepository } from "./repositories.js";
+import { on, state, emit } from "./state.js";
 
-const PAUSE_MS = 200;
-const SNIPPET = { before: 24, most: 110 };
-/** Where the list lies over the page and has to be opened. */
+const SEARCH_DELAY_MS = 200;
+const SNIPPET = { before: 24, max: 110 };
+/** On narrow screens the list covers the page and has to be opened. */
 const NARROW = matchMedia("(max-width: 1100px)");
 let list;
 let field;
@@ -20,7 +20,7 @@ let timer = 0;
 
 export function startConversations() {
   list = h("ul", { class: "conversations" });
-  field = h("input", { type: "search", class: "text", id: "find", placeholder: "Search conversations", "aria-label": "Search conversations", oninput: () => { clearTimeout(timer); timer = setTimeout(search, PAUSE_MS); } });
+  field = h("input", { type: "search", class: "text", id: "find", placeholder: "Search conversations", "aria-label": "Search conversations", oninput: () => { clearTimeout(timer); timer = setTimeout(search, SEARCH_DELAY_MS); } });
   byId("side").replaceChildren(
     h("div", { class: "brand" }, h("span", { class: "brand-mark", "aria-hidden": "true" }, icon("talk")), h("b", {}, "rag"), iconButton("close", "Close the list", () => showSide(false), { class: "icon-button only-narrow" })),
     h("button", { type: "button", class: "new", onclick: begin }, icon("plus"), "New conversation"),
@@ -30,7 +30,7 @@ export function startConversations() {
   on("answered", load);
   on("recheck", () => check(true));
   on("conversation", draw);
-  addEventListener("hashchange", fromAddress);
+  addEventListener("hashchange", fromUrl);
 }
 
 export function showSide(wanted) {
@@ -40,7 +40,7 @@ export function showSide(wanted) {
 
 export const focusSearch = () => { showSide(NARROW.matches); field.focus(); };
 
-/** Load the list anew. */
+/** Reload the list. */
 export async function load() {
   state.conversations = await api.conversations();
   const known = state.conversations.find((one) => one.id === state.conversation?.id);
@@ -50,12 +50,12 @@ export async function load() {
 }
 
 function draw(found = null) {
-  const shown = Array.isArray(found) ? found : state.conversations;
-  if (!shown.length) {
-    list.replaceChildren(h("li", { class: "hollow" }, found ? "Nothing was found." : "What you ask is kept here."));
+  const rows = Array.isArray(found) ? found : state.conversations;
+  if (!rows.length) {
+    list.replaceChildren(h("li", { class: "hollow" }, found ? "No results." : "Your conversations appear here."));
     return;
   }
-  list.replaceChildren(...shown.map(row));
+  list.replaceChildren(...rows.map(row));
 }
 
 function row(one) {
@@ -98,7 +98,7 @@ async function search() {
   if (field.value.trim() === words) draw([...found.values()]);
 }
 
-/** Where a turn holds the words: its question, where the title is another; else its answer, round the first. */
+/** Return the matching text of a turn: its question if that is not the title, else a snippet of its answer. */
 function matching(turn, words, title) {
   const wanted = words.toLowerCase().split(/\s+/);
   const at = (text) => wanted.map((one) => text.toLowerCase().indexOf(one)).find((n) => n >= 0) ?? -1;
@@ -107,10 +107,10 @@ function matching(turn, words, title) {
   const place = at(answer);
   if (place < 0 || (question !== title && at(question) >= 0)) return question === title ? "" : question;
   const start = place > SNIPPET.before ? answer.indexOf(" ", place - SNIPPET.before) + 1 : 0;
-  return `${start > 0 ? "…" : ""}${answer.slice(start, start + SNIPPET.most)}`;
+  return `${start > 0 ? "…" : ""}${answer.slice(start, start + SNIPPET.max)}`;
 }
 
-/** Leave the open conversation; the next question begins another. */
+/** Close the open conversation; the next question starts a new one. */
 export function begin() {
   stop();
   state.conversation = null;
@@ -118,7 +118,7 @@ export function begin() {
   state.selected = -1;
   history.pushState(null, "", location.pathname === "/" ? "#" : "/#");
   closePanel();
-  tell("conversation");
+  emit("conversation");
   showSide(false);
   focusQuestion();
 }
@@ -138,16 +138,16 @@ export async function open(id) {
   state.selected = state.turns.length - 1;
   if (one.sources[0]?.name) selectRepository(one.sources[0].name);
   if (fragment() !== id) history.pushState(null, "", `#c=${id}`);
-  tell("conversation");
-  tell("selected");
+  emit("conversation");
+  emit("selected");
   showSide(false);
   const last = state.turns.at(-1);
   if (last) byId(`turn-${last.key}`).scrollIntoView({ block: "start" });
   check(false);
 }
 
-/** See which answers still hold. */
-async function check(isTold) {
+/** Check which answers are still valid. */
+async function check(showsResult) {
   const { conversation, turns } = state;
   if (!conversation || !turns.length) return;
   try {
@@ -156,22 +156,22 @@ async function check(isTold) {
     for (const turn of turns) {
       if (!found.has(turn.id) || turn.state !== "done") continue;
       turn.check = found.get(turn.id);
-      tell("turn", turn);
+      emit("turn", turn);
     }
-    // The files were compared as they are; what is shown of them comes from the index.
-    if (turns.some((turn) => turn.check && turn.check.freshness.state !== "fresh")) await bringUpToDate(state.repository);
-    tell("checked");
-    if (isTold) note("Compared with the code as it is now");
+    // The check used the current files, but the page shows files from the index, so update the index.
+    if (turns.some((turn) => turn.check && turn.check.freshness.state !== "fresh")) await updateIndex(state.repository);
+    emit("checked");
+    if (showsResult) note("Compared with the current code");
   } catch (error) {
-    note(`What still holds could not be checked: ${error.message}`, "bad");
+    note(`The answers could not be checked: ${error.message}`, "bad");
   }
 }
 
-async function changed(act, told) {
+async function change(act, message) {
   try {
     const result = await act();
     await load();
-    if (told) note(told);
+    if (message) note(message);
     return result;
   } catch (error) {
     note(error.message, "bad");
@@ -181,23 +181,23 @@ async function changed(act, told) {
 
 async function rename(one) {
   const name = await typedText("Rename", { label: "Name", value: one.name || one.title });
-  if (name !== null) await changed(() => api.rename(one.id, name));
+  if (name !== null) await change(() => api.rename(one.id, name));
 }
 
 async function fork(one, number) {
-  const made = await changed(() => api.fork(one.id, number), "Forked: this goes on from here, the other stays as it was");
-  if (made) await open(made.id);
+  const forked = await change(() => api.fork(one.id, number), "Forked; the original conversation is unchanged");
+  if (forked) await open(forked.id);
 }
 
 /** Fork the open conversation after a turn. */
 export const forkAt = (turn) => state.conversation && fork(state.conversation, turn.number);
 
 async function download(one) {
-  const content = await changed(() => api.exported(one.id));
+  const content = await change(() => api.exported(one.id));
   if (!content) return;
-  const address = URL.createObjectURL(content);
-  h("a", { href: address, download: `${(one.title || "").replace(/[^\w-]+/g, "-").slice(0, 60).replace(/^-+|-+$/g, "") || one.id}.jsonl` }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
+  const url = URL.createObjectURL(content);
+  h("a", { href: url, download: `${(one.title || "").replace(/[^\w-]+/g, "-").slice(0, 60).replace(/^-+|-+$/g, "") || one.id}.jsonl` }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
 async function remove(one) {
@@ -208,14 +208,14 @@ async function remove(one) {
     note(error.message, "bad");
     return;
   }
-  if (!(await confirmed("Delete this conversation?", `“${one.title || "Untitled"}” with its ${plural(turns.length, "turn")} is removed for good.`, "Delete"))) return;
-  if (await changed(() => api.remove(one.id, turns.at(-1)?.id ?? ""), "Deleted") && state.conversation?.id === one.id) begin();
+  if (!(await confirmed("Delete this conversation?", `“${one.title || "Untitled"}” with its ${plural(turns.length, "turn")} is deleted permanently.`, "Delete"))) return;
+  if (await change(() => api.remove(one.id, turns.at(-1)?.id ?? ""), "Deleted") && state.conversation?.id === one.id) begin();
 }
 
 const fragment = () => /^#c=([\w-]+)$/.exec(location.hash)?.[1] ?? null;
 
-/** Open what the address names. */
-export async function fromAddress() {
+/** Open the conversation that the URL names. */
+export async function fromUrl() {
   const id = fragment();
   if (id && id !== state.conversation?.id) await open(id);
   else if (!id && state.conversation && !location.hash.startsWith("#L")) begin();

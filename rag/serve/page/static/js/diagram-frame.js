@@ -1,4 +1,4 @@
-// Inside the frame without an origin: draws what it is sent, and sends the picture back.
+// Runs in the sandboxed frame: renders the diagrams it receives, and sends the images back.
 (function () {
   "use strict";
   var next = Promise.resolve();
@@ -13,7 +13,7 @@
     };
   }
 
-  /** The picture as well-formed XML that knows its own size, as an image must. */
+  /** Return the diagram as well-formed XML with an explicit size, as images need it. */
   function sized(svg) {
     var root = new DOMParser().parseFromString(svg, "text/html").querySelector("svg");
     var box = (root.getAttribute("viewBox") || "").split(/[\s,]+/).map(Number);
@@ -29,28 +29,28 @@
   var TAG = /(?<!<)<(?!\/?br\b\s*\/?>)([a-z!/?][^<>"|\n]*)((?<![-=.~])>)?/gi;
 
   /**
-   * The text without HTML but line breaks: mermaid makes elements of what looks like a tag in a label, and drops
-   * the `>` of others. An arrow is neither.
+   * Escape HTML except line breaks: mermaid turns tags in labels into elements, and drops the `>` of others.
+   * Arrows are left unchanged.
    */
-  function withoutTags(text) {
+  function escapedTags(text) {
     return text
       .replace(LABEL, function (label) { return label.replace(/(?<!<\/?br\s*\/?)>/gi, "#gt;"); })
       .replace(TAG, function (_, inner, end) { return "#lt;" + inner + (end ? "#gt;" : ""); });
   }
 
-  async function draw(asked) {
+  async function render(request) {
     try {
-      window.mermaid.initialize(settings(asked.dark));
-      var drawn = await window.mermaid.render("d" + asked.id, withoutTags(asked.text));
-      parent.postMessage({ id: asked.id, svg: sized(drawn.svg) }, "*");
+      window.mermaid.initialize(settings(request.dark));
+      var result = await window.mermaid.render("d" + request.id, escapedTags(request.text));
+      parent.postMessage({ id: request.id, svg: sized(result.svg) }, "*");
     } catch (error) {
-      parent.postMessage({ id: asked.id, error: String((error && error.message) || error).slice(0, 500) }, "*");
+      parent.postMessage({ id: request.id, error: String((error && error.message) || error).slice(0, 500) }, "*");
     }
   }
 
   addEventListener("message", function (event) {
     if (event.source !== parent || typeof event.data.text !== "string") return;
-    next = next.then(function () { return draw(event.data); });
+    next = next.then(function () { return render(event.data); });
   });
   parent.postMessage({ ready: true }, "*");
 })();

@@ -1,19 +1,19 @@
-// Mermaid diagrams: drawn in a frame that has no origin and no network, shown as a picture, which runs nothing.
+// Mermaid diagrams: rendered in a frame without origin and network, and shown as images, which run no scripts.
 
 import { h } from "./dom.js";
 import { on } from "./state.js";
 
-const PATIENCE_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 const FRAME = new URL("../diagram.html", import.meta.url).href;
 
 let frame = null;
 let ready = null;
 let last = 0;
 const waiting = new Map();
-/** Pictures by their text and theme: a turn is drawn again whenever something is known about it. */
+/** Images by text and theme, cached because turns are rendered repeatedly. */
 const pictures = new Map();
-const MOST_PICTURES = 60;
-/** What each picture that is shown was drawn from: in another theme it is drawn anew. */
+const MAX_PICTURES = 60;
+/** The source of each image on the page, to render it again when the theme changes. */
 const texts = new WeakMap();
 
 function start() {
@@ -29,18 +29,18 @@ addEventListener("message", ({ source, data }) => {
   waiting.delete(key);
 });
 
-/** A frame that hangs is given up, with all that waits for it: the next diagram begins a new one. */
-function giveUp() {
-  waiting.forEach((tell) => tell({ error: "it takes too long" }));
+/** Remove a frame that hangs and fail its requests; the next diagram starts a new one. */
+function onTimeout() {
+  waiting.forEach((resolve) => resolve({ error: "it takes too long" }));
   waiting.clear();
   frame?.remove();
   frame = null;
 }
 
-async function drawn(text) {
+async function render(text) {
   if (!frame) start();
   const id = ++last;
-  const timer = setTimeout(giveUp, PATIENCE_MS);
+  const timer = setTimeout(onTimeout, TIMEOUT_MS);
   try {
     const answer = new Promise((resolve) => waiting.set(id, resolve));
     await Promise.race([ready, answer]);
@@ -56,26 +56,26 @@ function isDark() {
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** The address of the picture in the theme that is shown, or why there is none. */
-async function pictured(text) {
+/** Return the URL of the image in the current theme, or an error. */
+async function image(text) {
   const key = `${isDark()}\0${text}`;
   if (!pictures.has(key)) {
-    const { svg, error } = await drawn(text);
+    const { svg, error } = await render(text);
     if (!svg) return { error };
     pictures.set(key, URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })));
-    forgetOldest();
+    evictOldest();
   }
-  return { address: pictures.get(key) };
+  return { url: pictures.get(key) };
 }
 
-/** Draw a diagram in the place of its block; the block stays below it, and alone when it cannot be drawn. */
+/** Replace a code block by its diagram with the source below; on failure, keep the block with the error. */
 export async function drawDiagram(text, block) {
-  const { address, error } = await pictured(text);
+  const { url, error } = await image(text);
   if (error) {
-    block.prepend(h("p", { class: "diagram-error" }, `This diagram cannot be drawn: ${error.split("\n")[0]}`));
+    block.prepend(h("p", { class: "diagram-error" }, `This diagram cannot be rendered: ${error.split("\n")[0]}`));
     return;
   }
-  const picture = h("img", { src: address, alt: `Diagram. Its source: ${text.slice(0, 300)}` });
+  const picture = h("img", { src: url, alt: `Diagram. Its source: ${text.slice(0, 300)}` });
   texts.set(picture, text);
   const shell = h("figure", { class: "diagram" }, h("div", { class: "diagram-box", tabindex: "0", role: "group", "aria-label": "Diagram" }, picture));
   block.replaceWith(shell);
@@ -83,13 +83,13 @@ export async function drawDiagram(text, block) {
 }
 
 on("theme", () => document.querySelectorAll(".diagram img").forEach(async (picture) => {
-  const { address } = await pictured(texts.get(picture));
-  if (address) picture.src = address;
+  const { url } = await image(texts.get(picture));
+  if (url) picture.src = url;
 }));
 
-function forgetOldest() {
-  if (pictures.size <= MOST_PICTURES) return;
-  const [key, address] = pictures.entries().next().value;
-  URL.revokeObjectURL(address);
+function evictOldest() {
+  if (pictures.size <= MAX_PICTURES) return;
+  const [key, url] = pictures.entries().next().value;
+  URL.revokeObjectURL(url);
   pictures.delete(key);
 }

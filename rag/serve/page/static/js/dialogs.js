@@ -1,4 +1,4 @@
-// Questions to the reader: a dialog each, gone when it is answered.
+// Modal dialogs.
 
 import { hasKey, setKey } from "./api.js";
 import { h, iconButton } from "./dom.js";
@@ -16,19 +16,19 @@ function open(title, content, buttons) {
 
 const button = (label, onclick, kind = "") => h("button", { type: "button", class: kind, onclick }, label);
 
-/** Whether the reader agrees. */
+/** Ask for confirmation; resolves to whether it was given. */
 export function confirmed(title, text, verb) {
   return new Promise((resolve) => {
     let agreed = false;
     const dialog = open(title, [h("p", {}, text)], [
-      button("Keep", () => dialog.close()),
+      button("Cancel", () => dialog.close()),
       button(verb, () => { agreed = true; dialog.close(); }, "danger"),
     ]);
     dialog.addEventListener("close", () => resolve(agreed));
   });
 }
 
-/** A line of text from the reader; null when they would rather not. */
+/** Ask for a line of text; resolves to null if the dialog is cancelled. */
 export function typedText(title, { label, value = "", verb = "Save", type = "text", about = "" }) {
   return new Promise((resolve) => {
     let given = null;
@@ -45,11 +45,11 @@ export function typedText(title, { label, value = "", verb = "Save", type = "tex
 
 let asking = null;
 
-/** Ask for a key, once at a time; true when one was given. */
+/** Ask for a key, in one dialog at a time; resolves to whether one was entered. */
 export function askForKey() {
-  asking ??= typedText("A key is needed", {
+  asking ??= typedText("Key required", {
     label: "Key", type: "password", verb: "Use this key",
-    about: `${hasKey() ? "That key is not known to this server." : "This server asks for a key."} It is kept in this tab until you close it, and sent nowhere else.`,
+    about: `${hasKey() ? "The server does not know this key." : "This server requires a key."} It is stored in this tab until you close it, and sent only to this server.`,
   }).then((key) => {
     asking = null;
     if (key) setKey(key);
@@ -61,16 +61,16 @@ export function askForKey() {
 const KEYS = [
   ["/", "Write a question"],
   ["Enter", "Ask"],
-  ["Esc", "Stop the answer, or close what is open"],
-  ["j  k", "Next turn, turn before"],
+  ["Esc", "Stop the answer, or close the panel or menu"],
+  ["j  k", "Next turn, previous turn"],
   ["o", "Open the first source of the turn"],
   ["s  t  m", "Sources, trace, map"],
   ["n", "New conversation"],
   ["f", "Search the conversations"],
-  ["?", "These keys"],
+  ["?", "Keyboard shortcuts"],
 ];
 
 export function showKeys() {
-  open("Keys", [h("dl", { class: "keys" }, KEYS.flatMap(([keys, what]) => [
+  open("Keyboard shortcuts", [h("dl", { class: "keys" }, KEYS.flatMap(([keys, what]) => [
     h("dt", {}, keys.split("  ").map((key) => h("kbd", {}, key))), h("dd", {}, what)]))], []);
 }

@@ -1,4 +1,4 @@
-// Elements without HTML text: what is shown is always set as text, never parsed.
+// Creates elements without parsing HTML: content is always set as text.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -31,7 +31,7 @@ const ICONS = {
   link: "M10 14a4 4 0 0 0 5.700 0l3-3A4 4 0 0 0 13 5.300l-1 1M14 10a4 4 0 0 0-5.700 0l-3 3A4 4 0 0 0 11 18.700l1-1",
 };
 
-/** An element. Properties beginning with `on` are listeners, `class` and attributes are set; falsy children are left out. */
+/** Create an element. Properties that begin with `on` are listeners, others attributes; empty children are skipped. */
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -44,7 +44,7 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
-/** A drawing of 24 units, hidden from those who listen. */
+/** Create an icon of 24 units, hidden from screen readers. */
 export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
   for (const [key, value] of Object.entries({ viewBox: "0 0 24 24", class: `icon icon-${name}`, "aria-hidden": "true" })) {
@@ -56,29 +56,29 @@ export function icon(name) {
   return svg;
 }
 
-/** A button with an icon whose name is read out and shown as a tip. */
+/** Create a button with an icon; its label is for screen readers and the tooltip. */
 export function iconButton(name, label, onclick, properties = {}) {
   return h("button", { type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...properties }, icon(name));
 }
 
 export const byId = (id) => document.getElementById(id);
 
-/** Say something to those who listen. */
+/** Announce a text to screen readers. */
 export function announce(text) {
-  byId("told").textContent = text;
+  byId("status").textContent = text;
 }
 
-/** Show something for a few seconds. */
+/** Show a message for a few seconds. */
 export function note(text, kind = "plain") {
   const shown = h("div", { class: `note ${kind}`, role: kind === "bad" ? "alert" : "status" }, text);
   byId("notes").append(shown);
   setTimeout(() => shown.remove(), kind === "bad" ? 8000 : 3500);
 }
 
-/** A moment in words: "just now", "5 min", "3 h", "2 days", then the date. */
-export function ago(moment) {
-  if (!moment) return "";
-  const date = new Date(moment);
+/** Format a time: "just now", "5 min ago", "3 h ago", "2 d ago", then the date. */
+export function ago(time) {
+  if (!time) return "";
+  const date = new Date(time);
   const minutes = Math.floor((Date.now() - date) / 60000);
   if (minutes < 1) return "just now";
   if (minutes < 60) return `${minutes} min ago`;
@@ -87,12 +87,12 @@ export function ago(moment) {
   return date.toLocaleDateString();
 }
 
-/** Seconds in words: "4.9 ms", "120 ms", "2.0 s". */
+/** Format seconds: "4.9 ms", "120 ms", "2.0 s". */
 export const took = (s) => (s >= 1 ? `${s.toFixed(1)} s` : `${(s * 1000).toFixed(s < 0.01 ? 1 : 0)} ms`);
 
 export const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
-/** The name that is defined in lines, with what encloses it. */
+/** Return the qualified name of a symbol. */
 export const qualified = (one) => (one.scope && one.symbol ? `${one.scope}.${one.symbol}` : one.scope || one.symbol);
 
 /** `path:3-9`, or `path:3` for one line. */

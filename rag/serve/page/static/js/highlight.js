@@ -1,29 +1,29 @@
-// Code in colours: highlight.js writes HTML, of which only spans with a class get in.
+// Syntax highlighting: of the HTML that highlight.js generates, only spans with a class are used.
 
 import hljs from "../vendor/highlight.min.js";
 import DOMPurify from "../vendor/purify.es.mjs";
 
-const MOST_CHARS = 400_000;
+const MAX_CHARS = 400_000;
 const NAMES = {
   tsx: "typescript", vue: "xml", svelte: "xml", html: "xml", toml: "ini", make: "makefile", docker: "bash",
   sh: "bash", console: "shell", cmake: "plaintext", gradle: "java", scala: "java", dart: "java", jsonc: "json",
 };
 const ONLY_SPANS = { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true };
 
-/** The code as a fragment: highlighted where the language is known, else as it is. */
+/** Return the code as a fragment, highlighted if the language is known. */
 export function highlighted(code, language) {
   const name = NAMES[language] ?? language;
   const plain = document.createDocumentFragment();
-  if (!name || code.length > MOST_CHARS || !hljs.getLanguage(name)) {
+  if (!name || code.length > MAX_CHARS || !hljs.getLanguage(name)) {
     plain.append(code);
     return plain;
   }
   const { value } = hljs.highlight(code, { language: name, ignoreIllegals: true });
-  // The span around it keeps blanks at the beginning, which a parser of HTML would drop.
+  // The outer span preserves leading whitespace, which the HTML parser would drop.
   return DOMPurify.sanitize(`<span>${value}</span>`, ONLY_SPANS);
 }
 
-/** The same, cut into lines: one fragment each, what spans several lines opened anew in each. */
+/** Return one highlighted fragment per line; a span over several lines is repeated in each. */
 export function highlightedLines(code, language) {
   const lines = [document.createDocumentFragment()];
   let open = [];

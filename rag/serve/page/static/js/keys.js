@@ -1,4 +1,4 @@
-// What single keys do, while nothing is being written.
+// Keyboard shortcuts, active while no text is being entered.
 
 import { stop } from "./asking.js";
 import { focusQuestion } from "./composer.js";
@@ -10,7 +10,7 @@ import { closePanel, panelIsOpen, togglePanel } from "./panel.js";
 import { selectedTurn, state } from "./state.js";
 import { openCited, step } from "./thread.js";
 
-const ACTS = {
+const ACTIONS = {
   "/": focusQuestion,
   j: () => step(1),
   k: () => step(-1),
@@ -28,9 +28,9 @@ export function startKeys() {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const writing = event.target.closest?.("input, textarea, [contenteditable]");
     if (event.key === "Escape") escape(writing);
-    else if (!writing && !event.target.closest?.("canvas") && ACTS[event.key]) {
+    else if (!writing && !event.target.closest?.("canvas") && ACTIONS[event.key]) {
       event.preventDefault();
-      ACTS[event.key]();
+      ACTIONS[event.key]();
     }
   });
 }

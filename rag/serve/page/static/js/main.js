@@ -1,7 +1,7 @@
-// The page begins here.
+// The entry point of the page.
 
 import { startComposer, focusQuestion } from "./composer.js";
-import { begin, fromAddress, load, showSide, startConversations } from "./conversations.js";
+import { begin, fromUrl, load, showSide, startConversations } from "./conversations.js";
 import { byId, h, iconButton, note } from "./dom.js";
 import { askForKey, showKeys } from "./dialogs.js";
 import { startKeys } from "./keys.js";
@@ -9,13 +9,13 @@ import { drawMap } from "./map.js";
 import { startPanel, togglePanel } from "./panel.js";
 import { loadRepositories, selectRepository, startRepositories } from "./repositories.js";
 import { drawSources } from "./sources.js";
-import { on, state, tell } from "./state.js";
-import { keep } from "./storage.js";
+import { on, state, emit } from "./state.js";
+import { save } from "./storage.js";
 import { startThread } from "./thread.js";
 import { drawTrace } from "./trace.js";
 import { openFile } from "./viewer.js";
 
-const THEMES = { light: ["sun", "Light; change to dark"], dark: ["moon", "Dark; change to the system's"], auto: ["auto", "As the system; change to light"] };
+const THEMES = { light: ["sun", "Light; switch to dark"], dark: ["moon", "Dark; switch to the system's"], auto: ["auto", "As the system; switch to light"] };
 const NEXT = { light: "dark", dark: "auto", auto: "light" };
 
 function themeButton() {
@@ -27,11 +27,11 @@ function themeButton() {
       const next = NEXT[now];
       if (next === "auto") delete root.dataset.theme;
       else root.dataset.theme = next;
-      keep("theme", next);
+      save("theme", next);
       const fresh = drawn();
       event.currentTarget.replaceWith(fresh);
       fresh.focus();
-      tell("theme");
+      emit("theme");
     });
   };
   return drawn();
@@ -46,18 +46,18 @@ function startTop() {
       tabButton("steps", "Trace", "t"),
       tabButton("map", "Map", "m")),
     themeButton(),
-    iconButton("help", "Keys (?)", showKeys)));
+    iconButton("help", "Keyboard shortcuts (?)", showKeys)));
 }
 
-/** Opens a tab of the panel; its name is shown where there is room. */
+/** Create a button that opens a tab of the panel; its name is shown if there is room. */
 function tabButton(drawing, name, key) {
   const button = iconButton(drawing, `${name} (${key})`, () => togglePanel(name.toLowerCase()));
   button.append(h("span", {}, name));
   return button;
 }
 
-/** The file that the address names, on its own: `/repos/NAME/view?path=…#L3-L9`. */
-function wantedFile() {
+/** Return the file that the URL names: `/repos/NAME/view?path=…#L3-L9`. */
+function fileOfUrl() {
   const named = /^\/repos\/(.+)\/view$/.exec(location.pathname);
   const path = new URLSearchParams(location.search).get("path");
   if (!named || !path) return null;
@@ -69,15 +69,15 @@ function wantedFile() {
 async function fill() {
   try {
     await loadRepositories();
-    const file = wantedFile();
+    const file = fileOfUrl();
     if (file) {
       selectRepository(file.repository);
       document.title = `${file.path.split("/").pop()} · rag`;
       openFile(file);
     }
     await load();
-    await fromAddress();
-    if (!file && document.activeElement === document.body) focusQuestion(); // not from what the reader opened
+    await fromUrl();
+    if (!file && document.activeElement === document.body) focusQuestion(); // do not take the focus from an opened element
   } catch (error) {
     if (error.status !== 401) note(error.message, "bad");
   }
@@ -90,7 +90,7 @@ startComposer();
 startPanel({ sources: drawSources, trace: drawTrace, map: drawMap });
 startKeys();
 on("leave", begin);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => tell("theme"));
-on("key-wanted", async () => { if (await askForKey()) fill(); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => emit("theme"));
+on("key-required", async () => { if (await askForKey()) fill(); });
 on("conversation", () => { document.title = state.conversation?.title ? `${state.conversation.title} · rag` : "rag"; });
 fill();

@@ -1,4 +1,4 @@
-// The repository as a map: each chunk is a point, near ones mean much the same; those of the last answer are lit.
+// A map of the repository: each chunk is a point, close points are similar; the sources of the turn are highlighted.
 
 import { api } from "./api.js";
 import { h, place, plural } from "./dom.js";
@@ -7,11 +7,11 @@ import { openFile } from "./viewer.js";
 
 const MARGIN = 26;
 const REACH_PX = 9;
-const ZOOM = { least: 1, most: 12, step: 1.2 };
+const ZOOM = { min: 1, max: 12, step: 1.2 };
 
 export function drawMap(body) {
-  body.replaceChildren(h("p", { class: "hollow" }, "Drawing the map…"));
-  const lit = litPlaces();
+  body.replaceChildren(h("p", { class: "hollow" }, "Loading the map…"));
+  const lit = highlightedPlaces();
   const paths = [...new Set(lit.map((one) => one.path))].slice(0, 50);
   const name = state.repository;
   if (!name) return;
@@ -20,8 +20,8 @@ export function drawMap(body) {
     (error) => body.replaceChildren(h("p", { class: "hollow" }, error.message)));
 }
 
-/** What the chosen turn rests on, where it stands now: the map is of the code as it is. */
-function litPlaces() {
+/** Return the current places of the selected turn's sources, because the map shows the current code. */
+function highlightedPlaces() {
   const turn = selectedTurn();
   if (!turn) return [];
   const here = turn.citations.filter((one) => servedName(one.repository) === state.repository);
@@ -29,7 +29,7 @@ function litPlaces() {
 }
 
 function show(body, map, lit, name) {
-  const canvas = h("canvas", { class: "map", tabindex: "0", role: "img", "aria-label": `Map of ${name}: ${plural(map.shown, "chunk")} in ${plural(map.groups.length, "folder")}, ${lit.length} of them lit` });
+  const canvas = h("canvas", { class: "map", tabindex: "0", role: "img", "aria-label": `Map of ${name}: ${plural(map.shown, "chunk")} in ${plural(map.groups.length, "folder")}, ${lit.length} of them sources of the answer` });
   const tip = h("div", { class: "map-tip", hidden: true, "aria-hidden": "true" });
   const legend = h("ul", { class: "map-legend", "aria-label": "Folders" }, map.groups.map((group, n) =>
     h("li", { class: `g${n}`, data: { group: n } }, h("i", { "aria-hidden": "true" }), group === "." ? "top" : group || "other folders")));
@@ -38,10 +38,10 @@ function show(body, map, lit, name) {
     turn && h("p", { class: "panel-question" }, turn.question),
     h("div", { class: "map-box" }, canvas, tip),
     legend,
-    lit.length > 0 && h("section", {}, h("h3", {}, "Lit: what the answer rests on"), h("ol", { class: "lit-list" }, lit.map((one) =>
+    lit.length > 0 && h("section", {}, h("h3", {}, "Highlighted: the sources of the answer"), h("ol", { class: "lit-list" }, lit.map((one) =>
       h("li", {}, h("button", { type: "button", class: "place-link", onclick: () => openFile({ repository: name, path: one.path, start: one.start_line, end: one.end_line }) },
         h("b", {}, String(one.n)), " ", place(one)))))),
-    h("p", { class: "fine" }, `${map.shown < map.chunks ? `${map.shown.toLocaleString("en")} of ${map.chunks.toLocaleString("en")} chunks` : plural(map.chunks, "chunk")}, laid out by meaning: the two directions in which they differ most, ${Math.round(map.explained * 100)} % of all differences. Scroll to zoom, drag to move.`));
+    h("p", { class: "fine" }, `${map.shown < map.chunks ? `${map.shown.toLocaleString("en")} of ${map.chunks.toLocaleString("en")} chunks` : plural(map.chunks, "chunk")}, placed by similarity: the first two principal components, ${Math.round(map.explained * 100)} % of the variance. Scroll to zoom, drag to move.`));
   new Drawing(canvas, tip, map, lit, legend, (n) => openFile({ repository: name, path: map.files[map.file[n]], start: map.start[n], end: map.end[n] })).start();
 }
 
@@ -49,7 +49,7 @@ class Drawing {
   constructor(canvas, tip, map, lit, legend, open) {
     Object.assign(this, { canvas, tip, map, legend, open, zoom: 1, x: 0, y: 0, hovered: -1, only: -1 });
     this.numbers = new Map();
-    /** Of a source that is several chunks, the one that bears its number. */
+    /** For a source of several chunks, the chunk that shows its number. */
     this.named = new Map();
     map.x.forEach((_, n) => {
       const path = map.files[map.file[n]];
@@ -84,7 +84,7 @@ class Drawing {
   }
 
   zoomed(by, x, y) {
-    const zoom = Math.max(ZOOM.least, Math.min(ZOOM.most, this.zoom * by));
+    const zoom = Math.max(ZOOM.min, Math.min(ZOOM.max, this.zoom * by));
     const real = zoom / this.zoom;
     this.x = x - (x - this.x) * real;
     this.y = y - (y - this.y) * real;
@@ -93,7 +93,7 @@ class Drawing {
     this.draw();
   }
 
-  /** Where a point is drawn, in pixels of the page. */
+  /** Return the position of a point in CSS pixels. */
   at(n) {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     return [

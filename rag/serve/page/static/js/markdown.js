@@ -1,5 +1,5 @@
-// An answer's Markdown as elements. It is text of strangers: HTML in it is shown as text, what the parser makes
-// is let through a sanitiser with a short list, and pictures become links, so that nothing is fetched.
+// Renders an answer's Markdown, which is untrusted: HTML is shown as text, the parser's output is sanitised with
+// a short allow-list, and images become links, so that nothing is fetched.
 
 import { Marked } from "../vendor/marked.esm.js";
 import DOMPurify from "../vendor/purify.es.mjs";
@@ -18,7 +18,7 @@ const marked = new Marked({
   },
 });
 
-const PURE = {
+const SANITIZE_OPTIONS = {
   ALLOWED_TAGS: "p br hr h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong del a table thead tbody tr th td".split(" "),
   ALLOWED_ATTR: ["href", "title", "align", "start", "class"],
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
@@ -31,20 +31,20 @@ const PLACE = /^((?:[\w@.+-]+\/)*[\w@+-][\w@.+-]*):(\d+)(?:[-–](\d+))?$/;
 const CITED = /\[(\d{1,3})\]/g;
 
 DOMPurify.addHook("uponSanitizeAttribute", (element, data) => {
-  // Only a code's language: no text may wear the page's own classes.
+  // Allow only the language class of code, so that no text can use the page's own classes.
   if (data.attrName === "class" && element.tagName === "CODE" && !LANGUAGE.test(data.attrValue)) data.keepAttr = false;
   if (data.attrName === "class" && !["CODE", "SPAN"].includes(element.tagName)) data.keepAttr = false;
 });
 
 /**
- * Put an answer into an element, in place of what is there.
+ * Replace the content of an element by a rendered answer.
  *
- * `cite(n)` gives what stands for `[n]`, or null where there is no such source; `open(path, start, end)` shows a
- * place that is named as code. `whole` is false while the answer is still being written.
+ * `cite(n)` returns the element for `[n]`, or null if there is no such source; `open(path, start, end)` opens a
+ * place that is named in code. `whole` is false while the answer is still streamed.
  */
 export function showMarkdown(into, text, { cite = () => null, open = null, whole = true } = {}) {
-  const fragment = DOMPurify.sanitize(marked.parse(text), PURE);
-  fragment.querySelectorAll("a").forEach(outward);
+  const fragment = DOMPurify.sanitize(marked.parse(text), SANITIZE_OPTIONS);
+  fragment.querySelectorAll("a").forEach(makeExternal);
   fragment.querySelectorAll("table").forEach((table) => {
     const box = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" });
     table.replaceWith(box);
@@ -56,7 +56,7 @@ export function showMarkdown(into, text, { cite = () => null, open = null, whole
   into.replaceChildren(fragment);
 }
 
-function outward(link) {
+function makeExternal(link) {
   if (!link.hasAttribute("href")) {
     link.replaceWith(...link.childNodes);
     return;
@@ -83,11 +83,11 @@ export async function copyText(text) {
     await navigator.clipboard.writeText(text);
     note("Copied");
   } catch {
-    note("The browser does not let the page copy; select the text instead", "bad");
+    note("The browser denied access to the clipboard; select the text and copy it", "bad");
   }
 }
 
-/** `path:3-9` written as code leads to the place. */
+/** Turn code such as `path:3-9` into a link to the place. */
 function linkPlace(code, open) {
   const found = PLACE.exec(code.textContent);
   if (!found) return;

@@ -1,4 +1,4 @@
-// A menu at a button: arrows walk it, Escape and a click elsewhere close it.
+// A menu at a button: arrow keys move in it, Escape or a click outside closes it.
 
 import { h, icon } from "./dom.js";
 
@@ -15,10 +15,10 @@ export function closeMenu() {
 
 /** Show a menu at a button. `entries` are [icon, label, act] or [icon, label, act, "danger"]. */
 export function openMenu(button, entries) {
-  const again = shown?.button === button;
+  const isOpen = shown?.button === button;
   closeMenu();
-  if (again) return;
-  const menu = h("div", { class: "menu", role: "menu", onkeydown: walk },
+  if (isOpen) return;
+  const menu = h("div", { class: "menu", role: "menu", onkeydown: onKey },
     entries.map(([drawing, label, act, kind]) => h("button", { type: "button", role: "menuitem", class: kind, onclick: () => { closeMenu(); act(); } }, icon(drawing), label)));
   (button.closest("nav, header, main, aside") ?? document.body).append(menu);
   const at = button.getBoundingClientRect();
@@ -29,7 +29,7 @@ export function openMenu(button, entries) {
   menu.querySelector("button").focus();
 }
 
-function walk(event) {
+function onKey(event) {
   const items = [...event.currentTarget.querySelectorAll("button")];
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (by) {

@@ -1,4 +1,4 @@
-// The panel beside the answer: sources, how they were found, the map; and a file, opened at its lines.
+// The side panel: sources, trace, map, and a file at its lines.
 
 import { byId, h, icon, iconButton } from "./dom.js";
 import { on, state } from "./state.js";
@@ -10,14 +10,14 @@ const TABS = [
 ];
 const WIDE = matchMedia("(min-width: 1100px)");
 
-/** The function that draws each tab into an element, by name. The tabs import this module, not the other way round. */
-let drawn = {};
+/** The functions that render each tab, by name. Passed in, because the tabs import this module. */
+let renderers = {};
 let open = null;
-/** What had the focus before the panel took it, to give it back. */
+/** The element that had the focus before the panel, to restore it. */
 let before = null;
 
 export function startPanel(drawing) {
-  drawn = drawing;
+  renderers = drawing;
   on("selected", redraw);
   on("checked", redraw);
   on("answered", () => { if (!open && WIDE.matches) openPanel("sources", { quiet: true }); });
@@ -25,16 +25,16 @@ export function startPanel(drawing) {
 
 export const panelIsOpen = () => open !== null;
 
-/** Show a tab; a `quiet` one takes no focus. */
+/** Show a tab; with `quiet`, without taking the focus. */
 export function openPanel(name, { quiet = false } = {}) {
   const panel = shown(name, quiet);
   const body = h("div", { class: "panel-body", id: "panel-body", role: "tabpanel", tabindex: "0", "aria-labelledby": `tab-${name}` });
   panel.replaceChildren(tabs(), body);
-  drawn[name](body);
+  renderers[name](body);
   if (!quiet) byId(`tab-${name}`).focus();
 }
 
-/** Fill the panel with something of its own, such as a file. */
+/** Show other content in the panel, such as a file. */
 export function fillPanel(name, ...content) {
   shown(name).replaceChildren(...content);
 }
@@ -70,7 +70,7 @@ function redraw() {
 
 function tabs() {
   return h("div", { class: "panel-head" },
-    h("div", { role: "tablist", "aria-label": "Evidence", class: "tabs", onkeydown: walk }, TABS.map(([name, label, drawing]) =>
+    h("div", { role: "tablist", "aria-label": "Evidence", class: "tabs", onkeydown: onKey }, TABS.map(([name, label, drawing]) =>
       h("button", {
         type: "button", role: "tab", id: `tab-${name}`, "aria-selected": String(name === open), "aria-controls": "panel-body",
         tabindex: name === open ? "0" : "-1", onclick: () => openPanel(name),
@@ -78,7 +78,7 @@ function tabs() {
     iconButton("close", "Close the panel", closePanel));
 }
 
-function walk(event) {
+function onKey(event) {
   const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!by) return;
   const names = TABS.map(([name]) => name);

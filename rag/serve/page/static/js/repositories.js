@@ -1,25 +1,25 @@
-// Which repository is asked, and how far its index is.
+// The selected repository, and the state of its index.
 
 import { api } from "./api.js";
 import { typedText } from "./dialogs.js";
 import { byId, h, icon, iconButton, note, plural } from "./dom.js";
-import { currentRepository, on, state, tell } from "./state.js";
-import { keep, kept } from "./storage.js";
+import { currentRepository, on, state, emit } from "./state.js";
+import { save, saved } from "./storage.js";
 
-const AGAIN_MS = 3000;
-const MOST_WATCHED = 3; // a browser opens few connections to one server
-const MOST_SHOWN = 100;
+const RETRY_MS = 3000;
+const MAX_WATCHED = 3; // browsers limit the connections to one server
+const MAX_SHOWN = 100;
 const watched = new Set();
 let picker;
 let popup;
 let filter;
 
-const STAGES = { waiting: "Waiting", walk: "Looking for files", read: "Reading", chunk: "Cutting into chunks", embed: "Computing vectors", write: "Writing" };
+const STAGES = { waiting: "Waiting", walk: "Listing files", read: "Reading", chunk: "Chunking", embed: "Computing vectors", write: "Writing" };
 
 export function startRepositories() {
   picker = h("button", { type: "button", class: "picker", "aria-haspopup": "dialog", "aria-expanded": "false", "aria-controls": "repositories", onclick: toggle });
   popup = h("div", { class: "popup", id: "repositories", role: "dialog", "aria-label": "Repositories", hidden: true });
-  filter = h("input", { type: "search", class: "text repositories-filter", "aria-label": "Part of a repository's name", placeholder: "Part of a name", autocomplete: "off", oninput: () => drawPopup() });
+  filter = h("input", { type: "search", class: "text repositories-filter", "aria-label": "Filter repositories by name", placeholder: "Filter by name", autocomplete: "off", oninput: () => drawPopup() });
   byId("top").append(picker, popup);
   on("repositories", draw);
   addEventListener("pointerdown", (event) => { if (!popup.contains(event.target) && !picker.contains(event.target)) close(); });
@@ -33,28 +33,28 @@ export function startRepositories() {
 
 export async function loadRepositories() {
   state.repositories = await api.repositories();
-  const before = state.repository ?? kept("repository");
-  const there = state.repositories.some((one) => one.name === before);
-  state.repository = there ? before : (state.repositories[0]?.name ?? null);
+  const before = state.repository ?? saved("repository");
+  const exists = state.repositories.some((one) => one.name === before);
+  state.repository = exists ? before : (state.repositories[0]?.name ?? null);
   const running = state.repositories.filter((one) => one.job.running).sort((one) => (one.name === state.repository ? -1 : 0));
-  running.slice(0, MOST_WATCHED).forEach((one) => watch(one.name));
-  tell("repositories");
+  running.slice(0, MAX_WATCHED).forEach((one) => watch(one.name));
+  emit("repositories");
 }
 
-/** Have questions go to this repository. */
+/** Select the repository for questions. */
 export function selectRepository(name) {
   if (state.repository === name) return;
   state.repository = name;
-  keep("repository", name);
-  tell("repositories");
+  save("repository", name);
+  emit("repositories");
 }
 
-/** The reader's own choice: a conversation is about one repository, so another one is begun. */
+/** Select a repository as the user; because a conversation is about one repository, start a new one. */
 function choose(name) {
   close();
   if (state.repository === name) return;
   selectRepository(name);
-  if (state.conversation || state.turns.length) tell("leave");
+  if (state.conversation || state.turns.length) emit("leave");
 }
 
 function close() {
@@ -86,7 +86,7 @@ function draw() {
 
 const light = (one) => (one.job.running ? "busy" : one.state);
 
-/** What there is to say of a repository, in a few words. */
+/** Return a short description of a repository. */
 export function summary(one) {
   if (one.job.running) return progress(one);
   if (one.state === "failed") return "could not be indexed";
@@ -107,17 +107,17 @@ function bar({ name, job }, kind = "") {
   return h("div", { class: `progress ${kind} ${known ? "" : "unknown"}`, role: "progressbar", "aria-label": `Indexing ${name}`, "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": known ? String(Math.floor((100 * job.done) / job.total)) : null }, fill);
 }
 
-/** The filter stays in its place, so that what is typed and where are kept; the rest is drawn anew. */
+/** Render everything but the filter again; the filter stays, so that its text and cursor are preserved. */
 function drawPopup() {
   const focused = popup.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-  const many = state.repositories.length > MOST_SHOWN;
+  const many = state.repositories.length > MAX_SHOWN;
   const wanted = many ? filter.value.trim().toLowerCase() : "";
   const found = state.repositories.filter((one) => one.name.toLowerCase().includes(wanted));
-  const more = found.length - MOST_SHOWN;
+  const more = found.length - MAX_SHOWN;
   const fresh = [
-    h("ul", { class: "repositories" }, found.slice(0, MOST_SHOWN).map(row)),
-    wanted && !found.length && h("p", { class: "fine" }, "No repository has this in its name."),
-    more > 0 && h("p", { class: "fine" }, `${more} more; type a part of the name.`),
+    h("ul", { class: "repositories" }, found.slice(0, MAX_SHOWN).map(row)),
+    wanted && !found.length && h("p", { class: "fine" }, "No repository matches."),
+    more > 0 && h("p", { class: "fine" }, `${more} more; filter by name to find them.`),
     h("button", { type: "button", class: "other", data: { key: "other" }, onclick: other }, icon("plus"), "Another ref or URL"),
   ].filter(Boolean);
   if (many && filter.parentElement === popup) [...popup.children].slice(1).forEach((one) => one.remove());
@@ -129,8 +129,8 @@ function drawPopup() {
 function row(one) {
   const chosen = one.name === state.repository;
   const act = one.job.running
-    ? iconButton("stop", `Cancel the indexing of ${one.name}`, () => told(api.cancelIndex(one.name)), { data: { key: `act-${one.name}` } })
-    : iconButton("again", `Index ${one.name} again`, () => index(one.name), { data: { key: `act-${one.name}` } });
+    ? iconButton("stop", `Cancel the indexing of ${one.name}`, () => applied(api.cancelIndex(one.name)), { data: { key: `act-${one.name}` } })
+    : iconButton("again", `Update the index of ${one.name}`, () => index(one.name), { data: { key: `act-${one.name}` } });
   return h("li", { class: chosen ? "chosen" : null },
     h("button", { type: "button", class: "repository", data: { key: one.name }, "aria-current": chosen ? "true" : null, onclick: () => choose(one.name) },
       h("span", { class: "repository-name" }, h("span", { class: `light ${light(one)}`, "aria-hidden": "true" }), h("b", {}, one.name)),
@@ -140,7 +140,7 @@ function row(one) {
     one.job.running && bar(one));
 }
 
-async function told(work) {
+async function applied(work) {
   try {
     replace(await work);
   } catch (error) {
@@ -152,23 +152,23 @@ function replace(one) {
   const at = state.repositories.findIndex((other) => other.name === one.name);
   if (at < 0) state.repositories.push(one);
   else state.repositories[at] = one;
-  tell("repositories");
+  emit("repositories");
 }
 
 async function index(name) {
-  await told(api.index(name));
+  await applied(api.index(name));
   watch(name);
 }
 
-/** Have the index as the files are now; back when it is. */
-export async function bringUpToDate(name) {
+/** Update the index to the current files, and wait until it is done. */
+export async function updateIndex(name) {
   replace(await api.index(name));
   await watch(name);
 }
 
 async function other() {
   const name = await typedText("Another ref or URL", {
-    label: "Name", verb: "Index it", about: "A repository at a branch, tag or commit, as NAME@REF, or the URL of a host that this server allows.",
+    label: "Name", verb: "Index", about: "A repository at a branch, tag or commit, as NAME@REF, or a URL on a host that this server allows.",
   });
   if (!name) return;
   try {
@@ -181,15 +181,15 @@ async function other() {
   }
 }
 
-/** Follow a job to its end; when the connection breaks off, look again. */
+/** Follow a job to its end; if the connection breaks, reload the states. */
 async function watch(name) {
   if (watched.has(name)) return;
   watched.add(name);
   try {
     for await (const [event, data] of api.indexEvents(name)) if (event === "state") replace(data);
   } catch {
-    setTimeout(() => loadRepositories().catch(() => {}), AGAIN_MS);
+    setTimeout(() => loadRepositories().catch(() => {}), RETRY_MS);
   }
   watched.delete(name);
-  tell("indexed", name);
+  emit("indexed", name);
 }

@@ -1,4 +1,4 @@
-// The sources of the chosen turn, each with its first lines.
+// The sources of the selected turn, each with a preview.
 
 import { api } from "./api.js";
 import { h, place, qualified } from "./dom.js";
@@ -7,15 +7,15 @@ import { freshnessOf, on, present, selectedTurn, servedName } from "./state.js";
 import { openCited } from "./thread.js";
 
 const PREVIEW_LINES = 7;
-const MOST_PREVIEWS = 12;
+const MAX_PREVIEWS = 12;
 const known = new Map();
 on("indexed", () => known.clear());
 
 export function drawSources(body) {
   const turn = selectedTurn();
   if (!turn?.citations.length) {
-    const told = { writing: "Sources appear when the answer is there.", done: "This answer has no sources." }[turn?.state] ?? "Nothing was kept of this answer, so it has no sources.";
-    body.replaceChildren(h("p", { class: "hollow" }, turn ? told : "Ask something: the lines an answer rests on appear here."));
+    const message = { writing: "Sources appear when the answer is complete.", done: "This answer has no sources." }[turn?.state] ?? "This answer was not stored, so it has no sources.";
+    body.replaceChildren(h("p", { class: "hollow" }, turn ? message : "Ask a question to see the lines that the answer is based on."));
     return;
   }
   const used = turn.citations.filter((one) => one.used);
@@ -29,7 +29,7 @@ export function drawSources(body) {
 function list(title, citations, turn) {
   if (!citations.length) return "";
   return h("section", { class: "source-list" }, h("h3", {}, title),
-    h("ol", {}, citations.map((one, number) => h("li", {}, card(one, turn, number < MOST_PREVIEWS)))));
+    h("ol", {}, citations.map((one, number) => h("li", {}, card(one, turn, number < MAX_PREVIEWS)))));
 }
 
 function card(cited, turn, preview) {
@@ -66,7 +66,7 @@ async function fill(code, cited) {
   }
 }
 
-/** Lines without the blanks that all of them begin with. */
+/** Remove the common indentation of lines. */
 function dedented(text) {
   const lines = text.replace(/\s+$/, "").split("\n");
   const margin = Math.min(...lines.filter((line) => line.trim()).map((line) => /^[ \t]*/.exec(line)[0].length));

@@ -1,37 +1,37 @@
-// What the page knows, and who wants to hear when it changes.
+// The state of the page, and events for its changes.
 
 export const state = {
   repositories: [],
-  /** The served name of the repository that is asked. */
+  /** The served name of the selected repository. */
   repository: null,
   conversations: [],
   /** The open conversation; null before its first turn. */
   conversation: null,
   turns: [],
-  /** Which turn the panel is about; -1 for none. */
+  /** The index of the selected turn, which the panel shows; -1 for none. */
   selected: -1,
-  /** What ends the answer under way; null when there is none. */
+  /** The AbortController of the running answer, or null. */
   asking: null,
 };
 
 const bus = new EventTarget();
 
 export const on = (name, listener) => bus.addEventListener(name, (event) => listener(event.detail));
-export const tell = (name, detail) => bus.dispatchEvent(new CustomEvent(name, { detail }));
+export const emit = (name, detail) => bus.dispatchEvent(new CustomEvent(name, { detail }));
 
-/** The turn that the panel is about, if any. */
+/** Return the selected turn, or null. */
 export const selectedTurn = () => state.turns[state.selected] ?? null;
 
-/** The repository that is asked, as the server last told; null when it is not known. */
+/** Return the last known state of the selected repository, or null. */
 export const currentRepository = () => state.repositories.find((one) => one.name === state.repository) ?? null;
 
-/** Where cited lines stand now: elsewhere if they have moved or changed, else where they were cited. */
+/** Return the current place of cited lines: the new one if they have moved or changed. */
 export const present = (cited, check) => (check?.path && check.start_line ? { ...cited, path: check.path, start_line: check.start_line, end_line: check.end_line } : cited);
 
-/** What became of the n-th citation of a turn, where that was looked up. */
+/** Return the freshness of the n-th citation of a turn, if it was checked. */
 export const freshnessOf = (turn, n) => turn.check?.citations.find((one) => one.n === n)?.freshness;
 
-/** The name under which a citation's repository is served: citations carry the source's own name. */
+/** Return the served name of a citation's repository; the citation has the name of the source. */
 export function servedName(repository) {
   const own = (one) => one.location.replace(/\/+$/, "").split(/[/:]/).pop().replace(/\.git$/, "");
   const current = currentRepository();

@@ -1,6 +1,6 @@
-// What this browser keeps between visits: a theme, a repository. Where it may keep nothing, nothing is kept.
+// Settings that the browser stores between visits: theme and repository. Ignored if storage is not available.
 
-export function kept(name) {
+export function saved(name) {
   try {
     return localStorage.getItem(`rag.${name}`);
   } catch {
@@ -8,10 +8,10 @@ export function kept(name) {
   }
 }
 
-export function keep(name, value) {
+export function save(name, value) {
   try {
     localStorage.setItem(`rag.${name}`, value);
   } catch {
-    // Private windows and strict settings: the choice lasts as long as the page.
+    // In private windows or with strict settings the choice lasts until the page is closed.
   }
 }

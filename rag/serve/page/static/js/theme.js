@@ -1,4 +1,4 @@
-// Runs before anything is drawn, so that a chosen theme never flashes in the other one.
+// Runs before the first rendering, so that the page does not flash in the wrong theme.
 (function () {
   "use strict";
   var chosen = null;

@@ -1,4 +1,4 @@
-// The conversation: questions, answers as they are written, and what can be done with each.
+// The open conversation: questions, answers, and the actions for each.
 
 import { api } from "./api.js";
 import { ask } from "./asking.js";
@@ -6,12 +6,12 @@ import { confirmed } from "./dialogs.js";
 import { ago, byId, h, icon, iconButton, note, place, plural, took } from "./dom.js";
 import { copyText, showMarkdown } from "./markdown.js";
 import { openPanel } from "./panel.js";
-import { currentRepository, freshnessOf, on, present, selectedTurn, servedName, state, tell } from "./state.js";
+import { currentRepository, freshnessOf, on, present, selectedTurn, servedName, state, emit } from "./state.js";
 import { summary } from "./repositories.js";
 import { openFile } from "./viewer.js";
 import { forkAt } from "./conversations.js";
 
-const MOST_CHIPS = 6;
+const MAX_CHIPS = 6;
 const LONG_QUESTION = 160;
 const EXAMPLES = [
   "Where does the program start?",
@@ -42,11 +42,11 @@ function empty() {
   const repository = currentRepository();
   const name = repository?.name ?? "a repository";
   const ready = repository?.state === "ready";
-  const about = ready ? `${plural(repository.files ?? 0, "file")}, ${plural(repository.chunks ?? 0, "chunk")} indexed` : repository ? `${summary(repository)}: it can be asked as soon as it is indexed` : "";
-  return h("section", { class: "empty", "aria-label": "Begin" },
+  const about = ready ? `${plural(repository.files ?? 0, "file")}, ${plural(repository.chunks ?? 0, "chunk")} indexed` : repository ? `${summary(repository)}: you can ask as soon as it is indexed` : "";
+  return h("section", { class: "empty", "aria-label": "Start" },
     h("div", { class: "empty-mark" }, icon("talk")),
     h("h2", {}, "Ask ", h("em", {}, name), " anything"),
-    h("p", {}, "Answers come with the lines they rest on, and stay true to them: when the code changes, you see which answers no longer hold."),
+    h("p", {}, "Answers cite the lines they are based on. When the code changes, you see which answers may be out of date."),
     about && h("p", { class: "fine" }, about),
     h("ul", { class: "examples" }, EXAMPLES.map((question) =>
       h("li", {}, h("button", { type: "button", onclick: () => ask(question) }, question)))));
@@ -79,12 +79,12 @@ function drawn(turn) {
     turn.check && badge(turn),
     turn.state === "writing" && !turn.answer ? waiting() : body,
     turn.state !== "writing" && ending(turn));
-  // Before what is clicked acts: "Ask again" makes another turn the chosen one.
+  // In the capture phase, before a button acts: "Ask again" selects another turn.
   article.addEventListener("click", () => select(turn), { capture: true });
   return article;
 }
 
-/** Where the text ends that has come so far: in the last line, not below it. */
+/** Return the innermost last element of the text, where the caret belongs. */
 function endOf(element) {
   const last = element.lastElementChild;
   return last?.matches("p, ul, ol, li, blockquote, h1, h2, h3, h4, h5, h6") ? endOf(last) : element;
@@ -104,41 +104,41 @@ function citation(turn, n) {
   }, String(n));
 }
 
-/** Open what is cited: where its lines stand now, if they have moved. */
+/** Open a citation, at its current place if its lines have moved. */
 export function openCited(turn, cited) {
   const check = freshnessOf(turn, cited.n);
   const now = present(cited, check);
   openFile({ repository: servedName(cited.repository), path: now.path, start: now.start_line, end: now.end_line, check, cited });
 }
 
-const WORDS = {
-  fresh: ["Still true", "Every line this rests on is as it was"],
-  moved: ["Still true, moved", "The lines stand elsewhere now, unchanged"],
-  changed: ["May be out of date", "Lines this rests on have changed"],
-  gone: ["May be out of date", "Lines this rests on are gone"],
+const LABELS = {
+  fresh: ["Up to date", "The cited lines are unchanged"],
+  moved: ["Up to date, moved", "The cited lines have moved, but are unchanged"],
+  changed: ["May be out of date", "Some cited lines have changed"],
+  gone: ["May be out of date", "Some cited lines were deleted"],
   unknown: ["Cannot be checked", ""],
 };
 
 function badge(turn) {
   const { state: kind, reason } = turn.check.freshness;
   const stale = kind === "changed" || kind === "gone";
-  const [word, what] = WORDS[kind];
-  const told = [what, reason].filter(Boolean).join(": ");
+  const [word, what] = LABELS[kind];
+  const detail = [what, reason].filter(Boolean).join(": ");
   return h("div", { class: `badge ${kind}` },
-    h("p", { class: "badge-told" }, h("span", { class: "badge-word" }, h("i", { class: "dot", "aria-hidden": "true" }), word), " ", h("span", { class: "badge-why" }, told)),
-    h("div", { class: "badge-acts" },
+    h("p", { class: "badge-text" }, h("span", { class: "badge-word" }, h("i", { class: "dot", "aria-hidden": "true" }), word), " ", h("span", { class: "badge-why" }, detail)),
+    h("div", { class: "badge-actions" },
       stale && h("button", { type: "button", class: "small", onclick: () => ask(turn.question) }, icon("again"), "Ask again"),
-      h("button", { type: "button", class: "small", onclick: () => tell("recheck") }, icon("check"), "Re-check")));
+      h("button", { type: "button", class: "small", onclick: () => emit("recheck") }, icon("check"), "Re-check")));
 }
 
 function ending(turn) {
   if (turn.state === "failed" || turn.state === "stopped") {
-    const told = turn.state === "stopped" ? "Stopped. Nothing of it was kept." : turn.error;
+    const message = turn.state === "stopped" ? "Stopped. The answer was not stored." : turn.error;
     return h("div", { class: `ended ${turn.state}`, role: turn.state === "failed" ? "alert" : null },
-      h("span", {}, told), h("button", { type: "button", class: "small", onclick: () => ask(turn.question) }, icon("again"), "Ask again"));
+      h("span", {}, message), h("button", { type: "button", class: "small", onclick: () => ask(turn.question) }, icon("again"), "Ask again"));
   }
   const used = turn.citations.filter((one) => one.used);
-  const shown = used.slice(0, MOST_CHIPS);
+  const shown = used.slice(0, MAX_CHIPS);
   const more = turn.citations.length - shown.length;
   return h("div", { class: "after" },
     shown.length > 0 && h("div", { class: "chips", role: "group", "aria-label": "Sources" },
@@ -170,7 +170,7 @@ function facts(turn) {
 }
 
 async function removeTurn(turn) {
-  if (!(await confirmed("Delete this turn?", `“${turn.question.slice(0, 120)}” and its answer are removed from the conversation.`, "Delete"))) return;
+  if (!(await confirmed("Delete this turn?", `“${turn.question.slice(0, 120)}” and its answer are deleted from the conversation.`, "Delete"))) return;
   try {
     await api.removeTurn(turn.id);
   } catch (error) {
@@ -179,19 +179,19 @@ async function removeTurn(turn) {
   }
   state.turns = state.turns.filter((one) => one !== turn);
   state.selected = Math.min(state.selected, state.turns.length - 1);
-  tell("conversation");
-  tell("selected");
+  emit("conversation");
+  emit("selected");
 }
 
-/** Make a turn the one that the panel is about. */
+/** Select the turn that the panel shows. */
 export function select(turn) {
   const number = state.turns.indexOf(turn);
   if (number === state.selected) return;
   state.selected = number;
-  tell("selected");
+  emit("selected");
 }
 
-/** Go on to the next turn, or back. */
+/** Select the next or the previous turn. */
 export function step(by) {
   if (!state.turns.length) return;
   const number = Math.max(0, Math.min(state.turns.length - 1, state.selected + by));

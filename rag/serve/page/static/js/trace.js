@@ -1,28 +1,28 @@
-// How an answer was found: the question as it was searched, what each signal gave each hit, and how long it took.
+// The trace of an answer: the searched question, the retrieval signals of each hit, and the timings.
 
 import { api } from "./api.js";
 import { h, place, qualified, took } from "./dom.js";
 import { selectedTurn, servedName, state } from "./state.js";
 import { openFile } from "./viewer.js";
 
-/** The signals of retrieval, in the order in which they are stacked. */
+/** The retrieval signals, in the order in which they are stacked. */
 const LEGS = [
   ["lexical", "Words of the question in the text"],
-  ["synonym", "Words that mean the same"],
-  ["dense", "Nearness of meaning"],
-  ["symbol", "Words in the name defined here"],
+  ["synonym", "Synonyms of the words of the question"],
+  ["dense", "Similarity of meaning"],
+  ["symbol", "Words in the name of the symbol"],
   ["mention", "A file or name the question mentions"],
   ["path", "Words in the path"],
   ["file", "Other good hits in the file"],
-  ["about", "What the file is about"],
-  ["near", "Near to what was talked about"],
-  ["uses", "Uses what was talked about"],
+  ["about", "Topic of the file"],
+  ["near", "Close to code discussed before"],
+  ["uses", "Uses code discussed before"],
 ];
 
 export function drawTrace(body) {
   const turn = selectedTurn();
   if (!turn || turn.state !== "done") {
-    body.replaceChildren(h("p", { class: "hollow" }, "Ask something: how its sources were found appears here."));
+    body.replaceChildren(h("p", { class: "hollow" }, "Ask a question to see how its sources were found."));
     return;
   }
   body.replaceChildren(h("p", { class: "panel-question" }, turn.question), facts(turn), hits(turn, body));
@@ -31,8 +31,8 @@ export function drawTrace(body) {
 function facts(turn) {
   const rows = [
     turn.standalone && turn.standalone !== turn.question && ["Searched as", turn.standalone],
-    turn.confidence !== undefined && turn.confidence !== null && ["Sure of an answer", `${Math.round(turn.confidence.value * 100)} %`],
-    ["Answered by", turn.model === "extractive" ? "quoting (no language model)" : turn.model || "nobody: nothing was found"],
+    turn.confidence !== undefined && turn.confidence !== null && ["Confidence", `${Math.round(turn.confidence.value * 100)} %`],
+    ["Answered by", turn.model === "extractive" ? "quoting (no language model)" : turn.model || "no model: nothing was found"],
     turn.usage?.total_tokens > 0 && ["Tokens", `${turn.usage.prompt_tokens.toLocaleString("en")} in, ${turn.usage.answer_tokens.toLocaleString("en")} out${turn.usage.estimated ? " (estimated)" : ""}`],
     turn.usage?.cost_usd > 0 && ["Cost", `$${turn.usage.cost_usd.toFixed(4)}`],
     turn.seconds && ["Took", Object.entries(turn.seconds).map(([step, s]) => `${step} ${took(s)}`).join(", ")],
@@ -54,28 +54,28 @@ function hits(turn, body) {
 }
 
 function ranking(found, turn) {
-  if (!found.length) return h("p", { class: "hollow" }, "Nothing was found.");
+  if (!found.length) return h("p", { class: "hollow" }, "No results.");
   const sum = (hit) => Object.values(hit.legs).reduce((a, b) => a + Math.max(b, 0), 0);
-  const most = Math.max(...found.map(sum), 1e-9);
+  const longest = Math.max(...found.map(sum), 1e-9);
   const there = LEGS.filter(([name]) => found.some((hit) => hit.legs[name] > 0));
   return h("div", {},
-    h("h3", {}, turn.searchedAgain ? "What is found today" : "What was found"),
+    h("h3", {}, turn.searchedAgain ? "Current search results" : "Search results"),
     h("ul", { class: "legend", "aria-label": "Signals" }, there.map(([name, what]) => h("li", { title: what }, h("i", { class: `leg ${name}`, "aria-hidden": "true" }), name))),
-    h("ol", { class: "ranking" }, found.map((hit) => h("li", {}, row(hit, most, there)))),
+    h("ol", { class: "ranking" }, found.map((hit) => h("li", {}, row(hit, longest, there)))),
     h("details", { class: "fine meanings" }, h("summary", {}, "What the signals mean"),
       h("dl", {}, there.flatMap(([name, what]) => [h("dt", {}, name), h("dd", {}, what)]))),
-    h("p", { class: "fine" }, "The length of a bar is what the signals gave; the score also weighs what kind of file it is."));
+    h("p", { class: "fine" }, "The bars show the signals; the score also depends on the kind of file."));
 }
 
-function row(hit, most, there) {
-  const told = there.filter(([name]) => hit.legs[name] > 0).map(([name]) => `${name} ${hit.legs[name].toFixed(2)}`);
+function row(hit, longest, there) {
+  const labels = there.filter(([name]) => hit.legs[name] > 0).map(([name]) => `${name} ${hit.legs[name].toFixed(2)}`);
   const parts = there.filter(([name]) => hit.legs[name] > 0).map(([name]) => {
     const part = h("i", { class: `leg ${name}` });
-    part.style.width = `${(100 * hit.legs[name]) / most}%`;
+    part.style.width = `${(100 * hit.legs[name]) / longest}%`;
     return part;
   });
-  return h("button", { type: "button", class: "ranked", title: told.join("\n"), onclick: () => openFile({ repository: servedName(hit.repository), path: hit.path, start: hit.start_line, end: hit.end_line }) },
+  return h("button", { type: "button", class: "ranked", title: labels.join("\n"), onclick: () => openFile({ repository: servedName(hit.repository), path: hit.path, start: hit.start_line, end: hit.end_line }) },
     h("span", { class: "ranked-head" }, h("span", { class: "ranked-place" }, place(hit)), h("span", { class: "ranked-score" }, hit.score.toFixed(2))),
     qualified(hit) && h("code", {}, qualified(hit)),
-    h("span", { class: "bar", role: "img", "aria-label": told.join(", ") }, parts));
+    h("span", { class: "bar", role: "img", "aria-label": labels.join(", ") }, parts));
 }

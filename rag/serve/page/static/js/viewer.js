@@ -1,4 +1,4 @@
-// A file as it is in the index, at its lines, in colours.
+// Shows a file of the index at given lines, with syntax highlighting.
 
 import { api } from "./api.js";
 import { setQuestion } from "./composer.js";
@@ -8,25 +8,25 @@ import { copyText } from "./markdown.js";
 import { closePanel, fillPanel, openPanel } from "./panel.js";
 import { state } from "./state.js";
 
-/** Lines that are loaded at once, around those that are wanted. */
+/** The number of lines to load around the requested ones. */
 const WINDOW = 1500;
 const NARROW = matchMedia("(max-width: 1100px)");
 
-const TOLD = {
-  moved: (check) => `These lines have moved since the answer: they stood at ${check.was}.`,
-  changed: (check) => `What was cited here has changed since the answer${check.reason ? ` (${check.reason})` : ""}.`,
-  gone: (check) => `What was cited is gone${check.reason ? `: ${check.reason}` : ""}. This is the file as it is now.`,
-  unknown: (check) => `Whether this is still what was cited cannot be told: ${check.reason}.`,
+const NOTICES = {
+  moved: (check) => `These lines have moved since the answer; they were at ${check.was}.`,
+  changed: (check) => `The cited lines have changed since the answer${check.reason ? ` (${check.reason})` : ""}.`,
+  gone: (check) => `The cited lines were deleted${check.reason ? ` (${check.reason})` : ""}. This is the current file.`,
+  unknown: (check) => `Cannot check whether these lines have changed: ${check.reason}.`,
 };
 
 let opened = 0;
 
-/** Show lines of a file in the panel. `check` and `cited` say what became of them since they were cited. */
+/** Show lines of a file in the panel. `check` and `cited` describe how they have changed since the citation. */
 export async function openFile({ repository, path, start, end, check = null, cited = null }) {
   const call = ++opened;
   const body = h("div", { class: "file-body", tabindex: "0", role: "region", "aria-label": path }, h("p", { class: "hollow" }, "Opening…"));
   fillPanel("file", head(repository, path, start, end), notice(check, cited) ?? "", body);
-  body.focus({ preventScroll: true });  // its lines are then scrolled with the keyboard, too
+  body.focus({ preventScroll: true });  // so that the keyboard scrolls its lines
   try {
     const from = Math.max(1, start - WINDOW / 2);
     const file = await api.source(repository, path, from, Math.max(from + WINDOW, end));
@@ -43,26 +43,26 @@ function head(repository, path, start, end) {
     h("div", { class: "file-name", title: path }, h("span", { class: "folder" }, path.slice(0, slash)), h("b", {}, path.slice(slash))),
     h("div", { class: "file-actions" },
       h("button", { type: "button", class: "small", onclick: () => ask(`In \`${path}:${start}-${end}\`: `) }, "Ask about this"),
-      iconButton("link", "Copy a link to these lines", () => copyText(new URL(address(repository, path, start, end), location.href).href)),
+      iconButton("link", "Copy a link to these lines", () => copyText(new URL(fileUrl(repository, path, start, end), location.href).href)),
       iconButton("close", "Close the file", closePanel)));
 }
 
-/** Begin a question about lines, with the panel out of the way where it covers the question. */
+/** Start a question about lines; on narrow screens, close the panel that covers the input field. */
 function ask(text) {
   if (NARROW.matches) closePanel();
   setQuestion(text);
 }
 
-/** Where the page shows lines on their own. */
-export function address(repository, path, start, end) {
+/** Return the URL of lines on this page. */
+export function fileUrl(repository, path, start, end) {
   const name = repository.split("/").map(encodeURIComponent).join("/");
   return `/repos/${name}/view?${new URLSearchParams({ path })}#L${start}-L${end}`;
 }
 
 function notice(check, cited) {
-  if (!check || !TOLD[check.state]) return null;
+  if (!check || !NOTICES[check.state]) return null;
   const was = cited ? `${cited.path}:${cited.start_line}–${cited.end_line}` : "";
-  return h("p", { class: `file-notice ${check.state}` }, TOLD[check.state]({ ...check, was }));
+  return h("p", { class: `file-notice ${check.state}` }, NOTICES[check.state]({ ...check, was }));
 }
 
 function show(body, file, wanted, repository) {

@@ -77,19 +77,9 @@ class Telemetry:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
         # A page loads dozens of static files; log them at debug level only.
-        log.log(
-            logging.DEBUG if route.startswith("/static/") else logging.INFO,
-            "request",
-            extra={
-                "fields": {
-                    "method": method,
-                    "route": route,
-                    "status": status,
-                    "seconds": round(seconds, 4),
-                    **more,
-                }
-            },
-        )
+        level = logging.DEBUG if route.startswith("/static/") else logging.INFO
+        fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 4), **more}
+        log.log(level, "request", extra={"fields": fields})
 
     @contextmanager
     def question(self, *, model: str, conversation: str, repositories: list[str]) -> Iterator[QuestionStats]:

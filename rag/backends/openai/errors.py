@@ -174,15 +174,7 @@ def asks_for_unknown_model(error: Exception) -> bool:
     if status_of(error) not in (400, 404):
         return False
     reason = _reason(error).lower()
-    unknown = (
-        "not found",
-        "not exist",
-        "unknown",
-        "invalid model",
-        "no such",
-        "not available",
-        "model_not_found",
-    )
+    unknown = "not found|not exist|unknown|invalid model|no such|not available|model_not_found".split("|")
     return "model" in reason and any(phrase in reason for phrase in unknown)
 
 
@@ -191,16 +183,7 @@ def refused_parameter(error: Exception, names: tuple[str, ...]) -> str | None:
     if status_of(error) not in (400, 422):
         return None
     reason = f"{_reason(error)} {getattr(error, 'code', '')}".lower()
-    phrases = (
-        "support",
-        "unrecognized",
-        "unknown",
-        "unexpected",
-        "extra",
-        "permitted",
-        "allowed",
-        "invalid param",
-    )
+    phrases = "support|unrecognized|unknown|unexpected|extra|permitted|allowed|invalid param".split("|")
     if not any(phrase in reason for phrase in phrases):
         return None
     return next((name for name in names if re.search(rf"\b{name}\b", reason)), None)

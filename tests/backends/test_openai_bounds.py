@@ -200,7 +200,7 @@ def test_a_compression_that_nobody_can_read_is_named() -> None:
 
 
 @pytest.mark.parametrize("how", ALL)
-def test_a_failure_is_told_though_its_page_has_no_end(how: str) -> None:
+def test_a_failure_with_an_endless_body_is_reported(how: str) -> None:
     head = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n<html>"
     with (
         serving(until_left(head, b"x" * 65_536)) as server,
@@ -278,8 +278,8 @@ def test_no_pause_that_a_server_asks_for_is_longer_than_ours(after: str) -> None
 
 @pytest.mark.parametrize(("refusals", "answers"), [(12, True), (500, False)])
 def test_a_server_that_loads_its_model_is_waited_for_but_not_for_ever(refusals: int, answers: bool) -> None:
-    told = b'{"error":{"message":"Loading model"}}'
-    loading = b"HTTP/1.1 503 No\r\nContent-Length: %d\r\n\r\n%s" % (len(told), told)
+    body = b'{"error":{"message":"Loading model"}}'
+    loading = b"HTTP/1.1 503 No\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     good = JSON + b'{"choices":[{"message":{"content":"yes"}}]}'
     pauses: list[float] = []
 

@@ -170,8 +170,8 @@ def test_markers_inside_the_users_part_are_text(system: str, user: str) -> None:
         f"<START_OF_SYSTEM_PROMPT>{system}<END_OF_SYSTEM_PROMPT>\n"
         f"<START_OF_USER_PROMPT>{hostile}<END_OF_USER_PROMPT>"
     )
-    told = [{"role": "system", "content": system.strip()}] if system.strip() else []
-    assert split_messages(prompt) == [*told, {"role": "user", "content": hostile.strip()}]
+    expected = [{"role": "system", "content": system.strip()}] if system.strip() else []
+    assert split_messages(prompt) == [*expected, {"role": "user", "content": hostile.strip()}]
 
 
 def test_deepwikis_markers_are_known_and_text_without_markers_is_one_message() -> None:
@@ -216,9 +216,9 @@ FAILURES: list[tuple[Behaviour, type[ProviderError], bool, str]] = [
 
 
 @pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize(("behaviour", "kind", "retryable", "told"), FAILURES)
+@pytest.mark.parametrize(("behaviour", "kind", "retryable", "message"), FAILURES)
 def test_each_failure_is_a_typed_error_that_says_what_to_do(
-    behaviour: Behaviour, kind: type[ProviderError], retryable: bool, told: str, how: str, waits: Waits
+    behaviour: Behaviour, kind: type[ProviderError], retryable: bool, message: str, how: str, waits: Waits
 ) -> None:
     with ProviderServer([ANSWER], [behaviour], models=["other", "test-model"]) as server:
         with pytest.raises(ProviderError) as caught:
@@ -227,7 +227,7 @@ def test_each_failure_is_a_typed_error_that_says_what_to_do(
     error = caught.value
     assert type(error) is kind
     assert error.retryable is retryable
-    assert told in str(error)
+    assert message in str(error)
     assert error.provider == host
     assert KEY not in "".join(traceback.format_exception(error))
 
@@ -278,7 +278,7 @@ def test_a_rate_limit_is_waited_out_for_as_long_as_the_service_asks(how: str, wa
     assert waits.seconds == [7.0]
 
 
-def test_a_wait_longer_than_we_are_willing_to_is_told_at_once(waits: Waits) -> None:
+def test_a_wait_longer_than_the_limit_is_reported_at_once(waits: Waits) -> None:
     with (
         ProviderServer([ANSWER], ["rate_limited"], retry_after="3600") as server,
         pytest.raises(RateLimited, match="in 3600 s"),
@@ -446,7 +446,7 @@ def test_the_only_model_of_a_server_is_chosen_and_one_of_many_is_asked_for() -> 
             only_model(two.base_url)
 
 
-def test_listing_models_tells_a_wrong_key_and_a_wrong_path() -> None:
+def test_listing_models_reports_a_wrong_key_and_a_wrong_path() -> None:
     with ProviderServer(api_key=KEY) as server:
         with pytest.raises(AuthenticationFailed):
             list_models(server.base_url, "another-key")

@@ -112,9 +112,9 @@ BROKEN: list[tuple[Behaviour, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("behaviour", "told"), BROKEN)
-def test_vectors_that_do_not_fit_the_texts_are_an_error(behaviour: Behaviour, told: str) -> None:
-    with ProviderServer(behaviours=[behaviour]) as server, pytest.raises(ProviderBroke, match=told):
+@pytest.mark.parametrize(("behaviour", "message"), BROKEN)
+def test_vectors_that_do_not_fit_the_texts_are_an_error(behaviour: Behaviour, message: str) -> None:
+    with ProviderServer(behaviours=[behaviour]) as server, pytest.raises(ProviderBroke, match=message):
         embedder(server).embed(["a", "b", "c"], role="passage")
 
 

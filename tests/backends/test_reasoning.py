@@ -37,5 +37,5 @@ def test_pieces_give_the_same_answer_however_it_is_split(text: str, data: st.Dat
 
 
 @given(SAID)
-def test_an_answer_that_begins_otherwise_is_left_as_it_is(text: str) -> None:
+def test_an_answer_without_thoughts_is_unchanged(text: str) -> None:
     assert without_thoughts(f"x{text}") == f"x{text}"

@@ -115,9 +115,9 @@ def test_another_file_in_its_place_leaves_what_is_open_in_use(served: Served, so
     before = found(served)
     shutil.rmtree(source.location)
     store = store_of(served.home / "rag-home")
-    beside = store.with_suffix(".new")
-    beside.write_bytes(store.read_bytes()[:5000])
-    beside.replace(store)
+    damaged = store.with_suffix(".new")
+    damaged.write_bytes(store.read_bytes()[:5000])
+    damaged.replace(store)
     assert found(served) == before
 
 

@@ -275,7 +275,7 @@ def test_the_menus_have_the_shapes_the_frontend_reads(deepwiki):
     assert deepwiki.get("/ready").json["status"] == "ok"
 
 
-def test_a_code_guards_what_is_kept(serve):
+def test_a_code_protects_the_stored_wikis(serve):
     served = serve(deepwiki=True, deepwiki_code="geheim").ready()
     assert served.get("/auth/status").json == {"auth_required": True}
     assert served.post("/auth/validate", {"code": "geheim"}).json == {"success": True}
@@ -411,7 +411,7 @@ def test_a_page_about_errors_is_kept(deepwiki):
     assert deepwiki.post("/api/wiki_cache", wiki(deepwiki.root, about, repo="errors")).status == 200
 
 
-def test_a_token_is_neither_kept_nor_told(deepwiki):
+def test_a_token_is_neither_stored_nor_returned(deepwiki):
     secret = "ghp_0123456789abcdef"
     url = f"https://me:{secret}@example.org/o/r?token={secret}"
     body = wiki(

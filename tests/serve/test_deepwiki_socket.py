@@ -227,7 +227,7 @@ def test_what_is_refused_is_a_frame_that_says_so(deepwiki):
         assert said.startswith("Error: ")
 
 
-def test_a_token_of_a_request_is_never_told(deepwiki):
+def test_a_token_of_a_request_is_never_returned(deepwiki):
     body = question(deepwiki, FIRST, token="ghp_verysecret")
     assert "ghp_verysecret" not in answer(deepwiki, {**body, "repo_url": "/etc"})[0]
     assert "ghp_verysecret" not in answer(deepwiki, {**body, "messages": 3})[0]
@@ -296,7 +296,7 @@ def test_a_model_that_fails_in_the_middle_ends_with_an_error(modelled, provider,
 
 
 @pytest.mark.parametrize("behaviour", ["unauthorized", "not_json"])
-def test_a_model_that_fails_at_once_is_an_error_and_tells_no_key(modelled, provider, behaviour):
+def test_a_model_that_fails_at_once_is_an_error_without_the_key(modelled, provider, behaviour):
     provider.behaviours[:] = [behaviour]
     for body in (question(modelled, FIRST), asked_page(modelled, "Overview")):
         said, _ = answer(modelled, body)

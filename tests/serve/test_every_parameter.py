@@ -18,9 +18,9 @@ Known = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server whose only repository has a secret beside it."""
-    home = tmp_path_factory.mktemp("beside")
+def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server whose only repository has a secret next to it."""
+    home = tmp_path_factory.mktemp("isolated")
     (home / "secret.py").write_text(f'SECRET = "{MARK}"\n')
     with serving(home, repositories=(("sample", sample_copy(home)),), deepwiki=True) as running:
         yield running.ready()
@@ -99,23 +99,23 @@ def address(
 
 
 def files_of(home: Path) -> dict[str, bytes]:
-    """What lies there but the server's own data."""
+    """What is there except the server's own data."""
     found = (path for path in home.rglob("*") if path.is_file())
     return {str(path): path.read_bytes() for path in found if "rag-home" not in path.parts}
 
 
 @pytest.mark.parametrize("text", ["../secret.py", "{home}/secret.py", "{home}", "sample/../secret.py"])
-def test_nothing_beside_a_repository_is_read_or_written(beside: Served, text: str) -> None:
-    before = files_of(beside.home)
-    specification = beside.get("/openapi.json").json
+def test_nothing_outside_a_repository_is_read_or_written(isolated: Served, text: str) -> None:
+    before = files_of(isolated.home)
+    specification = isolated.get("/openapi.json").json
     statuses = []
-    for method, path, body in requests(specification, known_to(beside), text.format(home=beside.home)):
-        reply = beside.request(method.upper(), path, body)
+    for method, path, body in requests(specification, known_to(isolated), text.format(home=isolated.home)):
+        reply = isolated.request(method.upper(), path, body)
         assert MARK.encode() not in reply.body, (method, path, body)
         assert reply.status < 500, (method, path, body, reply.body)
         statuses.append(reply.status)
     assert statuses.count(200) > 30 and len(statuses) > 100  # what was tried is what was refused
-    assert {entry.source.location for entry in beside.service.registry.entries()} == {
-        beside.settings.repositories[0][1].location
+    assert {entry.source.location for entry in isolated.service.registry.entries()} == {
+        isolated.settings.repositories[0][1].location
     }
-    assert files_of(beside.home) == before
+    assert files_of(isolated.home) == before

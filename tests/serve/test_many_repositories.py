@@ -46,7 +46,7 @@ def repositories(folder: Path, count: int) -> list[tuple[str, Source]]:
 
 @contextmanager
 def started(command: list[str], home: Path, *, files: int):
-    """A server in a process that may open so many files: its port."""
+    """A server in a process with a limit of open files: its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -131,23 +131,23 @@ def test_too_many_open_files_are_called_that(tmp_path):
                 held.append(Path(os.devnull).open())  # noqa: SIM115
         with pytest.raises(
             TooManyOpenFiles, match=r"Too many open files; raise the limit \(`ulimit -n`"
-        ) as told:
+        ) as caught:
             Store.open(path)
     finally:
         for file in held:
             file.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert status_of(told.value)[0] == 503
+    assert status_of(caught.value)[0] == 503
     assert Store.open(path)
 
 
 def test_a_store_that_may_not_be_read_is_not_called_damaged(tmp_path):
     folder = tmp_path / "store.pkl"
     folder.mkdir()
-    with pytest.raises(StoreUnreadable) as told:
+    with pytest.raises(StoreUnreadable) as caught:
         Store.open(folder)
-    assert not isinstance(told.value, StoreCorrupt)
-    assert "--rebuild" not in str(told.value)
+    assert not isinstance(caught.value, StoreCorrupt)
+    assert "--rebuild" not in str(caught.value)
 
 
 def test_the_limit_leaves_room_for_connections():
@@ -180,7 +180,7 @@ def test_who_is_asked_is_next_and_waits_for_no_long_job():
         await asyncio.sleep(0)
         queue.prioritize(Source("e"))
         await settled()
-        assert order == ["a", "b", "e"], "one that is asked runs beside two long ones"
+        assert order == ["a", "b", "e"], "one that is asked runs in addition to two long ones"
         queue.prioritize(Source("d"))
         ends["e"].set()
         await settled()
@@ -195,7 +195,7 @@ def test_who_is_asked_is_next_and_waits_for_no_long_job():
         for event in ends.values():
             event.set()
         await asyncio.gather(*jobs.values(), return_exceptions=True)
-        assert (queue._running, list(queue._waiting), queue._hurried) == (0, [], set())
+        assert (queue._running, list(queue._waiting), queue._prioritized) == (0, [], set())
 
     asyncio.run(run())
 

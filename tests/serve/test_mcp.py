@@ -104,8 +104,8 @@ def test_the_tools_are_deepwikis_and_our_own(served: Served) -> None:
 def test_the_server_says_which_version_it_is(served: Served) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    told = served.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
-    assert f'"version":"{version("rag-turns")}"' in told.body.decode()
+    response = served.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
+    assert f'"version":"{version("rag-turns")}"' in response.body.decode()
     assert 'route="/mcp"' in served.get("/metrics").body.decode()
 
 
@@ -264,8 +264,8 @@ def test_among_several_repositories_one_has_to_be_named(several: Served) -> None
 def test_the_server_says_at_once_which_repositories_there_are(several: Served) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    told = several.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
-    assert "Repositories: one, two." in told.body.decode()
+    response = several.post("/mcp", asked, headers={"Accept": "application/json, text/event-stream"})
+    assert "Repositories: one, two." in response.body.decode()
 
 
 @pytest.fixture(scope="module")
@@ -312,9 +312,7 @@ def test_what_cannot_be_done_is_said(served: Served, tool: str, arguments: Any, 
         ("ask_question", {"question": "x"}),
     ],
 )
-def test_without_a_free_seat_a_tool_says_to_come_again(
-    without_slots: Served, tool: str, arguments: Any
-) -> None:
+def test_without_a_free_slot_a_tool_asks_to_retry(without_slots: Served, tool: str, arguments: Any) -> None:
     said, _, failed = over_http(
         without_slots, lambda session: called(session, tool, repoName="sample", **arguments)
     )
@@ -374,7 +372,7 @@ def test_where_there_are_keys_nobody_is_taken_for_the_user(serve: Callable[..., 
     assert mcp_server._caller(unknown, serve(keys=("secret",)).service).namespace == "public:none"
 
 
-def test_turns_tell_callers_from_elsewhere_no_folder_of_the_server(
+def test_turns_reveal_no_folder_of_the_server_to_remote_callers(
     serve: Callable[..., Served], tmp_path: Path
 ) -> None:
     sample = sample_copy(tmp_path)

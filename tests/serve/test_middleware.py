@@ -82,7 +82,7 @@ def keyed(tmp_path_factory):
     ],
 )
 @pytest.mark.parametrize("path", ["/api/repositories", "/v1/models", "/metrics", "/openapi.json", "/no/such"])
-def test_without_a_known_key_nothing_is_told(keyed, headers, path):
+def test_without_a_known_key_nothing_is_returned(keyed, headers, path):
     reply = keyed.get(path, headers={k: v.encode("latin-1") for k, v in headers.items()})
     assert reply.status == 401
     assert reply.headers["www-authenticate"] == "Bearer"
@@ -95,8 +95,8 @@ def test_health_needs_no_key(keyed):
 
 def test_a_key_never_sees_anothers_turns(keyed):
     ann, bob = (bearer(keyed.keys[name]) for name in ("ann", "bob"))
-    told = keyed.post("/api/ask", {**QUESTION, "conversation": "mine"}, headers=ann).json
-    conversation, turn = told["conversation"], told["turn"]
+    response = keyed.post("/api/ask", {**QUESTION, "conversation": "mine"}, headers=ann).json
+    conversation, turn = response["conversation"], response["turn"]
     assert [c["id"] for c in keyed.get("/api/conversations", headers=ann).json] == [conversation]
     assert keyed.get("/api/conversations", headers=bob).json == []
     for path in (
@@ -116,12 +116,12 @@ def test_a_key_never_sees_anothers_turns(keyed):
         ("GET", f"/api/recall?q=code&conversation={conversation}", None),
     ):
         assert keyed.request(method, path, body, headers=bob).status == 404
-    about = f"/api/repositories/sample/turns?path={told['citations'][0]['path']}"
+    about = f"/api/repositories/sample/turns?path={response['citations'][0]['path']}"
     for path in ("/api/recall?q=short+code", about):
         assert turn in keyed.get(path, headers=ann).body.decode()
         assert keyed.get(path, headers=bob).json == []
     kept = keyed.get(f"/api/conversations/{conversation}", headers=ann).json["all_turns"]
-    assert [(one["answer"], one["version"]) for one in kept] == [(told["answer"], 1)]
+    assert [(one["answer"], one["version"]) for one in kept] == [(response["answer"], 1)]
     other = keyed.post("/api/ask", {**QUESTION, "conversation": "mine"}, headers=bob).json
     assert other["conversation"] != conversation
     assert keyed.get("/api/conversations/mine", headers=ann).json["turn_count"] == 1
@@ -233,14 +233,14 @@ def proxied(tmp_path_factory):
         ("evil://rag.example.org", "https", 403),
     ],
 )
-def test_behind_a_proxy_the_scheme_is_the_one_it_tells(proxied, origin, forwarded, status):
+def test_behind_a_proxy_the_scheme_is_the_forwarded_one(proxied, origin, forwarded, status):
     headers = {"Origin": origin, "Host": origin.partition("://")[2], **bearer("secret")}
     if forwarded:
         headers["X-Forwarded-Proto"] = forwarded
     assert proxied.get("/api/repositories", headers=headers).status == status
 
 
-def test_a_proxy_that_is_not_trusted_tells_nothing(serve):
+def test_headers_of_an_untrusted_proxy_are_ignored(serve):
     running = serve(repositories=(), trusted_proxies=("192.0.2.1",))
     headers = {"Origin": f"https://localhost:{running.port}", "X-Forwarded-Proto": "https"}
     assert running.get("/api/repositories", headers=headers).status == 403
@@ -457,7 +457,7 @@ def test_an_error_has_one_shape_and_a_request_an_id(served):
 # ---------------------------------------------------------------- limits
 
 
-def test_a_caller_that_asks_too_often_is_told_when_to_come_again(serve):
+def test_a_caller_above_the_rate_gets_retry_after(serve):
     running = serve(repositories=(), rate="3/minute")
     replies = [running.get("/api/repositories") for _ in range(4)]
     assert [reply.status for reply in replies] == [200, 200, 200, 429]
@@ -554,7 +554,7 @@ def test_a_history_of_a_hundred_thousand_messages_is_refused(served):
     assert reply.status == 413
 
 
-def test_when_all_seats_are_taken_the_next_is_told_to_come_again(serve, provider):
+def test_when_all_slots_are_taken_the_next_request_gets_retry_after(serve, provider):
     provider.behaviours[:] = ["slow"]
     running = serve(
         engine={"base_url": provider.base_url, "model": "m", "api_key": "k", "timeout_s": 20.0},
@@ -595,7 +595,7 @@ def test_when_all_seats_are_taken_the_next_is_told_to_come_again(serve, provider
         ("POST", "/v1/embeddings", {"model": "rag", "input": "x"}),
     ],
 )
-def test_what_takes_a_thread_for_long_takes_a_seat(without_slots, method, path, body):
+def test_long_work_in_a_thread_takes_a_slot(without_slots, method, path, body):
     reply = without_slots.request(method, path, body)
     assert (reply.status, reply.json["error"]["code"]) == (429, "rate_limit_exceeded")
     assert int(reply.headers["retry-after"]) >= 1
@@ -637,13 +637,13 @@ def test_long_work_leaves_threads_to_questions():
     asyncio.run(run())
 
 
-def test_callers_from_elsewhere_are_told_no_folder_of_the_server(serve, tmp_path, caplog):
+def test_no_folder_of_the_server_is_revealed_to_remote_callers(serve, tmp_path, caplog):
     gone = tmp_path / "srv" / "gone"
     gone.mkdir(parents=True)
     source = Source(str(gone.resolve()))
     gone.rmdir()
 
-    def told(**settings):
+    def response(**settings):
         running = serve(repositories=(("api", source),), **settings)
         running.wait_until(lambda: running.get("/api/repositories/api").json["state"] == "failed")
         replies = [
@@ -657,15 +657,15 @@ def test_callers_from_elsewhere_are_told_no_folder_of_the_server(serve, tmp_path
         assert [reply.status for reply in replies] == [424, 424, 200, 200]
         return [reply.body.decode() for reply in replies]
 
-    assert all(str(gone) in text for text in told())
+    assert all(str(gone) in text for text in response())
     caplog.clear()
-    texts = told(public_hosts=("rag.example",))
+    texts = response(public_hosts=("rag.example",))
     assert not any(str(tmp_path) in text for text in texts)
     assert json.loads(texts[0])["error"]["message"].startswith("there is no folder api")
     assert f"there is no folder {gone}" in caplog.text
 
 
-def test_a_folder_is_named_and_what_lies_below_it_is_told(tmp_path):
+def test_a_folder_is_replaced_by_its_name_and_the_path_below_stays(tmp_path):
     settings = ServerSettings(
         engine=Settings(home=tmp_path / "home", memory=f"sqlite:///{tmp_path}/turns/all.db"),
         repositories=(("team/api", Source("/srv/api")), ("web", Source("https://example.org/srv/api"))),
@@ -696,7 +696,7 @@ def test_methods_that_clients_make_up_are_one_series(serve):
     assert 'method="M' not in text
 
 
-def test_metrics_count_without_telling(served):
+def test_metrics_count_without_revealing_content(served):
     served.post("/api/ask", {**QUESTION, "question": "Where is the secret zebra?"})
     text = served.get("/metrics").body.decode()
     assert 'rag_questions_total{outcome="answered"}' in text
@@ -710,12 +710,12 @@ def test_log_lines_hold_no_prompt_and_no_key(keyed, caplog):
     keyed.post("/api/ask?token=hidden", {**QUESTION, "question": "Is there a zebra?"}, headers=bearer(key))
 
     def line():
-        told = (record.fields for record in caplog.records if hasattr(record, "fields"))
-        return [fields for fields in told if fields["route"] == "/api/ask"]
+        response = (record.fields for record in caplog.records if hasattr(record, "fields"))
+        return [fields for fields in response if fields["route"] == "/api/ask"]
 
     assert keyed.wait_until(line)[0]["caller"] == "ann"
-    told = "".join(str(record.__dict__) for record in caplog.records)
-    assert not any(secret in told for secret in ("zebra", key, "hidden"))
+    response = "".join(str(record.__dict__) for record in caplog.records)
+    assert not any(secret in response for secret in ("zebra", key, "hidden"))
 
 
 def test_files_of_the_page_are_logged_for_who_looks_closely_only(served, caplog):
@@ -724,8 +724,8 @@ def test_files_of_the_page_are_logged_for_who_looks_closely_only(served, caplog)
     served.get("/health")
 
     def levels():
-        told = [record for record in caplog.records if hasattr(record, "fields")]
-        return len(told) == 2 and {record.fields["route"]: record.levelname for record in told}
+        response = [record for record in caplog.records if hasattr(record, "fields")]
+        return len(response) == 2 and {record.fields["route"]: record.levelname for record in response}
 
     assert served.wait_until(levels) == {"/static/{version}/{path:path}": "DEBUG", "/health": "INFO"}
 
@@ -739,12 +739,12 @@ def test_spans_follow_the_genai_conventions_and_hold_no_text(served, monkeypatch
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(served.service.telemetry._otel, "_tracer", provider.get_tracer("test"))
-    told = served.post("/api/ask", {**QUESTION, "question": "Is there a zebra?"}).json
+    response = served.post("/api/ask", {**QUESTION, "question": "Is there a zebra?"}).json
     served.wait_until(exporter.get_finished_spans)
     (span,) = exporter.get_finished_spans()
     assert span.name == "chat extractive"
     assert span.attributes["gen_ai.operation.name"] == "chat"
-    assert span.attributes["gen_ai.conversation.id"] == told["conversation"]
+    assert span.attributes["gen_ai.conversation.id"] == response["conversation"]
     assert "gen_ai.usage.output_tokens" in span.attributes
     assert "zebra" not in str(span.to_json())
     provider.shutdown()

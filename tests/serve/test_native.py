@@ -22,7 +22,7 @@ def ask(served, question=QUESTION, *, repositories=("sample",), **more):
     return reply
 
 
-def test_repositories_tell_how_far_they_are(served):
+def test_repositories_report_their_progress(served):
     served.wait_until(lambda: not served.get("/api/repositories/sample").json["job"]["running"])
     (state,) = served.get("/api/repositories").json
     assert state["name"] == "sample"
@@ -83,7 +83,7 @@ def test_a_name_begins_a_conversation_and_finds_it_again(served):
     assert reply.status == 404
 
 
-def test_a_stream_tells_the_same_as_the_whole(served):
+def test_a_stream_has_the_same_content_as_the_whole_answer(served):
     whole = ask(served).json
     reply = ask(served, stream=True)
     assert reply.headers["content-type"].startswith("text/event-stream")
@@ -127,7 +127,7 @@ def in_memory(serve):
     return serve(engine={"memory": "memory:"}).ready()
 
 
-def test_while_the_memory_is_away_the_client_is_told_to_come_again(serve):
+def test_while_the_memory_is_unreachable_the_client_is_asked_to_retry(serve):
     pytest.importorskip("redis", reason="the redis extra is not installed")
     running = serve(engine={"memory": "redis://me:s3cret@127.0.0.1:1"}).ready()
     for reply in (
@@ -195,7 +195,7 @@ def test_a_conversation_is_taken_back_to_a_turn(in_memory):
     assert in_memory.request("DELETE", f"{where}?last_turn=").json == {"turns": 0}
 
 
-def test_messages_of_other_programs_are_recalled_beside_turns(in_memory):
+def test_messages_of_other_programs_are_recalled_like_turns(in_memory):
     turn = ask(in_memory, "Which zebra checks a link?").json
     blocks = [{"type": "text", "text": "A zebra said \ud800"}, {"type": "image", "data": "AAAA"}]
     said = [Message(blocks, role="assistant", mime="application/json"), Message(b"zebra", mime="text/plain")]
@@ -218,11 +218,11 @@ def test_messages_of_other_programs_are_recalled_beside_turns(in_memory):
 def test_turns_are_found_by_the_lines_they_talk_about_wherever_those_went(serve, tmp_path):
     sample = sample_copy(tmp_path)
     running = serve(repositories=(("sample", sample),), engine={"memory": "memory:"}, refresh_s=0.05).ready()
-    told = ask(running).json
-    cited = told["citations"][0]
+    response = ask(running).json
+    cited = response["citations"][0]
     where = f"/api/repositories/sample/turns?path={cited['path']}"
     (found,) = running.get(where).json
-    assert found["turn"]["id"] == told["turn"]
+    assert found["turn"]["id"] == response["turn"]
     assert found["citations"][0]["freshness"]["state"] == "fresh"
     file = Path(sample.location) / cited["path"]
     file.write_text("# moved down\n\n" + file.read_text())
@@ -240,50 +240,50 @@ def test_an_old_question_is_asked_again_and_nothing_is_stored(serve, tmp_path):
     sample = sample_copy(tmp_path)
     engine = {"memory": "memory:", "cache": True}
     running = serve(repositories=(("sample", sample),), engine=engine, refresh_s=0.05).ready()
-    told = ask(running).json
-    again = running.post(f"/api/turns/{told['turn']}/replay").json
+    response = ask(running).json
+    again = running.post(f"/api/turns/{response['turn']}/replay").json
     assert (again["differs"], again["lost"], again["gained"], again["freshness"]["state"]) == (
         *(False, [], []),
         "fresh",
     )
     assert (again["answer"]["turn"], again["answer"]["notes"]) == ("", [])
-    for file in {source["path"] for source in told["sources"]}:
+    for file in {source["path"] for source in response["sources"]}:
         (Path(sample.location) / file).unlink()
 
     def differing():
-        reply = running.post(f"/api/turns/{told['turn']}/replay").json
+        reply = running.post(f"/api/turns/{response['turn']}/replay").json
         return reply if reply["differs"] else None
 
     gone = running.wait_until(differing)
     assert gone["freshness"]["state"] == "gone"
     assert {cited["freshness"]["state"] for cited in gone["lost"]} == {"gone"}
-    kept = running.get(f"/api/conversations/{told['conversation']}").json
-    assert [turn["id"] for turn in kept["all_turns"]] == [told["turn"]]
+    kept = running.get(f"/api/conversations/{response['conversation']}").json
+    assert [turn["id"] for turn in kept["all_turns"]] == [response["turn"]]
     assert len(running.get("/api/conversations").json) == 1
 
 
 def test_an_old_question_is_asked_again_at_a_ref(serve, sample_repo):
     running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
-    told = ask(running, repositories=["links"]).json
+    response = ask(running, repositories=["links"]).json
     git(sample_repo, "tag", "v1")
-    for file in {source["path"] for source in told["sources"]}:
+    for file in {source["path"] for source in response["sources"]}:
         (sample_repo / file).unlink()
 
     def answered():
-        reply = running.post(f"/api/turns/{told['turn']}/replay", {"ref": "v1"})
+        reply = running.post(f"/api/turns/{response['turn']}/replay", {"ref": "v1"})
         return reply if reply.status != 503 else None
 
     again = running.wait_until(answered).json
-    where = f"/api/conversations/{told['conversation']}/freshness"
+    where = f"/api/conversations/{response['conversation']}/freshness"
     assert [running.get(f"{where}{at}").json[0]["freshness"]["state"] for at in ("", "?ref=v1")] == [
         "gone",
         "fresh",
     ]
     assert (again["differs"], again["freshness"]["state"]) == (False, "fresh")
-    assert running.post(f"/api/turns/{told['turn']}/replay", {"ref": "no-such"}).status in (404, 424)
+    assert running.post(f"/api/turns/{response['turn']}/replay", {"ref": "no-such"}).status in (404, 424)
 
 
-def test_an_answer_is_given_again_where_the_server_is_told_to(served, serve):
+def test_an_answer_is_cached_if_the_server_is_configured_so(served, serve):
     caching = serve(engine={"cache": True}).ready()
     first = ask(caching).json
     again = ask(caching, "Show me where a short code gets made").json
@@ -331,11 +331,13 @@ def test_the_specification_has_examples(served):
     assert specification["components"]["schemas"]["AskRequest"]["properties"]["question"]["examples"]
 
 
-@pytest.mark.parametrize(("remote", "told"), [("https://forge.example/o/r", True), ("/srv/git/r.git", False)])
-def test_a_remote_is_told_where_it_is_no_folder_of_the_server(serve, sample_repo, remote, told):
+@pytest.mark.parametrize(
+    ("remote", "shown"), [("https://forge.example/o/r", True), ("/srv/git/r.git", False)]
+)
+def test_a_remote_is_shown_unless_it_is_a_folder_of_the_server(serve, sample_repo, remote, shown):
     git(sample_repo, "remote", "add", "origin", remote)
     running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
-    assert running.get("/api/repositories/links").json["remote"] == (remote if told else None)
+    assert running.get("/api/repositories/links").json["remote"] == (remote if shown else None)
 
 
 def test_names_of_earlier_versions_are_taken_and_given(in_memory):

@@ -156,9 +156,9 @@ def test_vendored_files_are_those_of_their_packages():
 
 @pytest.fixture(scope="module")
 def crooked(tmp_path_factory) -> Path:
-    """A repository with links that lead out of it, and a secret beside it."""
+    """A repository with links that lead out of it, and a secret next to it."""
     home = tmp_path_factory.mktemp("crooked")
-    (home / "secret").write_text("the secret beside the repository")
+    (home / "secret").write_text("the secret next to the repository")
     root = Path(sample_copy(home).location)
     (root / "out").symlink_to(home / "secret")
     (root / "folder").symlink_to(home)
@@ -175,7 +175,7 @@ def test_the_viewer_opens_nothing_outside_the_repository(serve, crooked):
         page = served.get(f"/repos/crooked/view?path={path.replace(chr(0), '%00')}")
         assert page.status == 200
         for body in (reply.body, page.body):
-            assert b"secret beside" not in body and b"root:" not in body
+            assert b"secret next to" not in body and b"root:" not in body
 
 
 def test_lines_are_counted_as_editors_count_them(serve, crooked):

@@ -110,11 +110,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def provider(written: Served) -> ProviderServer:
-    told: ProviderServer = written.provider  # type: ignore[attr-defined]
-    told.behaviours[:] = ["good"]
-    told.requests.clear()
-    told.client_left.clear()
-    return told
+    server: ProviderServer = written.provider  # type: ignore[attr-defined]
+    server.behaviours[:] = ["good"]
+    server.requests.clear()
+    server.client_left.clear()
+    return server
 
 
 def ask(page: Page, question: str) -> Locator:
@@ -130,7 +130,7 @@ def ask(page: Page, question: str) -> Locator:
 # ---------------------------------------------------------------- asking
 
 
-def test_an_answer_comes_with_its_sources_beside_it(served, visit):
+def test_an_answer_is_shown_next_to_its_sources(served, visit):
     page = visit(served)
     expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
     turn = ask(page, SIGNED)
@@ -170,7 +170,7 @@ def test_the_viewer_has_an_address_of_its_own(served, visit):
     assert page.title().startswith("sessions.py")
 
 
-def test_a_file_beside_the_conversation_is_not_covered(served, visit):
+def test_a_file_next_to_the_conversation_is_not_covered(served, visit):
     page = visit(served, "/repos/sample/view?path=snip/sessions.py", viewport={"width": 1280, "height": 800})
     expect(page.locator("#L1")).to_be_visible()
     middle, panel = (page.locator(name).bounding_box() for name in (".top", "#panel"))
@@ -194,7 +194,7 @@ def test_pieces_are_shown_as_they_come_and_stop_keeps_nothing(written, provider,
     expect(page.locator(".turn.done")).to_have_count(1)
 
 
-def test_an_error_is_told_and_can_be_tried_again(written, provider, visit):
+def test_an_error_is_shown_and_can_be_retried(written, provider, visit):
     provider.behaviours[:] = ["unauthorized"]
     page = visit(written)
     turn = ask(page, SIGNED)

@@ -34,7 +34,7 @@ def look(free_port):
     return look
 
 
-def test_a_server_that_would_start_has_nothing_to_mend(look):
+def test_a_server_that_would_start_has_nothing_to_fix(look):
     found = look("--repo", f"sample={SAMPLE}")
     names = ("server packages", "served to", "limits", "repository sample", "port", "memory")
     assert {name: found[name]["state"] for name in names} == dict.fromkeys(names, "ok")

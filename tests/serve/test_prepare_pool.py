@@ -84,9 +84,7 @@ def test_a_child_prepares_what_this_process_would(engine: Engine, root: Path) ->
     running(work)
 
 
-def test_a_store_that_changed_is_opened_anew_and_errors_are_those_of_this_process(
-    engine: Engine, root: Path
-) -> None:
+def test_a_changed_store_is_reopened_and_errors_are_those_of_this_process(engine: Engine, root: Path) -> None:
     before = dialog(engine, root)
 
     async def work(preparing: PreparePool) -> None:

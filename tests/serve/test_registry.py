@@ -35,7 +35,7 @@ def large_repository(folder):
     return Source(str(root.resolve()))
 
 
-def test_a_changed_file_is_found_without_being_told(serve, tmp_path):
+def test_a_changed_file_is_found_without_a_request(serve, tmp_path):
     sample = sample_copy(tmp_path)
     running = serve(repositories=(("sample", sample),), refresh_s=0.05).ready()
     (Path(sample.location) / "zebra.py").write_text("def zebra_crossing():\n    return 'stripes'\n")
@@ -51,17 +51,17 @@ def test_while_a_repository_is_indexed_health_answers_and_questions_come_again(s
     large = large_repository(tmp_path)
     running = serve(repositories=(("large", large),), wait_for_index_s=0.05)
     took = []
-    told = None
+    response = None
     while running.get("/ready").status != 200:
         began = time.perf_counter()
         assert running.get("/health").status == 200
         took.append(time.perf_counter() - began)
         reply = running.post("/api/ask", {**QUESTION, "repositories": ["large"]})
         if reply.status == 503:
-            told = reply
-    assert told is not None, "the repository was too small for this test"
-    assert told.json["error"]["code"] == "indexing"
-    assert told.headers["retry-after"]
+            response = reply
+    assert response is not None, "the repository was too small for this test"
+    assert response.json["error"]["code"] == "indexing"
+    assert response.headers["retry-after"]
     took.sort()
     assert took[len(took) // 2] < 0.5, "health waited for the index"
     states = running.get("/api/repositories").json
@@ -126,11 +126,11 @@ def test_a_server_that_ends_in_the_middle_of_indexing_begins_again(tmp_path):
         first.wait_until(lambda: first.get("/api/repositories/sample").json["job"]["running"])
     with serving(tmp_path, repositories=(("sample", source),)) as second:
         second.ready()
-        told = second.post("/api/ask", {**QUESTION, "conversation": "kept"}).json
+        response = second.post("/api/ask", {**QUESTION, "conversation": "kept"}).json
     with serving(tmp_path, repositories=(("sample", source),)) as third:
         third.ready()
         again = third.post("/api/ask", {"question": "Why?", "conversation": "kept"}).json
-    assert again["conversation"] == told["conversation"]
+    assert again["conversation"] == response["conversation"]
     assert again["number"] == 2
 
 
@@ -208,7 +208,7 @@ def test_refs_that_do_not_exist_keep_no_place(serve, sample_repo):
     assert len(names) <= 51
 
 
-def test_what_nobody_asked_for_longest_makes_room(sample_repo, monkeypatch):
+def test_the_least_recently_used_entry_is_evicted(sample_repo, monkeypatch):
     monkeypatch.setattr(registry_module, "_MAX_UNLISTED", 3)
     source = Source(str(sample_repo.resolve()))
     registry = RepositoryRegistry(ServerSettings(repositories=(("sample", source),)), engine=None)

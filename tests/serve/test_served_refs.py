@@ -227,9 +227,9 @@ def test_a_conversation_about_a_ref_goes_on_after_a_restart(tmp_path, sample_rep
     asked = {"question": "How are sessions signed?", "repositories": ["sample@main"]}
     with serving(tmp_path, **settings) as served:
         served.wait_until(lambda: served.post("/api/search", asked).status == 200)
-        told = served.post("/api/ask", asked).json
+        response = served.post("/api/ask", asked).json
     with serving(tmp_path, **settings) as served:
-        after = {"question": "And when do they expire?", "conversation": told["conversation"]}
+        after = {"question": "And when do they expire?", "conversation": response["conversation"]}
         served.wait_until(lambda: served.post("/api/ask", after).status == 200)
-        (first, _) = served.get(f"/api/conversations/{told['conversation']}/freshness").json
+        (first, _) = served.get(f"/api/conversations/{response['conversation']}/freshness").json
         assert first["freshness"]["state"] == "fresh"

@@ -115,9 +115,11 @@ def test_a_redirect_is_followed_only_for_what_the_operator_listed(tmp_path, port
 
 @pytest.mark.parametrize("goes", ["job", "server"])
 def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_path, monkeypatch):
-    program, told = tmp_path / "bin" / "git", tmp_path / "pid"
+    program, pid_file = tmp_path / "bin" / "git", tmp_path / "pid"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho $$ > "{told}.new"\nmv "{told}.new" "{told}"\nexec sleep 600\n')
+    program.write_text(
+        f'#!/bin/sh\necho $$ > "{pid_file}.new"\nmv "{pid_file}.new" "{pid_file}"\nexec sleep 600\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     home = tmp_path / "home"
@@ -130,7 +132,7 @@ def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_p
         work = indexers.index(source, rebuild=False, place=place, progress=lambda *_: None)
         job = asyncio.create_task(work)
         async with asyncio.timeout(30):
-            while not told.exists():
+            while not pid_file.exists():
                 await asyncio.sleep(0.01)
             if goes == "job":
                 job.cancel()
@@ -141,7 +143,7 @@ def test_git_ends_with_the_job_that_is_cancelled_and_with_the_server(goes, tmp_p
 
     assert asyncio.run(run()) == 0
     with pytest.raises(ProcessLookupError):
-        os.kill(int(told.read_text()), 0)
+        os.kill(int(pid_file.read_text()), 0)
     assert list(home.glob(".gitconfig*")) == []
 
 

@@ -50,15 +50,15 @@ def test_a_child_is_talked_to_until_its_input_ends():
         child = await start_child("json.tool", environment={"PYTHONIOENCODING": "utf-8"})
         child.stdin.write(json.dumps({"a": ["é" * 70_000]}).encode())
         child.stdin.write_eof()
-        told = await child.stdout.read()
+        output = await child.stdout.read()
         code = await child.wait()
         await child.end()
-        return json.loads(told), code, child.returncode
+        return json.loads(output), code, child.returncode
 
     assert asyncio.run(run()) == ({"a": ["é" * 70_000]}, 0, 0)
 
 
-def test_a_child_that_is_killed_is_told_of_and_can_be_ended():
+def test_a_killed_child_is_noticed_and_can_be_ended():
     async def run():
         child = await start_child("rag.serve.workers.indexing")
         assert (child.returncode, child.pid > 0) == (None, True)

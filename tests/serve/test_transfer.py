@@ -49,9 +49,9 @@ def said_in(keyed, who, conversation):
     return [(turn["question"], turn["answer"]) for turn in kept["all_turns"]]
 
 
-def test_an_export_tells_nobody_where_a_repository_lies_and_comes_back_as_it_was(keyed):
-    told = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json
-    conversation, said = told["conversation"], said_in(keyed, keyed.ann, told["conversation"])
+def test_an_export_reveals_no_location_and_is_imported_unchanged(keyed):
+    response = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json
+    conversation, said = response["conversation"], said_in(keyed, keyed.ann, response["conversation"])
     file = exported(keyed, keyed.ann, conversation)
     assert str(keyed.home) not in file.decode()
     assert imported(keyed, keyed.ann, file).json == {"conversations": 0}  # all of it is there
@@ -68,8 +68,8 @@ def test_an_export_tells_nobody_where_a_repository_lies_and_comes_back_as_it_was
 
 
 def test_a_file_shows_nobody_what_others_said(keyed):
-    told = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json
-    conversation, turn = told["conversation"], told["turn"]
+    response = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json
+    conversation, turn = response["conversation"], response["turn"]
     mine = keyed.server.post("/api/ask", ASKED, headers=keyed.bob).json["conversation"]
     lines = [json.loads(line) for line in exported(keyed, keyed.bob, mine).splitlines()]
     (head,) = [line for line in lines if "conversation" in line]
@@ -84,7 +84,7 @@ def test_a_file_shows_nobody_what_others_said(keyed):
 
     attempt("a", [[conversation, 0, 0], ["a", 1, None]])
     attempt(conversation, [[conversation, 0, None]])
-    # Nor what they deleted, and a fork of theirs still shows.
+    # Nor what they deleted, while a fork of theirs still has it.
     keyed.server.post(f"/api/conversations/{conversation}/fork", {}, headers=keyed.ann)
     keyed.server.request("DELETE", f"/api/conversations/{conversation}", headers=keyed.ann)
     attempt("b", [[conversation, 0, 0], ["b", 1, None]])
@@ -93,9 +93,9 @@ def test_a_file_shows_nobody_what_others_said(keyed):
 
 
 def test_a_fork_comes_back_with_what_it_inherited(keyed):
-    told = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json
+    response = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json
     forked = keyed.server.post(
-        f"/api/conversations/{told['conversation']}/fork", {"name": "other"}, headers=keyed.ann
+        f"/api/conversations/{response['conversation']}/fork", {"name": "other"}, headers=keyed.ann
     ).json["id"]
     keyed.server.post("/api/ask", {"question": "Why?", "conversation": forked}, headers=keyed.ann)
     said, file = said_in(keyed, keyed.ann, forked), exported(keyed, keyed.ann, forked)
@@ -124,8 +124,8 @@ def test_a_fork_comes_back_with_what_it_inherited(keyed):
 )
 def test_what_is_no_export_is_refused_and_nothing_of_it_stored(keyed, file):
     before = conversations(keyed, keyed.bob)
-    told = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json["conversation"]
-    good = exported(keyed, keyed.ann, told)
+    response = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json["conversation"]
+    good = exported(keyed, keyed.ann, response)
     reply = imported(keyed, keyed.bob, good + file)
     assert (reply.status, reply.json["error"]["code"]) == (400, "bad_request")
     assert conversations(keyed, keyed.bob) == before
@@ -134,13 +134,13 @@ def test_what_is_no_export_is_refused_and_nothing_of_it_stored(keyed, file):
 
 def test_an_export_that_is_nested_too_deeply_is_refused_and_nothing_of_it_stored(keyed):
     before = conversations(keyed, keyed.bob)
-    told = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json["conversation"]
-    reply = imported(keyed, keyed.bob, exported(keyed, keyed.ann, told) + b"[" * 100_000)
+    response = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json["conversation"]
+    reply = imported(keyed, keyed.bob, exported(keyed, keyed.ann, response) + b"[" * 100_000)
     assert (reply.status, reply.json["error"]["code"]) == (413, "too_large")
     assert conversations(keyed, keyed.bob) == before
 
 
-def test_what_a_turn_was_shown_is_told_to_whom_it_belongs(keyed):
+def test_the_prompt_of_a_turn_is_returned_to_its_owner_only(keyed):
     turn = keyed.server.post("/api/ask", ASKED, headers=keyed.ann).json["turn"]
     reply = keyed.server.get(f"/api/turns/{turn}/prompt", headers=keyed.ann).json
     assert reply["turn"] == turn and ASKED["question"] in reply["prompt"]

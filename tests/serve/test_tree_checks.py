@@ -89,21 +89,21 @@ def test_the_first_answer_after_an_edit_knows_the_edit(serve, root):
     assert (coverage["commit"], coverage["dirty"]) == (git(root, "rev-parse", "HEAD").strip(), False)
 
 
-def test_a_shell_beside_a_running_server_leaves_it_current(serve, root):
+def test_an_index_run_next_to_a_server_leaves_it_current(serve, root):
     running = serve(repositories=(("work", Source(str(root))),)).ready()
     searched(running)
     path = paint(root)
-    told = rag("search", str(root), WORDS, "--json", home=running.home)
-    assert path in {hit["path"] for hit in told["results"]}
+    report = rag("search", str(root), WORDS, "--json", home=running.home)
+    assert path in {hit["path"] for hit in report["results"]}
     assert path in searched(running)[0]
-    shell, server = told["coverage"], searched(running)[1]
+    shell, server = report["coverage"], searched(running)[1]
     for coverage in (*shell, *server):
         coverage.pop("checked_ago_s")
     assert shell == server, "every interface says the same"
 
 
 def test_what_one_server_fetched_the_other_answers_from(tmp_path, root):
-    """A URL is not looked at again by the second server for minutes: only the store tells it."""
+    """A URL is not looked at again by the second server for minutes: only the store shows it."""
     url = Source(f"file://{root}")
     with (
         serving(tmp_path, repositories=(("work", url),)) as first,
@@ -173,10 +173,11 @@ def test_the_answers_of_all_interfaces_say_what_they_rest_on(serve, root, monkey
     component.prepare_retriever(str(root))
     (python,) = component.call(question).coverage
     assert native.keys() == openai.keys() == cli.keys()
-    for told in (native, openai, cli):
-        assert (told["commit"], told["dirty"]) == (git(root, "rev-parse", "HEAD").strip(), True)
-        assert (told["skipped"], told["not_indexed"], told["not_indexed_count"]) == ({"binary": 1}, [], 0)
-        assert (told["commit"], told["dirty"]) == (python.commit, python.dirty)
+    for report in (native, openai, cli):
+        assert (report["commit"], report["dirty"]) == (git(root, "rev-parse", "HEAD").strip(), True)
+        assert report["skipped"] == {"binary": 1}
+        assert (report["not_indexed"], report["not_indexed_count"]) == ([], 0)
+        assert (report["commit"], report["dirty"]) == (python.commit, python.dirty)
 
 
 def test_a_python_object_that_lives_long_knows_every_edit(tmp_path, root):

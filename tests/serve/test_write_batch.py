@@ -37,7 +37,7 @@ def storing_of(dialog: Dialog, text: str) -> Callable[[], Answer]:
     return store
 
 
-def told(dialog: Dialog, stores: list[Callable[[], Answer]]) -> list[Answer | BaseException]:
+def outcomes_of(dialog: Dialog, stores: list[Callable[[], Answer]]) -> list[Answer | BaseException]:
     """What came of each, all asked for at once."""
 
     async def run() -> list[Answer | BaseException]:
@@ -54,9 +54,9 @@ def stored(dialog: Dialog) -> list[str]:
     return [turn.question for turn in dialog.turns()]
 
 
-def test_each_is_told_its_own_answer_and_all_are_stored(dialog: Dialog) -> None:
+def test_each_caller_gets_its_own_answer_and_all_are_stored(dialog: Dialog) -> None:
     texts = [f"turn {n}" for n in range(30)]
-    outcomes = told(dialog, [storing_of(dialog, text) for text in texts])
+    outcomes = outcomes_of(dialog, [storing_of(dialog, text) for text in texts])
     assert [getattr(outcome, "text", outcome) for outcome in outcomes] == texts
     assert sorted(stored(dialog)) == sorted(texts)
 
@@ -67,12 +67,12 @@ def test_one_that_fails_fails_alone_and_leaves_nothing(dialog: Dialog) -> None:
         dialog.engine.turns.turns("no such conversation")
         raise AssertionError("that raises")
 
-    outcomes = told(dialog, [storing_of(dialog, "first"), failing, storing_of(dialog, "last")])
+    outcomes = outcomes_of(dialog, [storing_of(dialog, "first"), failing, storing_of(dialog, "last")])
     assert [type(outcome).__name__ for outcome in outcomes] == ["Answer", "NotFound", "Answer"]
     assert sorted(stored(dialog)) == ["first", "last"]
 
 
-def test_where_the_transaction_fails_everybody_is_told_and_nothing_is_stored(
+def test_a_failed_transaction_is_reported_to_all_and_nothing_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = Engine(Settings(home=tmp_path))
@@ -83,15 +83,15 @@ def test_where_the_transaction_fails_everybody_is_told_and_nothing_is_stored(
 
     with monkeypatch.context() as broken:
         broken.setattr(SqliteFile, "_check_open", full)
-        outcomes = told(dialog, [storing_of(dialog, text) for text in "abc"])
+        outcomes = outcomes_of(dialog, [storing_of(dialog, text) for text in "abc"])
     assert [type(outcome) for outcome in outcomes] == [StoreUnwritable] * 3
     assert stored(dialog) == []
-    (outcome,) = told(dialog, [storing_of(dialog, "later")])
+    (outcome,) = outcomes_of(dialog, [storing_of(dialog, "later")])
     assert isinstance(outcome, Answer) and stored(dialog) == ["later"]
     engine.close()
 
 
-def test_a_mistake_is_told_too_and_of_one_who_has_gone_nothing_is_stored(tmp_path: Path) -> None:
+def test_unexpected_errors_are_reported_and_a_cancelled_turn_is_not_stored(tmp_path: Path) -> None:
     engine = Engine(Settings(home=tmp_path))
     dialog = Dialog(engine, [], engine.begin_conversation("sea", []))
 

@@ -1,4 +1,4 @@
-"""A small real HTTP server that speaks the OpenAI protocol, well or badly, as told.
+"""A small real HTTP server that speaks the OpenAI protocol, or fails, as the test requests.
 
     with ProviderServer(answers=["It is in auth.py [1]."]) as server:
         client = OpenAICompatibleClient(server.base_url)

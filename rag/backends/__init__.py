@@ -157,10 +157,10 @@ def remote_embedder_host(settings: Settings) -> str | None:
     return _remote(getattr(settings, named), settings.source_of(named))
 
 
-def _remote(base_url: str | None, whence: str = "") -> str | None:
+def _remote(base_url: str | None, setting: str = "") -> str | None:
     from rag.backends.openai.endpoint import checked_url, host_of, is_local
 
-    url = checked_url(base_url, whence)
+    url = checked_url(base_url, setting)
     return None if is_local(url) else host_of(url)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +18,7 @@ from rag.cli.terminal import counted, errors_as_exit_codes, out, out_json, say, 
 from rag.errors import SettingsError
 
 if TYPE_CHECKING:
+    from rag.evaluation.answers import Shares
     from rag.evaluation.questions import Question
     from rag.evaluation.summary import QuestionGroup, Summary, SummaryRow
     from rag.evaluation.trees import Tree
@@ -259,27 +260,56 @@ def _measure_answers(trees: list[Tree], *, json: bool) -> None:
                 "kind": a.question.kind,
                 "refused": a.refused,
                 "warned": a.warned,
+                "first": a.is_first_right,
                 "on_target": a.on_target,
+                "named": a.is_cited,
             }
             for a in answered
         ]
         out_json({"answers": [asdict(share) for share in found], "questions": questions})
         return
+    print_shares(found)
+
+
+def print_shares(found: Sequence[Shares]) -> None:
+    """Print what answers without a model quote and name, by kind."""
+
+    def shown(share: float | None) -> str:
+        return "–" if share is None else f"{share:.3f}"
+
     table(
         "Answers without a model",
-        ["kind", "n", "quotes the target", '"not found"', "warned", "wrongly refused or not warned"],
+        [
+            "kind",
+            "n",
+            "right first",
+            "quoted",
+            "named",
+            '"not found"',
+            "warned",
+            "wrongly refused or not warned",
+        ],
         [
             (
                 share.kind,
                 share.count,
-                "–" if share.on_target is None else f"{share.on_target:.3f}",
-                f"{share.refused:.3f}",
-                f"{share.warned:.3f}",
+                *map(shown, (share.first, share.on_target, share.cited, share.refused, share.warned)),
                 f"{share.wrong:.1%}",
             )
             for share in found
         ],
     )
+    complete = [share for share in found if share.members is not None or share.sites is not None]
+    if complete:
+        out()
+        table(
+            "Lists and callers",
+            ["kind", "members named", "complete lists", "call sites named", "places that are call sites"],
+            [
+                (one.kind, *map(shown, (one.members, one.complete, one.sites, one.site_precision)))
+                for one in complete
+            ],
+        )
 
 
 def print_summary(summary: Summary) -> None:

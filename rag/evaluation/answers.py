@@ -17,9 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from rag.errors import SettingsError
-from rag.evaluation.checks import read_records
 from rag.evaluation.metrics import LineSpan
-from rag.evaluation.questions import Question
+from rag.evaluation.questions import Question, read_records
 from rag.evaluation.trees import Tree, indexed_folder
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings
@@ -30,37 +29,83 @@ UNANSWERABLE = "unanswerable"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The result for one question. `quoted` are the lines shown; none when it was refused."""
+    """The result for one question.
+
+    `quoted` are the lines shown, in their order, `cited` all places that the answer names; both are empty if
+    it was refused. `confidence` is the value from 0 to 1.
+    """
 
     question: Question
     refused: bool
     quoted: tuple[LineSpan, ...]
+    cited: tuple[LineSpan, ...] = ()
     warned: bool = False
+    confidence: float = 0.0
+
+    @property
+    def is_first_right(self) -> bool:
+        """Whether the first quote has a line that answers; without quotes, the first place."""
+        return _meet((self.quoted or self.cited)[:1], self.question.spans)
 
     @property
     def on_target(self) -> bool:
         """Whether a quoted line is one of the lines that answer."""
-        return any(
-            shown.path == span.path and shown.start <= span.end and span.start <= shown.end
-            for shown in self.quoted
-            for span in self.question.spans
-        )
+        return _meet(self.quoted, self.question.spans)
+
+    @property
+    def is_cited(self) -> bool:
+        """Whether a place that the answer names has a line that answers."""
+        return _meet((*self.quoted, *self.cited), self.question.spans)
+
+    def share_of(self, lines: Sequence[LineSpan]) -> float:
+        """Return the share of lines (members of a list, call sites) in places that the answer names."""
+        return sum(_meet((*self.quoted, *self.cited), (line,)) for line in lines) / len(lines)
+
+    @property
+    def site_precision(self) -> float | None:
+        """The share of the named places that have a call site; None if no place is named."""
+        named = self.cited or self.quoted
+        return sum(_meet((one,), self.question.sites) for one in named) / len(named) if named else None
+
+
+def _meet(shown: Sequence[LineSpan], spans: Sequence[LineSpan]) -> bool:
+    """Return whether one of the shown places has a line of one of the spans."""
+    return any(
+        one.path == span.path and one.start <= span.end and span.start <= one.end
+        for one in shown
+        for span in spans
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Means over the questions of one kind; `on_target` is None where no question has answering lines."""
+    """Means over the questions of one kind.
+
+    The shares of right places are None where no question has answering lines, those of lists and callers
+    where none has `members` or `sites`; `complete` is the share of lists whose members are all named.
+    """
 
     kind: str
     count: int
     refused: float
     warned: float
+    first: float | None
     on_target: float | None
+    cited: float | None
+    members: float | None = None
+    complete: float | None = None
+    sites: float | None = None
+    site_precision: float | None = None
 
     @property
     def wrong(self) -> float:
         """For questions with an answer the share refused; for others the share neither refused nor warned."""
-        return 1 - self.refused - self.warned if self.kind == UNANSWERABLE else self.refused
+        return 1 - self.refused - self.warned if is_unanswerable(self.kind) else self.refused
+
+
+def is_unanswerable(kind: str) -> bool:
+    """Return whether questions of a kind have no answer."""
+    return kind.split()[0] == UNANSWERABLE
 
 
 def read_unanswerable(paths: Sequence[Path]) -> list[Question]:
@@ -82,7 +127,7 @@ def read_unanswerable(paths: Sequence[Path]) -> list[Question]:
                     id=name,
                     repo=str(record.get("repo") or ""),
                     language=str(record.get("language") or "other"),
-                    kind=UNANSWERABLE,
+                    kind=" ".join(filter(None, (UNANSWERABLE, record.get("kind")))),
                     text=record["question"],
                     files=frozenset(),
                     spans=(),
@@ -123,26 +168,74 @@ def _answer(engine: Engine, root: Path, questions: Sequence[Question]) -> Iterat
             dialog, at = Dialog(engine, [repository]), question.conversation
         *_, answer = converse(dialog, question.text, generator)
         assert isinstance(answer, Answer)
-        quoted = tuple(LineSpan(*place) for place in generator.quoted) if answer.found else ()
-        yield Answered(question, not answer.found, quoted, warned=bool(answer.warning))
+        quoted = [LineSpan(*place) for place in generator.quoted] if answer.found else []
+        cited = [LineSpan(c.path, c.start, c.end) for c in answer.citations] if answer.found else []
+        yield Answered(
+            question,
+            not answer.found,
+            tuple(quoted),
+            tuple(cited),
+            warned=bool(answer.warning),
+            confidence=answer.confidence.value if answer.confidence else 0.0,
+        )
 
 
 def shares(answered: Sequence[Answered]) -> list[Shares]:
     """Return means by kind, in alphabetical order, then over all that have an answer ("answerable")."""
     kinds = sorted({a.question.kind for a in answered})
     groups = [(kind, [a for a in answered if a.question.kind == kind]) for kind in kinds]
-    answerable = [a for a in answered if a.question.kind != UNANSWERABLE]
+    answerable = [a for a in answered if not is_unanswerable(a.question.kind)]
+    unanswerable = [a for a in answered if is_unanswerable(a.question.kind)]
     if answerable:
         groups.append(("answerable", answerable))
+    if unanswerable and UNANSWERABLE not in kinds:
+        groups.append((UNANSWERABLE, unanswerable))
     return [_shares(kind, group) for kind, group in groups]
 
 
 def _shares(kind: str, group: Sequence[Answered]) -> Shares:
-    with_lines = [a for a in group if a.question.spans]
+    lines = [a for a in group if a.question.spans]
+    lists = [a.share_of(a.question.members) for a in group if a.question.members]
+    callers = [a for a in group if a.question.sites]
     return Shares(
         kind=kind,
         count=len(group),
         refused=sum(a.refused for a in group) / len(group),
         warned=sum(a.warned for a in group) / len(group),
-        on_target=sum(a.on_target for a in with_lines) / len(with_lines) if with_lines else None,
+        first=_mean([a.is_first_right for a in lines]),
+        on_target=_mean([a.on_target for a in lines]),
+        cited=_mean([a.is_cited for a in lines]),
+        members=_mean(lists),
+        complete=_mean([share == 1 for share in lists]),
+        sites=_mean([a.share_of(a.question.sites) for a in callers]),
+        site_precision=_mean([p for a in callers if (p := a.site_precision) is not None]),
     )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def separation(scores: Sequence[float], right: Sequence[bool]) -> float | None:
+    """Return the area under the ROC curve: how often a right answer's score is above a wrong one's.
+
+    Equal scores count half. None if all are right, or none is.
+    """
+    good = [score for score, is_right in zip(scores, right, strict=True) if is_right]
+    bad = [score for score, is_right in zip(scores, right, strict=True) if not is_right]
+    if not good or not bad:
+        return None
+    return sum((g > b) + (g == b) / 2 for g in good for b in bad) / (len(good) * len(bad))
+
+
+def calibration_error(scores: Sequence[float], right: Sequence[bool], bins: int = 10) -> float:
+    """Return the expected calibration error, in bins of equal width from 0 to 1 (Naeini et al., 2015)."""
+    total = 0.0
+    for n in range(bins):
+        inside = [
+            (score, is_right)
+            for score, is_right in zip(scores, right, strict=True)
+            if min(int(score * bins), bins - 1) == n
+        ]
+        total += abs(sum(score for score, _ in inside) - sum(is_right for _, is_right in inside))
+    return total / len(scores) if scores else 0.0

@@ -1,19 +1,19 @@
 """Read questions with the places that answer them from files of JSON lines.
 
 The minimal record is `{"question": "…", "answers": [{"path": "src/a.py"}]}`; with `start_line` and `end_line`
-(`start` and `end` before 0.2) the lines are measured as well. `rag/evaluation/checks.py` describes complete
+(`start` and `end` before 0.2) the lines are measured as well. `tools/check_questions.py` describes complete
 records, including conversations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rag.errors import SettingsError
-from rag.evaluation.checks import read_records
 from rag.evaluation.metrics import LineSpan
 from rag.schema import with_new_names
 
@@ -27,7 +27,8 @@ class Question:
     `repo` is "" when the record names none; a record without `language` gets the extension of its first
     answer's file. `history` holds the earlier questions of the conversation, oldest first; `conversation` is
     shared by the questions of one conversation, and is the question's own id elsewhere. `spans` are the
-    answers that have lines. `doc` are lines to empty before the repository is indexed.
+    answers that have lines. `doc` are lines to empty before the repository is indexed. `members` and `sites`
+    are complete: the members of a list, and the call sites of a function, one line each.
     """
 
     id: str
@@ -40,13 +41,38 @@ class Question:
     history: tuple[str, ...] = ()
     conversation: str = ""
     doc: LineSpan | None = None
+    members: tuple[LineSpan, ...] = ()
+    sites: tuple[LineSpan, ...] = ()
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Read one JSON object per line.
+
+    Raises:
+        SettingsError: the file cannot be read, or a line is not a JSON object.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read the questions in {path}: {error}") from error
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise SettingsError(f"{path}, line {number} is not JSON: {error}; fix the line") from error
+        if not isinstance(record, dict):
+            raise SettingsError(f"{path}, line {number} is not a JSON object; fix the line")
+        records.append(record)
+    return records
 
 
 def read_questions(paths: Sequence[Path], kinds: Collection[str] = ()) -> list[Question]:
     """Return the questions of the files, in their order; only those of `kinds` if there are any.
 
-    The first turn of a conversation is of the kind "first", the later ones are "follow-up"; a record without
-    a kind is a "question". Unanswerable records are skipped.
+    The first turn of a conversation is of the kind "first", the later ones are "follow-up", with the sort of
+    the conversation if it has one ("follow-up drift"); a record without a kind is a "question". Unanswerable
+    records are skipped.
 
     Raises:
         SettingsError: a file cannot be read, a record lacks a field, two have one id, or no question is left.
@@ -86,7 +112,7 @@ def _of_record(record: Mapping[str, Any], place: str) -> Iterator[Question]:
         turns = record["turns"]
         texts = tuple(str(turn["question"]) for turn in turns)
         for n, turn in enumerate(turns):
-            kind = FOLLOW_UP if n else FIRST
+            kind = " ".join(filter(None, (FOLLOW_UP, record.get("sort")))) if n else FIRST
             yield _question(record, turn, f"{name}#{n + 1}", kind, history=texts[:n], conversation=name)
     elif record.get("answers"):
         yield _question(record, record, name, str(record.get("kind") or PLAIN), conversation=name)
@@ -116,7 +142,13 @@ def _question(
         history=history,
         conversation=conversation,
         doc=_span(with_new_names(record["doc"])) if record.get("strip") else None,
+        members=_lines(turn.get("members", ())),
+        sites=_lines(turn.get("sites", ())),
     )
+
+
+def _lines(places: Iterable[Mapping[str, Any]]) -> tuple[LineSpan, ...]:
+    return tuple(LineSpan(str(one["path"]), int(one["line"]), int(one["line"])) for one in places)
 
 
 def _span(place: Mapping[str, Any]) -> LineSpan:

@@ -9,7 +9,13 @@ import pytest
 from command import rag
 
 from rag.errors import SettingsError
-from rag.evaluation.answers import Answered, read_unanswerable, shares
+from rag.evaluation.answers import (
+    Answered,
+    calibration_error,
+    read_unanswerable,
+    separation,
+    shares,
+)
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 
@@ -59,8 +65,8 @@ def test_answers_are_judged_by_what_they_quote_and_refuse(sample_repo, file):
     assert [
         line.split() for line in plain.splitlines() if line.startswith(("unanswerable", "follow-up"))
     ] == [
-        ["follow-up", "1", "–", "0.000", "1.000", "0.0%"],
-        ["unanswerable", "3", "–", "0.333", "0.333", "33.3%"],
+        ["follow-up", "1", "–", "–", "–", "0.000", "1.000", "0.0%"],
+        ["unanswerable", "3", "–", "–", "–", "0.333", "0.333", "33.3%"],
     ]
 
 
@@ -75,6 +81,37 @@ def test_a_quote_is_on_target_when_it_shares_a_line_with_an_answer():
     answered = [Answered(question, False, quoted) for quoted in quotes]
     assert [a.on_target for a in answered] == [True, False, False, True]
     assert [(s.kind, s.on_target) for s in shares(answered)] == [("first", 0.5), ("answerable", 0.5)]
+
+
+def test_the_first_quote_and_all_named_places_are_judged_apart():
+    question = Question("q", "", "python", "first", "?", frozenset({"a"}), (LineSpan("a", 5, 9),))
+    right, wrong = LineSpan("a", 9, 12), LineSpan("b", 5, 9)
+    cases = [((right, wrong), ()), ((wrong, right), ()), ((wrong,), (wrong, right)), ((), (right,)), ((), ())]
+    answered = [Answered(question, False, quoted, cited) for quoted, cited in cases]
+    assert [a.is_first_right for a in answered] == [True, False, False, True, False]
+    assert [a.is_cited for a in answered] == [True, True, True, True, False]
+    assert (shares(answered)[0].first, shares(answered)[0].cited) == (0.4, 0.8)
+
+
+def test_lists_and_callers_are_judged_by_how_complete_they_are():
+    members = (LineSpan("a", 5, 5), LineSpan("a", 7, 7))
+    record = {"files": frozenset({"a"}), "spans": (LineSpan("a", 5, 9),)}
+    every = Question("l", "", "python", "list", "?", **record, members=members)
+    callers = Question("c", "", "python", "callers", "?", **record, sites=members)
+    half = (LineSpan("a", 5, 6),)
+    lists = shares([Answered(every, False, half), Answered(every, False, (LineSpan("a", 1, 9),))])[-1]
+    assert (lists.members, lists.complete, lists.sites) == (0.75, 0.5, None)
+    found = shares([Answered(callers, False, half, (*half, LineSpan("b", 1, 2)))])[-1]
+    assert (found.sites, found.site_precision, found.members) == (0.5, 0.5, None)
+
+
+def test_a_confidence_separates_and_is_calibrated():
+    assert separation([0.9, 0.8, 0.1], [True, True, False]) == 1
+    assert separation([0.5, 0.5], [True, False]) == 0.5
+    assert separation([0.9], [True]) is None
+    assert calibration_error([0.75] * 4, [True, True, True, False]) == 0
+    assert calibration_error([1.0, 0.05], [False, False]) == pytest.approx(0.525)
+    assert calibration_error([], []) == 0
 
 
 def test_a_record_that_asks_nothing_is_named(tmp_path):

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from rag.errors import SettingsError
-from rag.evaluation.checks import problems_of, read_records
+from rag.evaluation.questions import read_records
+from tools.check_questions import problems_of
 
 CODE = '"""A toy."""\n\n\ndef play(times):\n    """Play the toy again and again."""\n    return times\n'
 
@@ -49,9 +50,24 @@ def test_good_records_of_every_shape_pass(folders: dict[str, Path]) -> None:
     assert problems_of([single(), mined, conversation, unanswerable], folders) == []
 
 
+def test_good_records_by_kind_pass(folders: dict[str, Path]) -> None:
+    bare = [{"path": "toy.py", "start_line": 5, "end_line": 6}]
+    listed = single(kind="list", answers=bare, members=[{"name": "times", "path": "toy.py", "line": 4}])
+    callers = single(id="toy-2", question="Who?", kind="callers", sites=[{"path": "toy.py", "line": 6}])
+    turn = {"question": "tested?", "facet": "tested", "answers": bare}
+    stay = {"id": "toy-c", "repo": "toy", "language": "python", "sort": "stay", "turns": [turn, turn]}
+    absent = {"id": "toy-u", "repo": "toy", "kind": "absent", "question": "Where is the moon?"}
+
+    assert problems_of([listed, callers, stay, absent], folders) == []
+
+
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
+        (single(kind="list"), "of the kind list has members"),
+        (single(sites=[{"path": "toy.py", "line": 4}]), "of the kind callers has sites"),
+        (single(kind="callers", sites=[{"path": "toy.py", "line": 40}]), "sites: toy.py has 6 lines"),
+        ({"id": "u", "repo": "toy", "question": "Why?", "kind": "odd"}, "unknown kind: odd"),
         (single(repo="other"), "not in the TOML file"),
         (single(question="How? "), "invalid question"),
         (single(kind="guess"), "unknown kind"),

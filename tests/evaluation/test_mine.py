@@ -9,11 +9,11 @@ from command import rag
 from conftest import git
 
 from rag.errors import SettingsError
-from rag.evaluation.checks import problems_of
 from rag.evaluation.mine import doc_lines, first_sentence, mine_commits, question_of
 from rag.service import Engine
 from rag.settings import Settings
 from rag.types import Hit, Span
+from tools.check_questions import problems_of
 
 Commit = Callable[..., str]
 
@@ -128,7 +128,7 @@ def test_the_command_measures_commits(repo: Path, commit: Commit) -> None:
 
 
 def test_mining_is_of_one_folder(tmp_path: Path) -> None:
-    assert "name it" in rag("eval", "--mine", "commits").err
+    assert "give DIR" in rag("eval", "--mine", "commits").err
     assert "no folder" in rag("eval", tmp_path / "none", "--mine", "commits").err
     done = rag("eval", tmp_path, "--mine", "commits")
     assert done.code == 2

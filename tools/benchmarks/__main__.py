@@ -17,6 +17,7 @@ from tools.benchmarks import (
     failover,
     gate,
     indexing,
+    kinds,
     locomo,
     many,
     memory,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "ablation": ablation.ablation,
     "embedding": embedding.embedding_dev,
     "together": together.together,
+    "kinds": kinds.kinds,
     "gate": gate.gate,
     "staleness": staleness.staleness,
     "memory": memory.memory,
@@ -49,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
 """What `make bench` runs, in this order."""
 BY_HAND: dict[str, Callable[[Bench], None]] = {
     "test": quality.test,
+    "final": kinds.final,
     "embedding-test": embedding.embedding_test,
     "rewriting": rewriting.rewriting,
 }

@@ -33,7 +33,7 @@ from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.corpus.git import run_git
 from rag.corpus.read import file_blob
 from rag.errors import BackendMissing, SettingsError
-from rag.evaluation.checks import read_records
+from rag.evaluation.questions import read_records
 from rag.ports import RecordStore
 from rag.service import Dialog, Engine, converse
 from rag.settings import Settings

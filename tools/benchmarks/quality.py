@@ -34,6 +34,11 @@ def test(bench: Bench) -> None:
 def _measure(bench: Bench, name: str) -> None:
     questions = read_questions([QUESTIONS / f"{name}.jsonl", QUESTIONS / f"{name}_conversations.jsonl"])
     folders = repositories_of(QUESTIONS / f"{name}_repositories.toml", questions, bench.cache)
+    measure(bench, name, f"Quality on the {name} questions, side by side", questions, folders)
+
+
+def measure(bench: Bench, name: str, title: str, questions: list[Question], folders: dict[str, Path]) -> None:
+    """Measure our search and the peers' on the questions; print, and write the results as `name`."""
     systems = [OURS, *_peers(bench)]
     outcomes = run(
         systems,
@@ -42,7 +47,7 @@ def _measure(bench: Bench, name: str) -> None:
         progress=lambda label, done, total: print(f"{done}/{total} {label}", file=sys.stderr),
     )
     summary = summarise(questions, outcomes, k=DEPTH)
-    show_quality(f"Quality on the {name} questions, side by side", summary)
+    show_quality(title, summary)
     bench.results.mkdir(parents=True, exist_ok=True)
     figures = json.dumps(as_json(summary, questions, outcomes), indent=1)
     (bench.results / f"{name}.json").write_text(figures, encoding="utf-8")

@@ -1,6 +1,6 @@
 """Check question files against the repositories they are about.
 
-    python -m rag.evaluation.checks tools/questions/dev.jsonl \
+    python -m tools.check_questions tools/questions/dev.jsonl \
         --repositories tools/questions/dev_repositories.toml --cache ~/.cache/rag/evaluation
 
 A file holds one JSON object per line, in one of three forms:
@@ -10,14 +10,17 @@ A file holds one JSON object per line, in one of three forms:
     {"id", "repo", "question"}                                                         no answer exists
 
 A place is {"path", "start_line", "end_line", "symbol"}, with `start` and `end` before 0.2: lines count from
-1, both ends belong, and the symbol's own name occurs in the first lines of the place. A mined docstring
+1, both ends belong, and the symbol's own name occurs in the first lines of the place. Records of
+`tools/questions/kinds` may have places without a symbol: lines of no named definition. There a question of
+the kind "list" has "members" and one of the kind "callers" has "sites": the complete set of [{"path", "line",
+"name"}]. A conversation has a "sort" ("stay": about the first subject; "drift": on to other files), its turns
+a "facet". An unanswerable question has a "kind" (absent, foreign, nonsense, near_miss). A mined docstring
 question also has `"strip": true` and `"doc": {"path", "start_line", "end_line"}`, the lines to empty in
 a copy before it is indexed (emptied, not deleted: the places keep their numbers); the question's words must
 occur there, and the doc must be in a file that answers.
 """
 
 import argparse
-import json
 import re
 import sys
 from collections import Counter
@@ -25,38 +28,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rag.errors import RagError, SettingsError
+from rag.errors import RagError
+from rag.evaluation.questions import read_records
 from rag.evaluation.repositories import obtain_all, read_repositories
 from rag.lines import lines_of
 from rag.schema import with_new_names
 
 Record = Mapping[str, Any]
 KINDS = ("newcomer", "first", "docstring", "commit")
+NEW_KINDS = frozenset("where how trace setting error list callers tested docs fails exact everyday".split())
+"""The kinds of `tools/questions/kinds`; "docs" replaces "tested" where an archive has no tests."""
+NONE_KINDS = ("absent", "foreign", "nonsense", "near_miss")
+SORTS = ("stay", "drift")
 HOW = ("hand", "mined")
 MAX_ANSWERS = 4
 HEAD_LINES = 15  # a definition's name follows its decorators or annotations
-
-
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON object per line.
-
-    Raises:
-        SettingsError: the file cannot be read, or a line is not a JSON object.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read the questions in {path}: {error}") from error
-    records = []
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise SettingsError(f"{path}, line {number} is not JSON: {error}; fix the line") from error
-        if not isinstance(record, dict):
-            raise SettingsError(f"{path}, line {number} is not a JSON object; fix the line")
-        records.append(record)
-    return records
 
 
 def problems_of(records: Sequence[Record], folders: Mapping[str, Path]) -> list[str]:
@@ -91,26 +77,41 @@ class _Checker:
             yield from self._single(record, folder)
         else:
             yield from _question(record)
+            if record.get("kind", NONE_KINDS[0]) not in NONE_KINDS:
+                yield f"unknown kind: {record['kind']}"
 
     def _conversation(self, record: Record, folder: Path) -> Iterator[str]:
         turns = record["turns"]
         if not 2 <= len(turns) <= 4:
             yield f"{len(turns)} turns, expected 2 to 4"
         for number, turn in enumerate(turns, 1):
-            problems = [*_question(turn), *self._answers(turn.get("answers", []), folder)]
+            of_kinds = record.get("sort") in SORTS
+            problems = [*_question(turn), *self._answers(turn.get("answers", []), folder, of_kinds)]
             yield from (f"turn {number}: {problem}" for problem in problems)
 
     def _single(self, record: Record, folder: Path) -> Iterator[str]:
         yield from _question(record)
-        if record.get("kind") not in KINDS or record.get("how") not in HOW or not record.get("language"):
+        kind = record.get("kind")
+        if kind not in {*KINDS, *NEW_KINDS} or record.get("how") not in HOW or not record.get("language"):
             yield f"unknown kind, how or language: {[record.get(f) for f in ('kind', 'how', 'language')]}"
-        yield from self._answers(record["answers"], folder)
+        yield from self._answers(record["answers"], folder, kind in NEW_KINDS)
+        yield from self._listed(record, folder)
         if record.get("strip"):
             yield from self._doc(record, folder)
         elif record.get("kind") == "docstring":
             yield "a docstring question needs strip and doc"
 
-    def _answers(self, answers: Sequence[Record], folder: Path) -> Iterator[str]:
+    def _listed(self, record: Record, folder: Path) -> Iterator[str]:
+        """Yield the problems of the members of a list, and of call sites."""
+        for field, kind in (("members", "list"), ("sites", "callers")):
+            if (kind == record.get("kind")) != bool(record.get(field)):
+                yield f"a question of the kind {kind} has {field}, and no other"
+            for one in record.get(field, ()):
+                problem, _ = self._place({**one, "start_line": one["line"], "end_line": one["line"]}, folder)
+                if problem:
+                    yield f"{field}: {problem}"
+
+    def _answers(self, answers: Sequence[Record], folder: Path, of_kinds: bool) -> Iterator[str]:
         if not 1 <= len(answers) <= MAX_ANSWERS:
             yield f"{len(answers)} answers, expected 1 to {MAX_ANSWERS}"
         for answer in map(with_new_names, answers):
@@ -118,6 +119,8 @@ class _Checker:
             name = _last_name(str(answer.get("symbol", "")))
             if problem:
                 yield problem
+            elif of_kinds and not name:
+                continue
             elif not name or not _mentions(lines[:HEAD_LINES], name):
                 place = f"{answer['path']}:{answer['start_line']}-{answer['end_line']}"
                 yield f"{place} does not define {answer.get('symbol')!r}"
@@ -152,7 +155,7 @@ class _Checker:
 
 def _question(record: Record) -> Iterator[str]:
     question = record.get("question")
-    if not isinstance(question, str) or question != question.strip() or len(question.split()) < 2:
+    if not isinstance(question, str) or question != question.strip() or not question:
         yield f"invalid question: {question!r}"
 
 
@@ -184,7 +187,7 @@ def summary(records: Sequence[Record]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check files and print their problems; return 0 (none), 1 (some) or 2 (cannot check)."""
-    parser = argparse.ArgumentParser(prog="python -m rag.evaluation.checks", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.check_questions", description=main.__doc__)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--repositories", type=Path, required=True, metavar="TOML")
     parser.add_argument("--cache", type=Path, required=True, metavar="DIR")

@@ -1,0 +1,90 @@
+"""Answers without a model, by kind of question, on repositories that nothing was tuned on."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rag.cli.evaluate import print_shares
+from rag.cli.terminal import out
+from rag.evaluation.answers import (
+    Answered,
+    answer_all,
+    calibration_error,
+    is_unanswerable,
+    read_unanswerable,
+    separation,
+    shares,
+)
+from rag.evaluation.questions import Question, read_questions, read_records
+from rag.evaluation.trees import plan
+from tools.benchmarks.bench import PARTS, QUESTIONS, Bench, show, where
+from tools.benchmarks.quality import measure, repositories_of
+
+KINDS = QUESTIONS / "kinds"
+
+
+def kinds(bench: Bench) -> None:
+    """Answers by kind of question, on the dev repositories."""
+    _measure(bench, "dev")
+
+
+def final(bench: Bench) -> None:
+    """Answers by kind of question, on the final repositories: for final figures, never to choose by."""
+    _measure(bench, "final")
+
+
+def _measure(bench: Bench, split: str) -> None:
+    files = [KINDS / f"{split}{part}.jsonl" for part in ("", "_conversations", "_unanswerable")]
+    questions = read_questions(files[:2])
+    folders = repositories_of(KINDS / f"{split}_repositories.toml", questions, bench.cache)
+    trees = plan([*questions, *_wrapped(questions), *read_unanswerable(files)], folders)
+    answered = answer_all(trees, lambda label, done, total: print(f"{done}/{total} {label}", file=sys.stderr))
+    out(f"\nAnswers by kind, {split} repositories\n{where()}")
+    found = shares(answered)
+    print_shares(found)
+    PARTS.append(
+        {
+            "table": f"Answers by kind, {split} repositories",
+            "columns": ["kind", "n", "right first", "quoted", "named", "refused", "warned"],
+            "rows": [
+                [
+                    one.kind,
+                    *map(str, (one.count, one.first, one.on_target, one.cited, one.refused, one.warned)),
+                ]
+                for one in found
+            ],
+        }
+    )
+    _show_confidence(split, answered)
+    measure(bench, f"kinds-{split}", f"Search by kind, {split} repositories", questions, folders)
+
+
+def _wrapped(questions: Sequence[Question]) -> Iterator[Question]:
+    """Yield questions of the set inside greetings, instructions and small talk, one for each wrapping."""
+    plain = [one for one in questions if not one.history and one.kind not in ("error", "exact")]
+    templates = [one["template"] for one in read_records(KINDS / "wrappings.jsonl") if "template" in one]
+    for template, one in zip(templates, random.Random(0).sample(plain, len(templates)), strict=True):
+        text = template.replace("{question}", one.text[:1].upper() + one.text[1:])
+        name = f"{one.id} wrapped"
+        yield replace(one, id=name, conversation=name, kind="wrapped", text=text, members=(), sites=())
+
+
+def _show_confidence(split: str, answered: Sequence[Answered]) -> None:
+    """Show whether the confidence separates what can be answered, and answers whose first place is right."""
+    answerable = [one for one in answered if not is_unanswerable(one.question.kind)]
+    rows = []
+    for name, group, right in (
+        (
+            "an answer is in the repository",
+            answered,
+            [not is_unanswerable(a.question.kind) for a in answered],
+        ),
+        ("the first place is right", answerable, [a.is_first_right for a in answerable]),
+    ):
+        scores = [one.confidence for one in group]
+        area = separation(scores, right)
+        rows.append((name, len(group), f"{area or 0:.3f}", f"{calibration_error(scores, right):.3f}"))
+    show(f"Confidence, {split} repositories", ("it says", "n", "AUROC", "calibration error"), rows)

@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-clients check docs bench fuzz lock clean
+.PHONY: help demo test test-clients check docs house bench fuzz lock clean
 
 help:
 	@echo "make demo    set up, index a real repository, ask it: no key, no server"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-clients   try it with other people's programs and frameworks (test-clients-NAME for one)"
 	@echo "make check   lint and types"
 	@echo "make docs    build the documentation as a site into .site/"
+	@echo "make house   print the figures of the code base"
 	@echo "make bench   measure (ONLY=name for one); all on one page in .bench/report.html"
 	@echo "make lock    write down the packages of the container image, with their hashes (needs uv)"
 	@echo "make fuzz    try 100,000 hostile inputs in at most an hour; goes on where the last run stopped"
@@ -73,6 +74,9 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -P -m mkdocs build --strict --quiet
+
+house: $(VENV)/.installed-test
+	$(BIN)/python -m tools.house
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m tools.benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)

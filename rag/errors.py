@@ -93,7 +93,7 @@ class NothingToIndex(SourceError):
         self.source, self.seen, self.reasons = source, seen, reasons
 
 
-_REBUILD = "`rag index SOURCE --rebuild` rebuilds it"
+_REBUILD = "run `rag index SOURCE --rebuild`"
 
 
 class StoreError(ConfigError):
@@ -198,7 +198,7 @@ class BackendMissing(ConfigError, ImportError):
     """An optional package is not installed."""
 
     def __init__(self, *, backend: str, missing: str, extra: str = "") -> None:
-        command = f"from the checkout run `pip install '.[{extra}]'`" if extra else "install it next to rag"
+        command = f"from the checkout run `pip install '.[{extra}]'`" if extra else "install it with pip"
         super().__init__(f"{backend} needs {missing}, which is not installed; {command}")
         self.backend, self.extra, self.missing = backend, extra, missing
 
@@ -223,7 +223,7 @@ class ConversationMismatch(ConfigError):
 
     def __init__(self, *, conversation: str, about: str, asked: str) -> None:
         super().__init__(
-            f"there is a conversation called {conversation!r} already; choose another name"
+            f"a conversation called {conversation!r} already exists; choose another name"
             if about == asked
             else f"the conversation {conversation!r} is about {about}, not {asked}; omit the repository "
             "to continue it, or choose another name with --conversation NAME"

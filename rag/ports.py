@@ -552,7 +552,7 @@ class RecordStore(Protocol):
     ) -> bool:
         """Replace the value `old` by `new` and return True; return False if the value is not `old`.
 
-        None stands for no record. The expiry of the record does not change.
+        None means no record. The expiry of the record does not change.
         """
         ...
 

@@ -396,8 +396,8 @@ def test_a_batch_bounds_the_history_of_a_line(sample_repo):
     done = rag("search", sample_repo, "--batch", stdin="\n".join(map(json.dumps, requests)))
     replies = [json.loads(line) for line in done.out.splitlines()][1:]
     assert ["error" in reply for reply in replies] == [False, True, False, True]
-    assert replies[1]["error"] == '"history" has 21 questions, 20 are taken; send the last ones'
-    assert "16,001 characters, 16,000 are taken" in replies[3]["error"]
+    assert replies[1]["error"] == '"history" has 21 questions, more than 20; send the last ones'
+    assert "16,001 characters, more than 16,000" in replies[3]["error"]
 
 
 def test_search_loads_no_language_model_and_no_adalflow(sample_repo):

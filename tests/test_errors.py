@@ -113,4 +113,4 @@ def test_an_error_crosses_processes(kind):
 
 def test_a_name_that_is_taken_is_no_other_repository() -> None:
     taken = errors.ConversationMismatch(conversation="login", about="/x", asked="/x")
-    assert str(taken) == "there is a conversation called 'login' already; choose another name"
+    assert str(taken) == "a conversation called 'login' already exists; choose another name"

@@ -166,7 +166,7 @@ def _completion_function(provider: Any, model: str) -> Callable[[str], Any]:
     if callable(provider):
         return lambda prompt: provider(prompt)
     raise TypeError(
-        f"{type(provider).__name__} cannot write a summary: pass a function of a prompt, an object "
+        f"{type(provider).__name__} cannot write a summary: pass a function(prompt), an object "
         "with complete(prompt), or an OpenAI client"
     )
 

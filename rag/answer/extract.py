@@ -21,7 +21,7 @@ from rag.lines import lines_of
 from rag.quoting import fence, one_line
 from rag.types import Hit, NumberedSource, Prepared, Usage
 
-_QUOTED_SOURCES = 3
+QUOTED_SOURCES = 3
 _NAMED_SOURCES = 5
 _MAX_LINES = 14
 _MAX_STRETCHES = 2
@@ -51,9 +51,13 @@ class ExtractiveGenerator:
 
     model = "extractive"
 
+    quoted_sources = QUOTED_SOURCES
+    """The number of sources whose lines are quoted; the next ones are only named."""
+
     def __init__(self) -> None:
-        self.quoted: list[tuple[str, int, int]] = []
-        """Path, first and last line of each range that the last answer quotes, if it was written here."""
+        self.quoted: list[tuple[int, str, int, int]] = []
+        """Each range that the last answer quotes, then each line that it names, if it was written here: the
+        number of the source, path, first and last line."""
 
     @property
     def usage(self) -> Usage | None:
@@ -67,7 +71,7 @@ class ExtractiveGenerator:
 
 
 def extract(
-    prepared: Prepared, quoted: list[tuple[str, int, int]] | None = None, *, why: str = _NO_MODEL
+    prepared: Prepared, quoted: list[tuple[int, str, int, int]] | None = None, *, why: str = _NO_MODEL
 ) -> Iterator[str]:
     """Quote the best lines of three sources, each under its number, and one line of the next five.
 
@@ -86,11 +90,12 @@ def extract(
     several = len({(source.hit.repo, source.hit.location) for source in sources}) > 1
     ordered = sorted(sources, key=lambda source: not sought.calling(source.hit)) if sought.called else sources
     places = quoted if quoted is not None else []
-    for source in ordered[:_QUOTED_SOURCES]:
+    for source in ordered[:QUOTED_SOURCES]:
         quote = _chosen_lines(source.hit, sought)
-        places += [(source.hit.path, source.hit.start + a, source.hit.start + b) for a, b in quote.spans]
+        hit, n = source.hit, source.n
+        places += [(n, hit.path, hit.start + a, hit.start + b) for a, b in quote.spans]
         yield "\n" + _quoted(source, quote, sought.question, several=several)
-    further = ordered[_QUOTED_SOURCES:][:_NAMED_SOURCES]
+    further = ordered[QUOTED_SOURCES:][:_NAMED_SOURCES]
     if further:
         yield "\nFurther places:\n\n" + "".join(
             _named(source, sought, places, several=several) for source in further
@@ -152,7 +157,7 @@ def _quoted(source: NumberedSource, quote: _Quote, question: str, *, several: bo
 
 
 def _named(
-    source: NumberedSource, sought: _Query, places: list[tuple[str, int, int]], *, several: bool
+    source: NumberedSource, sought: _Query, places: list[tuple[int, str, int, int]], *, several: bool
 ) -> str:
     """Return a source on one line: its place, and its most informative line."""
     hit = source.hit
@@ -162,7 +167,7 @@ def _named(
         best = max(
             range(len(lines)), key=lambda i: (_score(lines[i], sought.weights), bool(lines[i].strip()))
         )
-    places.append((hit.path, hit.start + best, hit.start + best))
+    places.append((source.n, hit.path, hit.start + best, hit.start + best))
     shown = one_line(lines[best].strip())
     shown = shown if len(shown) <= _MAX_NAMED_WIDTH else shown[:_MAX_NAMED_WIDTH].rstrip() + "…"
     return f"- `{_path(hit, several=several)}:{hit.start + best}` [{source.n}] `{shown}`\n"

@@ -53,11 +53,9 @@ def check_limit(limit: int) -> None:
 def check_bounds(ttl_s: float | None, keep_last: int | None = None) -> None:
     """Reject a time to live or a number of turns that is out of the range of all stores."""
     if ttl_s is not None and not 0 < ttl_s <= _LONGEST_S:
-        raise ValueError(
-            f"ttl_s is a time to live in seconds, above 0 and at most a hundred years, not {ttl_s}"
-        )
+        raise ValueError(f"ttl_s must be in seconds, above 0 and at most a hundred years, not {ttl_s}")
     if keep_last is not None and not (isinstance(keep_last, int) and 1 <= keep_last <= _MAX_KEEP_LAST):
-        raise ValueError(f"keep_last is a number of turns, from 1 to {_MAX_KEEP_LAST}, not {keep_last}")
+        raise ValueError(f"keep_last must be from 1 to {_MAX_KEEP_LAST} turns, not {keep_last}")
 
 
 def check_rewind(to: int) -> None:

@@ -49,9 +49,7 @@ def ask(
     no_refresh: options.NoRefresh = False,
     keep_broken: Annotated[
         bool,
-        typer.Option(
-            "--keep-broken", help="Store an incomplete answer if the model fails, marked as incomplete."
-        ),
+        typer.Option("--keep-broken", help="Store an incomplete answer, marked as such, if the model fails."),
     ] = False,
     yes: options.Yes = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`rag eval`: measure retrieval on any repository and questions, beside other systems."""
+"""`rag eval`: measure retrieval on any repository and questions, next to other systems."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def evaluate(
         Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML report with plots.")
     ] = None,
 ) -> None:
-    """Measure retrieval on your own questions: NDCG, MRR, recall, lines and times, beside other systems.
+    """Measure retrieval on your questions: NDCG, MRR, recall, lines and times, next to other systems.
 
     rag eval . --questions questions.jsonl
 
@@ -183,7 +183,7 @@ def _mined(mine: Mine, folder: Path, number: int, save: Path | None) -> Iterator
         asked = counted(len(mined.records), "question")
         if mined.commit:
             commits = counted(mined.considered, "commit")
-            say(f"rag: {asked} from {commits}, asked of the tree before the oldest, {mined.commit[:10]}")
+            say(f"rag: {asked} from {commits}, run on the tree before the oldest, {mined.commit[:10]}")
         else:
             definitions = counted(mined.considered, "documented definition")
             say(f"rag: {asked} of {definitions}; their documentation is removed from the searched copy")

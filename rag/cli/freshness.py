@@ -85,7 +85,7 @@ def about(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """List the answers that cite a file or a line, also if the lines have moved since.
+    """List the answers that cite a file or a line, even if the lines have moved since.
 
     rag turns about src/auth.py:42
     """

@@ -136,7 +136,7 @@ def _watch(
         engine.progress = lambda stage, done, total: None  # from now on, one line per update
         for update in every:
             if update.error:
-                say(f"rag: not updated: {update.error}; the next change tries again")
+                say(f"rag: not updated: {update.error}; will retry on next change")
             elif json:
                 out_json(_update_json(update))
             else:

@@ -107,7 +107,7 @@ def _show(nodes: list[Persistence], *, json: bool) -> None:
     table("", ("server", "snapshot after", "log synced", "last snapshot"), rows)
     for node in nodes:
         if node.failed:
-            out(f"{node.node} failed to write the last time: check its log and its free disk space")
+            out(f"{node.node}: the last write failed; check its log and its free disk space")
 
 
 def _snapshots(setting: str) -> str:

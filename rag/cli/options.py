@@ -72,7 +72,7 @@ ContextTokens = Annotated[
 AnswerTokens = Annotated[
     int | None,
     typer.Option(
-        "--answer-tokens", help="The part of it that is reserved for the answer.", rich_help_panel=_MODEL
+        "--answer-tokens", help="The part of --context-tokens for the answer.", rich_help_panel=_MODEL
     ),
 ]
 Gate = Annotated[

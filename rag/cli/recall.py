@@ -45,7 +45,7 @@ def search(
 ) -> None:
     """Search in conversations, best match first. Names are split into words; Chinese needs no spaces.
 
-    A single Chinese or Japanese character alone is sought in the newest 2,000 turns only.
+    A single Chinese or Japanese character is searched in the newest 2,000 turns only.
 
     rag turns search user name
 
@@ -72,7 +72,7 @@ def consolidate(
         str | None, typer.Argument(help="The name or id of a conversation. Default: the last one.")
     ] = None,
     keep_recent: Annotated[
-        int, typer.Option("--keep-recent", min=0, help="Do not summarise the newest turns yet.")
+        int, typer.Option("--keep-recent", min=0, help="Do not summarise the newest N turns.")
     ] = 0,
     *,
     asking: options.TurnModelOptions,

@@ -202,10 +202,10 @@ def _checked_request(request: Any) -> tuple[str, list[str], int]:
 def _check_history(history: list[str]) -> None:
     if len(history) > MAX_HISTORY:
         raise ValueError(
-            f'"history" has {len(history):,} questions, {MAX_HISTORY} are taken; send the last ones'
+            f'"history" has {len(history):,} questions, more than {MAX_HISTORY}; send the last ones'
         )
     longest = max(map(len, history), default=0)
     if longest > MAX_QUESTION_CHARS:
         raise ValueError(
-            f'a question of "history" has {longest:,} characters, {MAX_QUESTION_CHARS:,} are taken'
+            f'a question of "history" has {longest:,} characters, more than {MAX_QUESTION_CHARS:,}'
         )

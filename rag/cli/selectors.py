@@ -22,8 +22,8 @@ Of = Annotated[
     typer.Option(
         "--conversation",
         metavar="NAME",
-        help="The name or id of a conversation. Default: the last one about the repository of the current "
-        "folder, or the last one of all outside of indexed repositories.",
+        help="The name or id of a conversation. Default: the last one about the current folder's "
+        "repository; outside indexed repositories, the last one.",
     ),
 ]
 

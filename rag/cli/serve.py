@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rag.types import Source
 
 _SERVED = "What is served"
-_WHO = "To whom"
-_MUCH = "How much"
+_WHO = "Access"
+_MUCH = "Limits"
 
 _SWITCH_S = 0.001
 """The thread switch interval. The waiting thread is often the event loop, which all requests need."""

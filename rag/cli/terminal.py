@@ -162,7 +162,7 @@ def _sweep(engine: Engine) -> None:
     try:
         KeptFiles(engine.turns, engine.settings.namespace).sweep_expired()
     except StoreError as error:
-        engine.notice(f"what expired conversations cited could not be removed ({error})")
+        engine.notice(f"cited files of expired conversations were not removed ({error})")
 
 
 class _Progress:
@@ -251,7 +251,7 @@ class _Confirmation:
         if estimate is None:
             return
         tokens, usd = estimate(texts)
-        cost = "at no known price" if usd is None else f"about ${usd:.2f}"
+        cost = "price unknown" if usd is None else f"about ${usd:.2f}"
         say(
             f"rag: {len(texts):,} chunks, about {tokens:,} tokens, "
             f"will be sent to {embedder.fingerprint} ({cost})"

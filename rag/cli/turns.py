@@ -102,7 +102,7 @@ def show(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Show a conversation, or one turn of it, with citations; what is not as it was says so.
+    """Show a conversation or one of its turns, with citations; stale ones are marked.
 
     rag turns show
 
@@ -202,7 +202,7 @@ def _show_prompts(engine: Engine, turns: list[DialogTurn], *, json: bool) -> Non
         out_json([{"turn": turn.id, "number": number(turn), "prompt": shown[turn.id]} for turn in turns])
     for turn in [] if json else turns:
         text = shown[turn.id]
-        out(text.rstrip() if text else f"{number(turn)}. what the model was shown for this turn is not kept")
+        out(text.rstrip() if text else f"{number(turn)}. the prompt of this turn is not stored")
 
 
 def _first_question(engine: Engine, conversation: Conversation) -> str:
@@ -248,5 +248,5 @@ def _when(turn: DialogTurn) -> str:
 def _history(turn: DialogTurn) -> str:
     version = f" · version {turn.version}" if turn.version > 1 else ""
     cached = (turn.metadata or {}).get("cached")
-    again = f" · given again from turn {visible(str(cached))}" if cached else ""
+    again = f" · repeats turn {visible(str(cached))}" if cached else ""
     return version + again + (f" · marked {', '.join(map(visible, turn.marks))}" if turn.marks else "")

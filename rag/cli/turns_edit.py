@@ -72,7 +72,7 @@ def undo(
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
-    """Remove the last turn, or the last few: exactly those that are listed first.
+    """Remove the last turn, or the last few, after listing them.
 
     If another process adds a turn in the meantime, nothing is removed.
 

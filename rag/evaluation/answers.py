@@ -31,21 +31,22 @@ UNANSWERABLE = "unanswerable"
 class Answered:
     """The result for one question.
 
-    `quoted` are the lines shown, in their order, `cited` all places that the answer names; both are empty if
-    it was refused. `confidence` is the value from 0 to 1.
+    `first` are the quoted lines of the first source, `quoted` those of all quoted ones, `cited` the sources
+    and the lines that are only named. All are empty if it was refused. `confidence` is from 0 to 1.
     """
 
     question: Question
     refused: bool
     quoted: tuple[LineSpan, ...]
     cited: tuple[LineSpan, ...] = ()
+    first: tuple[LineSpan, ...] = ()
     warned: bool = False
     confidence: float = 0.0
 
     @property
     def is_first_right(self) -> bool:
-        """Whether the first quote has a line that answers; without quotes, the first place."""
-        return _meet((self.quoted or self.cited)[:1], self.question.spans)
+        """Whether the first quote has a line that answers."""
+        return _meet(self.first, self.question.spans)
 
     @property
     def on_target(self) -> bool:
@@ -168,13 +169,16 @@ def _answer(engine: Engine, root: Path, questions: Sequence[Question]) -> Iterat
             dialog, at = Dialog(engine, [repository]), question.conversation
         *_, answer = converse(dialog, question.text, generator)
         assert isinstance(answer, Answer)
-        quoted = [LineSpan(*place) for place in generator.quoted] if answer.found else []
+        shown = [(n, LineSpan(*place)) for n, *place in generator.quoted] if answer.found else []
         cited = [LineSpan(c.path, c.start, c.end) for c in answer.citations] if answer.found else []
+        sources = list(dict.fromkeys(n for n, _ in shown))
+        whole = sources[: generator.quoted_sources]
         yield Answered(
             question,
             not answer.found,
-            tuple(quoted),
-            tuple(cited),
+            quoted=tuple(lines for n, lines in shown if n in whole),
+            cited=(*cited, *(lines for n, lines in shown if n not in whole)),
+            first=tuple(lines for n, lines in shown if n in sources[:1]),
             warned=bool(answer.warning),
             confidence=answer.confidence.value if answer.confidence else 0.0,
         )

@@ -88,7 +88,7 @@ def read_questions(paths: Sequence[Path], kinds: Collection[str] = ()) -> list[Q
     if not chosen:
         there = ", ".join(sorted({question.kind for question in found}))
         raise SettingsError(
-            f"nothing to ask: the files hold {there}; choose among that with --kinds"
+            f"nothing to ask: the files hold {there}; choose with --kinds"
             if there
             else 'nothing to ask: no question has "answers", such as [{"path": "src/auth.py"}]'
         )
@@ -102,7 +102,7 @@ def _questions_of(path: Path) -> Iterator[Question]:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SettingsError(
                 f"{path}, record {number} is not a question ({type(error).__name__}: {error}); it needs "
-                '"question" and "answers" [{"path", "start_line", "end_line"}], or "turns" of such'
+                '"question" and "answers" [{"path", "start_line", "end_line"}], or a list "turns"'
             ) from error
 
 

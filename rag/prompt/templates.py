@@ -222,7 +222,7 @@ def _chosen(wanted: str, home: Path) -> Template:
         if is_file(path):
             return _read(path.expanduser())
     raise TemplateError(
-        f"there is no template {wanted!r}: neither such a file nor {wanted} or {wanted}.j2 in {folder}; "
+        f"there is no template {wanted!r}: no such file, and no {wanted} or {wanted}.j2 in {folder}; "
         f"copy {shipped('templates') / 'answer.j2'} to start one"
     )
 

@@ -130,7 +130,7 @@ def test_the_next_five_sources_are_named_with_one_line_each() -> None:
     assert further == [
         (f"f{n}.py", str(10 * n + 1), str(n + 1), "def sign(token: str) -> str:") for n in range(3, 8)
     ]
-    assert generator.quoted[-1] == ("f7.py", 71, 71)
+    assert generator.quoted[-1][1:] == ("f7.py", 71, 71)
     assert resolve(text, prepared("token", *others).prompt.sources).invented == 0
 
 

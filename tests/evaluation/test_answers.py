@@ -87,10 +87,10 @@ def test_the_first_quote_and_all_named_places_are_judged_apart():
     question = Question("q", "", "python", "first", "?", frozenset({"a"}), (LineSpan("a", 5, 9),))
     right, wrong = LineSpan("a", 9, 12), LineSpan("b", 5, 9)
     cases = [((right, wrong), ()), ((wrong, right), ()), ((wrong,), (wrong, right)), ((), (right,)), ((), ())]
-    answered = [Answered(question, False, quoted, cited) for quoted, cited in cases]
-    assert [a.is_first_right for a in answered] == [True, False, False, True, False]
+    answered = [Answered(question, False, quoted, cited, quoted[:1]) for quoted, cited in cases]
+    assert [a.is_first_right for a in answered] == [True, False, False, False, False]
     assert [a.is_cited for a in answered] == [True, True, True, True, False]
-    assert (shares(answered)[0].first, shares(answered)[0].cited) == (0.4, 0.8)
+    assert (shares(answered)[0].first, shares(answered)[0].cited) == (0.2, 0.8)
 
 
 def test_lists_and_callers_are_judged_by_how_complete_they_are():

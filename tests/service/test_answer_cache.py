@@ -393,7 +393,7 @@ def test_a_person_asks_again_changes_the_code_and_gets_a_fresh_answer(shop):
     again = rag("ask", shop, SAME, "--cache", "--json").json
     assert (again["cached"], again["answer"]) == (first["turn"], first["answer"])
     shown = rag("turns", "show", again["turn"]).out
-    assert f"given again from turn {first['turn']}" in shown
+    assert f"repeats turn {first['turn']}" in shown
     told = rag("ask", shop, SAME, "--cache")
     assert "answered just now, and its sources are unchanged; --no-cache (RAG_CACHE=off)" in told.err
     (shop / "tokens.py").write_text(SIGN.replace("digest", "checksum"))

@@ -59,12 +59,12 @@ class RedisPersistence(RedisPlaces):
                 break
             if time.monotonic() > deadline:
                 raise StoreError(
-                    f"{_named(node)} has been writing its first log for {_PATIENCE_S:g} s; see its log"
+                    f"{_named(node)} has been writing its first AOF for {_PATIENCE_S:g} s; see its log"
                 )
             time.sleep(0.02)
         if reply["aof_last_bgrewrite_status"] != "ok":
             raise StoreError(
-                f"{_named(node)} could not write its first log; free space on its disk, and see its log"
+                f"{_named(node)} could not write its first AOF; free space on its disk, and see its log"
             )
 
     def _persistence(self, node: tuple[str, int]) -> Persistence:

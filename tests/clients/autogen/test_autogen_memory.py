@@ -267,7 +267,7 @@ async def test_an_assistant_is_told_what_is_remembered_and_what_the_repository_h
     sent = [message.content for message in client.create_calls[-1]["messages"]]
     assert sent[0] == "Help."
     assert sent[1].startswith("notes remembers")
-    assert sent[2].startswith("data/sample_repo holds on this")
+    assert sent[2].startswith("Found in data/sample_repo")
     assert "```python" in sent[2]
     assert sent[3:] == ["Where is a token checked?", "In `auth.py`.", "And who calls it?"]
     state = json.loads(json.dumps(await agent.save_state()))

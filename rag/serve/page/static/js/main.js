@@ -15,7 +15,7 @@ import { startThread } from "./thread.js";
 import { drawTrace } from "./trace.js";
 import { openFile } from "./viewer.js";
 
-const THEMES = { light: ["sun", "Light; switch to dark"], dark: ["moon", "Dark; switch to the system's"], auto: ["auto", "As the system; switch to light"] };
+const THEMES = { light: ["sun", "Light; switch to dark"], dark: ["moon", "Dark; switch to system"], auto: ["auto", "System; switch to light"] };
 const NEXT = { light: "dark", dark: "auto", auto: "light" };
 
 function themeButton() {

@@ -209,7 +209,7 @@ def test_a_git_that_looks_names_up_again_is_named(monkeypatch):
     assert preflight._allowed_hosts(settings).state == "ok"
     monkeypatch.setattr(ssrf, "_FIRST_GIT_THAT_PINS", (99, 0))
     found = preflight._allowed_hosts(settings)
-    assert (found.state, found.mend) == ("bad", "git 2.37 or newer")
+    assert (found.state, found.fix) == ("bad", "git 2.37 or newer")
     assert preflight._allowed_hosts(ServerSettings()).state == "off"
 
 

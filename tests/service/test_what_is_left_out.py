@@ -47,4 +47,4 @@ def test_a_gitignore_that_hides_everything_is_named(sample_repo):
     git(sample_repo, "init", "--quiet", "--template=")
     done = rag("index", sample_repo)
     assert done.code == 2
-    assert ".gitignore: what git ignores is not seen" in done.err
+    assert ".gitignore: files that git ignores are not indexed" in done.err

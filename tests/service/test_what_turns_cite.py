@@ -343,7 +343,7 @@ def test_what_an_expired_conversation_cited_is_gone_after_the_next_command(shop)
     assert kept() > 0
     assert rag("turns", "list", "--json").json == []  # long after that minute
     assert kept() == 0
-    assert rag("memory", "sweep").out == "removed 0 kept files\n"
+    assert rag("memory", "sweep").out == "removed 0 stored files\n"
 
 
 # ---------------------------------------------------------------- asking on, and asking about

@@ -79,6 +79,13 @@ def _answer(function: Callable[..., Any], arguments: list[Any], bounds: ProcessL
         return {"failed": traceback.format_exc()}
 
 
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an error is, or comes from, a MemoryError: native modules wrap it in a SystemError."""
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 class ProcessLimits:
     """The limits of this process: renewed for each call, lifted between two requests."""
 
@@ -99,10 +106,12 @@ class ProcessLimits:
         try:
             self._renew(len(arguments[0]))
             return function(*arguments)
-        except MemoryError:
-            raise GaveUp(OUT_OF_MEMORY) from None
         except RecursionError:
             raise GaveUp("nested too deeply") from None
+        except Exception as error:
+            if _is_out_of_memory(error):
+                raise GaveUp(OUT_OF_MEMORY) from None
+            raise
 
     def _renew(self, size: int) -> None:
         """Set the limits for a text of this size, from now on."""

@@ -54,6 +54,11 @@ def behave(text, size=0):
         return behave(text)
     if text == "fail":
         raise KeyError("ours")
+    if text == "wrapped":
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise SystemError("returned a result with an exception set") from error
     return text.upper()
 """
 
@@ -71,7 +76,7 @@ BEHAVE = "behaviours:behave"
 
 
 def test_a_text_is_lost_and_those_around_it_are_not(isolated):
-    texts = ["one", "crash", "two", "give up", "three", "spin", "four", "deep", "five"]
+    texts = ["one", "crash", "two", "give up", "three", "spin", "four", "deep", "wrapped", "five"]
     if sys.platform == "linux":
         texts += ["grow", "six"]
     found = dict(zip(texts, isolated.calls(BEHAVE, [[text] for text in texts]), strict=True))
@@ -79,7 +84,7 @@ def test_a_text_is_lost_and_those_around_it_are_not(isolated):
         text: text.upper() for text in texts if text in {"one", "two", "three", "four", "five", "six"}
     }
     why = {text: value.why for text, value in found.items() if isinstance(value, Lost)}
-    assert why.pop("grow", "out of memory") == "out of memory"
+    assert why.pop("grow", "out of memory") == why.pop("wrapped") == "out of memory"
     assert why == {
         "crash": "crashed or out of memory",
         "give up": "no way",

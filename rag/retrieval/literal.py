@@ -1,4 +1,4 @@
-"""Check whether a part of a question occurs word for word: a pasted error message, or a line of a log.
+"""Find where a part of a question occurs word for word: a pasted error message, a line of a log, a quote.
 
 Words are compared as the analyzer finds them, without case and punctuation. A run of four words is looked up
 by the terms of its words: the postings give the chunks that may hold it, and the text of a few of them is
@@ -7,7 +7,8 @@ read. A message with a number or a path in it has runs before and after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import numpy as np
@@ -26,13 +27,33 @@ _MAX_CHUNKS_PER_RUN = 8
 _MAX_READ = 48
 """Limits: words of the question, runs that are looked up, chunks read for a run, and in all."""
 
+_QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{3,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{3,400})['’](?!\w)")
+_ENOUGH_RUNS = 6
+"""This many runs in a chunk count as the whole text."""
+
 Run = tuple[str, ...]
 
 
 def is_quoted(indexes: Sequence[ChunkIndex], text: str) -> bool:
     """Return whether four words of a text in a row, two of which carry meaning, occur in an indexed chunk."""
     runs = _runs(text)
-    return bool(runs) and any(_holds_run(index, runs) for index in indexes)
+    return bool(runs) and any(next(_holding(index, runs), None) is not None for index in indexes)
+
+
+def phrase_chunks(index: ChunkIndex, text: str) -> dict[int, float]:
+    """Return the chunks that hold a part of a text word for word, with the share of it that they hold.
+
+    What is in quotation marks or backticks must occur as a whole, if it has at least two words. Of any other
+    text the share is that of its runs of four words; a message with values in it is held in part.
+    """
+    found: dict[int, float] = {}
+    quoted = [tuple(_words(part)) for parts in _QUOTED.findall(text) for part in parts if part]
+    for phrase in dict.fromkeys(part for part in quoted if len(part) > 1 and any(map(_is_meaningful, part))):
+        found |= dict.fromkeys((chunk for chunk, _ in _holding(index, [phrase])), 1.0)
+    runs = _runs(text)
+    for chunk, count in _holding(index, runs):
+        found[chunk] = max(found.get(chunk, 0.0), min(count / min(len(runs), _ENOUGH_RUNS), 1.0))
+    return found
 
 
 def _runs(text: str) -> list[Run]:
@@ -41,8 +62,8 @@ def _runs(text: str) -> list[Run]:
     return [run for run in dict.fromkeys(every) if sum(map(_is_meaningful, run)) >= _MIN_MEANINGFUL]
 
 
-def _holds_run(index: ChunkIndex, runs: Sequence[Run]) -> bool:
-    """Return whether a chunk holds one of the runs; those with the rarest words are looked up first."""
+def _holding(index: ChunkIndex, runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
+    """Yield chunks that hold some of the runs, with how many; those with the rarest words come first."""
     chunks_of = {word: _chunks(index, word) for run in runs for word in run if _is_meaningful(word)}
     possible = []
     for run in runs:
@@ -58,12 +79,11 @@ def _holds_run(index: ChunkIndex, runs: Sequence[Run]) -> bool:
             if chunk in read:
                 continue
             if len(read) >= _MAX_READ:
-                return False
+                return
             read.add(chunk)
             held = f" {' '.join(_words(index.hit(chunk, 0.0, {}).text))} "
-            if any(run in held for run in wanted):
-                return True
-    return False
+            if count := sum(run in held for run in wanted):
+                yield chunk, count
 
 
 def _words(text: str) -> list[str]:

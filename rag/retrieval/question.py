@@ -29,8 +29,8 @@ _ASKS = {
         r"\b(tests?|tested|testing|unit[- ]tests?|specs?|covered|coverage|test cases?)\b", re.I
     ),
     "config": re.compile(
-        r"\b(configur\w+|settings?|option|options|default value|defaults? to|environment variable|env var"
-        r"|flag)\b",
+        r"\b(configur\w+|settings?|options?|defaults?|environment variables?|env vars?|flags?|switch"
+        r"|parameters?|directives?)\b",
         re.I,
     ),
     "docs": re.compile(r"\b(documented|documentation|docs|readme|tutorial|changelog|guide)\b", re.I),

@@ -13,6 +13,7 @@ from rag.retrieval import rank
 from rag.retrieval.context import CARRY, AnswerPlace, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.lexical import Bm25, Rarity
+from rag.retrieval.literal import phrase_chunks
 from rag.retrieval.mentions import referenced
 from rag.retrieval.question import last_part, parse_question
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
@@ -71,8 +72,8 @@ class _Candidates:
     """The candidates of one store, with the values of the two retrievers (not yet scaled).
 
     `named` is 1 for those that the question or the conversation names; `pointed` is how strongly the question
-    refers to some of them; `alike` are the synonyms searched; candidates that are not `headed` have none of
-    the words in path or name.
+    refers to some of them, `phrases` how much of it some of them hold word for word; `alike` are the synonyms
+    searched; candidates that are not `headed` have none of the words in path or name.
     """
 
     searcher: Searcher
@@ -84,6 +85,7 @@ class _Candidates:
     dense: rank.Signal
     named: rank.Signal
     pointed: dict[int, float]
+    phrases: dict[int, float]
     headed: npt.NDArray[np.bool_]
 
 
@@ -181,6 +183,8 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
     mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
     pointed = referenced(index, sought.question, begins=begins)
     mentioned += pointed
+    phrases = phrase_chunks(index, sought.question.text)
+    mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     best = lexical.best(CANDIDATES)
     chunks = rank.union([best, nearest(searcher.vectors, index, query, CANDIDATES), named])
@@ -197,6 +201,7 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
         dense=cosines(index, chunks, query),
         named=is_named,
         pointed=pointed,
+        phrases=phrases,
         headed=lexical.in_head(chunks) | synonym.in_head(chunks),
     )
 
@@ -247,6 +252,7 @@ def _rank(
         "symbol": weights.symbol * _spread(rank.symbol_signal(names, wanted, total), headed),
         "mention": weights.mention * rank.mention_signal(index, chunks, sought.question),
         "pointed": weights.pointed * rank.reference_signal(chunks, gathered.pointed),
+        "phrase": weights.phrase * rank.reference_signal(chunks, gathered.phrases),
         "path": weights.path * _spread(rank.path_signal(index, chunks[headed], wanted, total), headed),
         "file": weights.file * rank.scaled(judged.file, best_file),
         "about": weights.about * rank.scaled(judged.about, best_about),
@@ -257,6 +263,7 @@ def _rank(
     factors = rank.kind_factor(index, chunks, sought.question, weights)
     factors *= defined_factor(index, chunks, sought)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
+    factors = np.maximum(factors, weights.phrase_factor * rank.reference_signal(chunks, gathered.phrases))
     scores = np.where(legs["pointed"] > 0, legs["pointed"] + scores / 10, scores * factors)
     scores = rank.penalize_repeats(index, chunks, scores, weights)
     hits = []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag.retrieval.answerability import judge
-from rag.retrieval.literal import is_quoted
+from rag.retrieval.literal import is_quoted, phrase_chunks
 from rag.retrieval.search import Searcher, search
 from rag.service import Engine
 from rag.settings import Settings
@@ -49,6 +49,29 @@ PASTED = [
 def test_a_pasted_message_is_never_doubted(shop: Searcher, message):
     assert is_quoted([shop.index], message)
     assert judge([shop], search([shop], message)).is_sure
+
+
+@pytest.mark.parametrize("message", PASTED)
+def test_the_source_of_a_pasted_message_is_first(shop: Searcher, message):
+    first = search([shop], message).hits[0]
+    assert first.path == "charge.py" and first.legs["phrase"] > 0
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        'Which code says "card ending in"?',
+        "where does `card ending in` come from",
+        "What prints 'ending in' for a card?",
+    ],
+)
+def test_what_is_in_quotation_marks_is_searched_as_it_is(shop: Searcher, question):
+    assert set(phrase_chunks(shop.index, question).values()) == {1.0}
+
+
+def test_a_quotation_must_occur_as_a_whole(shop: Searcher):
+    assert phrase_chunks(shop.index, 'Where is "card ending of"?') == {}
+    assert phrase_chunks(shop.index, "it's the user's card") == {}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
-"""Remove what is not part of the question itself: greetings, thanks, and the form of the answer.
+"""Remove what is not part of the question itself: greetings, thanks, the form of the answer, and context.
 
 These words need not occur in a repository. Simple rules recognise them: phrases that are never the subject of
-a question, and sentences and sentence endings that consist only of words about the form of an answer.
+a question, sentences and sentence endings that consist only of words about the form of an answer, sentences
+next to one that asks enough by itself, and blocks of tags that editors and agents add to a message.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+
+from rag.analysis import is_stop_word
 
 _LANGUAGES = """english|german|french|spanish|italian|portuguese|dutch|polish|russian|turkish|chinese|japanese
 |korean|arabic|hindi|swedish|danish|norwegian|finnish|czech|ukrainian|greek|hebrew|vietnamese|thai|indonesian
@@ -70,6 +73,49 @@ _BEGINS = frozenset(
 _SENTENCE = re.compile(r"[^.?!\n:]+[.?!:]*")
 _WORD = re.compile(r"[\w'-]+")
 _QUOTED = re.compile(r"(`[^`\n]*`)")
+_BLOCK = re.compile(r"(?<!`)<([a-z][\w-]{0,60})(?:\s[^<>\n]{0,200})?>((?:(?!</?\1\b).)*)</\1>", re.I | re.S)
+_CLIENT_TAG = re.compile(
+    r"\w+[-_][\w-]+|system|context|environment|instructions?|reminder|user|task|query|question|rules", re.I
+)
+"""Tags of chat clients. Other tags are code: `<div>`."""
+_ENOUGH_WORDS = 3
+"""A sentence that asks and has this many meaningful words is a question by itself."""
+
+
+def without_client_blocks(text: str) -> str:
+    """Return a message without the blocks that a client adds around it, such as `<context>…</context>`.
+
+    If there is nothing else, the content of the last block is the message; one with a question mark is
+    preferred.
+    """
+    if "</" not in text:
+        return text
+    inside: list[str] = []
+
+    def removed(block: re.Match[str]) -> str:
+        if not _CLIENT_TAG.fullmatch(block[1]):
+            return block[0]
+        inside.append(block[2])
+        return " "
+
+    outside = _BLOCK.sub(removed, text)
+    if len(_WORD.findall(outside)) >= _ENOUGH_WORDS or not inside:
+        return outside
+    return next((content for content in reversed(inside) if "?" in content), inside[-1])
+
+
+def _asking_sentences(text: str) -> str:
+    """Return the sentences that ask, if they have enough meaningful words; else the whole text."""
+    if "?" not in text:
+        return text
+    asking = [sentence[0] for sentence in _SENTENCE.finditer(text) if sentence[0].rstrip().endswith("?")]
+    meaningful = {
+        word.lower()
+        for sentence in asking
+        for word in _WORD.findall(sentence)
+        if not is_stop_word(word.lower())
+    }
+    return " ".join(asking) if len(meaningful) >= _ENOUGH_WORDS else text
 
 
 @lru_cache(maxsize=64)
@@ -78,7 +124,7 @@ def without_instructions(text: str) -> str:
 
     Quoted code is kept. A text without any of these is returned unchanged.
     """
-    parts = _QUOTED.split(text)
+    parts = _QUOTED.split(_asking_sentences(without_client_blocks(text)))
     kept = [
         part if n % 2 else _PHRASE.sub(" ", _SENTENCE.sub(_question, part)) for n, part in enumerate(parts)
     ]

@@ -12,6 +12,7 @@ from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
 from rag.retrieval.context import CARRY, AnswerPlace, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
+from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import phrase_chunks
 from rag.retrieval.mentions import referenced
@@ -134,6 +135,7 @@ def _search_stores(
     searchers: Sequence[Searcher], question: str, past: Sequence[Exchange], k: int
 ) -> RetrievalResult:
     carry = searchers[0].carry if searchers else CARRY
+    question = without_client_blocks(question)
     taken = corrections([s.index for s in searchers], searchers[0].embedder, question) if searchers else {}
     read = parse_question(corrected(question, taken) if taken else question)
     known = [term for term in read.compounds if any(len(s.index.postings(term).chunks) for s in searchers)]

@@ -46,6 +46,35 @@ def test_a_question_about_such_words_stays_whole(text):
     assert without_instructions(text) == text
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I come from Java and never used this. {}",
+        "{} Bitte auf Deutsch antworten.",
+        "{} I already tried grep but got like 400 hits",
+        "hiya, quick one: {}",
+        "<system-reminder>\nPlan mode is on. Edit nothing.\n</system-reminder>\n{}",
+        "<context>\nopen: lib/index.js\n</context>\n<user_query>\n{}\n</user_query>",
+    ],
+)
+def test_what_is_around_a_question_is_left_out(message):
+    question = "Where is the retry limit checked?"
+    assert " ".join(without_instructions(message.format(question)).split()) == question
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It must not fetch a page twice. How is that seen?",  # too few words of its own
+        "Why does <div>two</div> render twice?",
+        "Where is `<task>a</task>` parsed?",
+        "Explain the scheduler. It stops at night.",
+    ],
+)
+def test_what_a_question_needs_stays(text):
+    assert without_instructions(text) == text
+
+
 @given(st.text(max_size=200))
 def test_nothing_is_added(text):
     left = iter(text)
@@ -53,7 +82,21 @@ def test_nothing_is_added(text):
 
 
 @pytest.mark.parametrize(
-    "part", ["thanks ", "in ", "i am on a mac ", "`", "use one ", "as a ", "a.b, ", ". "]
+    "part",
+    [
+        "<a-b>",
+        "</a-b>",
+        "<a-b>x</a-b>",
+        "what is it? ",
+        "thanks ",
+        "in ",
+        "i am on a mac ",
+        "`",
+        "use one ",
+        "as a ",
+        "a.b, ",
+        ". ",
+    ],
 )
 def test_a_long_text_takes_no_time_to_speak_of(part):
     began = time.process_time()

@@ -73,7 +73,7 @@ _BEGINS = frozenset(
 _SENTENCE = re.compile(r"[^.?!\n:]+[.?!:]*")
 _WORD = re.compile(r"[\w'-]+")
 _QUOTED = re.compile(r"(`[^`\n]*`)")
-_BLOCK = re.compile(r"(?<!`)<([a-z][\w-]{0,60})(?:\s[^<>\n]{0,200})?>((?:(?!</?\1\b).)*)</\1>", re.I | re.S)
+_TAG = re.compile(r"(?<!`)<(/?)([a-z][\w-]{0,60})(?:\s[^<>\n]{0,200})?>", re.I)
 _CLIENT_TAG = re.compile(
     r"\w+[-_][\w-]+|system|context|environment|instructions?|reminder|user|task|query|question|rules", re.I
 )
@@ -88,20 +88,36 @@ def without_client_blocks(text: str) -> str:
     If there is nothing else, the content of the last block is the message; one with a question mark is
     preferred.
     """
-    if "</" not in text:
+    blocks = _client_blocks(text) if "</" in text else []
+    if not blocks:
         return text
-    inside: list[str] = []
-
-    def removed(block: re.Match[str]) -> str:
-        if not _CLIENT_TAG.fullmatch(block[1]):
-            return block[0]
-        inside.append(block[2])
-        return " "
-
-    outside = _BLOCK.sub(removed, text)
-    if len(_WORD.findall(outside)) >= _ENOUGH_WORDS or not inside:
+    ends = [0, *(close.end() for _, close in blocks)]
+    begins = [*(tag.start() for tag, _ in blocks), len(text)]
+    outside = " ".join(text[end:begin] for end, begin in zip(ends, begins, strict=True))
+    if len(_WORD.findall(outside)) >= _ENOUGH_WORDS:
         return outside
+    inside = [text[tag.end() : close.start()] for tag, close in blocks]
     return next((content for content in reversed(inside) if "?" in content), inside[-1])
+
+
+def _client_blocks(text: str) -> list[tuple[re.Match[str], re.Match[str]]]:
+    """Return the outermost client blocks as pairs of tags, in linear time: unclosed tags are skipped once."""
+    blocks: list[tuple[re.Match[str], re.Match[str]]] = []
+    opened: dict[str, re.Match[str]] = {}
+    for tag in _TAG.finditer(text):
+        name = tag[2].lower()
+        if not _CLIENT_TAG.fullmatch(name):
+            continue
+        if not tag[1]:
+            opened.setdefault(name, tag)
+        elif name in opened:
+            begin = opened[name]
+            while opened.popitem()[0] != name:  # tags inside the block that were not closed
+                pass
+            while blocks and blocks[-1][0].start() > begin.start():
+                blocks.pop()
+            blocks.append((begin, tag))
+    return blocks
 
 
 def _asking_sentences(text: str) -> str:

@@ -25,7 +25,9 @@ _MAX_WORDS = 1_000
 _MAX_RUNS = 64
 _MAX_CHUNKS_PER_RUN = 8
 _MAX_READ = 48
-"""Limits: words of the question, runs that are looked up, chunks read for a run, and in all."""
+_MAX_PHRASES = 8
+"""Limits: words of the question, runs that are looked up, chunks read for a run and in all, phrases in
+quotation marks."""
 
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{3,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{3,400})['’](?!\w)")
 _ENOUGH_RUNS = 6
@@ -48,7 +50,8 @@ def phrase_chunks(index: ChunkIndex, text: str) -> dict[int, float]:
     """
     found: dict[int, float] = {}
     quoted = [tuple(_words(part)) for parts in _QUOTED.findall(text) for part in parts if part]
-    for phrase in dict.fromkeys(part for part in quoted if len(part) > 1 and any(map(_is_meaningful, part))):
+    phrases = [part for part in dict.fromkeys(quoted) if len(part) > 1 and any(map(_is_meaningful, part))]
+    for phrase in phrases[:_MAX_PHRASES]:
         found |= dict.fromkeys((chunk for chunk, _ in _holding(index, [phrase])), 1.0)
     runs = _runs(text)
     for chunk, count in _holding(index, runs):
@@ -81,7 +84,12 @@ def _holding(index: ChunkIndex, runs: Sequence[Run]) -> Iterator[tuple[int, int]
             if len(read) >= _MAX_READ:
                 return
             read.add(chunk)
-            held = f" {' '.join(_words(index.hit(chunk, 0.0, {}).text))} "
+            text = index.hit(chunk, 0.0, {}).text
+            lowered = text.lower()
+            # Most chunks lack a word of every run; finding that is far cheaper than splitting the text.
+            if not any(all(word in lowered for word in run) for _, run, _ in possible[:_MAX_RUNS]):
+                continue
+            held = f" {' '.join(_words(text))} "
             if count := sum(run in held for run in wanted):
                 yield chunk, count
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.retrieval.instructions import without_instructions
+from rag.retrieval.instructions import without_client_blocks, without_instructions
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,15 @@ def test_what_is_around_a_question_is_left_out(message):
 )
 def test_what_a_question_needs_stays(text):
     assert without_instructions(text) == text
+
+
+def test_tags_that_are_not_closed_take_linear_time():
+    text = "".join(f"<a-{n}>" for n in range(20_000)) + "</z-z>"
+    began = time.process_time()
+    assert without_client_blocks(text) == text
+    assert time.process_time() - began < 1
+    nested = "<context>open <file-name>a.js</file-name> <user_x> now</context>Where is the limit?"
+    assert without_client_blocks(nested).strip() == "Where is the limit?"
 
 
 @given(st.text(max_size=200))

@@ -101,3 +101,10 @@ def test_a_long_text_is_looked_up_within_bounds(shop: Searcher):
     began = time.process_time()
     assert not is_quoted([shop.index], text)
     assert time.process_time() - began < 2
+
+
+def test_many_quotations_are_looked_up_within_bounds(shop: Searcher):
+    text = " ".join(f'"queue take {n}"' for n in range(1_500))
+    began = time.process_time()
+    phrase_chunks(shop.index, text)
+    assert time.process_time() - began < 1

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from rag.analysis import terms, words
+from rag.analysis import is_stop_word, terms, words
 
 _CODE_SPAN = re.compile(r"(?<!`)`+([^`\n]+?)`+")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
@@ -19,15 +19,29 @@ _LINE = re.compile(r"(?<![\w./-])((?:[\w.-]*/)*[\w.-]+\.[A-Za-z]\w{0,7})(?::|#L)
 """A line of a file, as in Python's tracebacks, and as most other programs write it."""
 _NAMED_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|\(\)|[A-Za-z]\d|\w\.\w|^[A-Z]{2,}$|^[A-Z][a-z]+[A-Z]")
 
+_TEST = r"(?:\w{1,20} )?(?:tests?|specs?|test cases?)"
+_OF = r"(?:\W*\Z| (?:for|of|that|which|about|around)\b)"
+_ASKS_FOR_TESTS = (
+    r"\A\W*(?:(?:and|or|so|find|show me|list|see|the|any|all|its) ){0,3}" + _TEST + _OF,
+    r"\b(?:is|are) there (?:a |any |no )?" + _TEST,
+    r"\b(?:have|has|find|see|show(?: me)?|where are|how about|and) (?:we |you )?(?:(?:a|any|the|no|its) )?"
+    + _TEST
+    + _OF,
+    r"\b(?:which|what|do(?: the| any)?) (?:unit )?(?:tests|specs|test cases)\b",
+    r"\bwhich (?:unit )?(?:test|spec|test case)\b",
+    r"\b(?:where|how) (?:do|are|is|does|did) (?:\w{1,20} ){0,2}test(?:s|ed|ing)?\b(?! \w)",
+    r"\bwhere do (?:we|you|they) (?:test|verify)\b",
+    r"\b(?:un)?tested\b|\bcover(?:s|ed|age)?\b",
+)
+"""What a question says that asks for tests. The bare word does not: it may be the topic of the code."""
 _ASKS = {
     "callers": re.compile(
         r"\b(who|what|which|where|anything|anyone)\b[^?.]{0,60}\b(calls?|called|invokes?|invoked|uses?|used"
         r"|triggers?|triggered|reaches|references?|depends? on|callers?|call sites?)\b",
         re.I,
     ),
-    "tests": re.compile(
-        r"\b(tests?|tested|testing|unit[- ]tests?|specs?|covered|coverage|test cases?)\b", re.I
-    ),
+    "tests": re.compile("|".join(_ASKS_FOR_TESTS), re.I),
+    "test_code": re.compile(r"\b(?:tests?|testing|specs?|test cases?)\b", re.I),
     "config": re.compile(
         r"\b(configur\w+|settings?|options?|defaults?|environment variables?|env vars?|flags?|switch"
         r"|parameters?|directives?)\b",
@@ -50,6 +64,7 @@ _FRESH = re.compile(
     r"|chang(e|ing) (the )?(topic|subject)|by the way|unrelated)\b",
     re.I,
 )
+_PARTICLES = frozenset("up down in out on off over under back away by through to".split())
 _MAX_PLACES = 20
 """How many places count at each end of a text that mentions many."""
 _FRAGMENT_WORDS = 3
@@ -63,8 +78,8 @@ class ParsedQuestion:
     Each of `terms` has the weight 1; `compounds` are neighbouring words written as one ("backed up" →
     backup), which count only where the repository has them; `names` are the identifiers mentioned, as
     written; `paths` the file names mentioned; `places` lines of files, as (path, line); `asks` is the subset
-    of callers, tests, config, docs, example that it asks for; `dependent` is True when it depends on earlier
-    questions, `fresh` when it states that it does not.
+    of callers, tests, config, docs, example that it asks for, and test_code where it mentions tests;
+    `dependent` is True when it depends on earlier questions, `fresh` when it states that it does not.
     """
 
     text: str
@@ -114,9 +129,11 @@ def without_places(text: str) -> str:
 
 
 def _compounds(text: str) -> tuple[str, ...]:
+    """Return neighbouring words written as one: "back up", "file name"; not "where is"."""
     found = []
     for first, second in pairwise(words(text)):
-        if first.isalpha() and second.isalpha() and len(first) > 2:
+        joins = first.isalpha() and second.isalpha() and len(first) > 2 and not is_stop_word(first)
+        if joins and (second.lower() in _PARTICLES or not is_stop_word(second)):
             stem = (terms(first) or [first.lower()])[-1]
             found += terms(stem + second.lower())[-1:]
     return tuple(dict.fromkeys(found))

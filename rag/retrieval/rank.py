@@ -40,16 +40,18 @@ names of a class's members in its head, and a second vector of a chunk's documen
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
-from rag.analysis import terms
+from rag.analysis import terms, words
 from rag.ports import ChunkIndex, Vectors
-from rag.retrieval.dense import cosines
+from rag.retrieval.dense import cosines, rows
 from rag.retrieval.mentions import is_path
 from rag.retrieval.question import ParsedQuestion, last_part
 
@@ -60,6 +62,12 @@ Name = tuple[str, str]
 
 TEST, DOC, CONFIG = 1, 2, 3
 
+_MAX_NAMESAKES = 20
+"""How many candidates with one name are compared with each other."""
+_SAME_LENGTH, _SAME_WORDS = 0.8, 0.9
+"""Definitions with one name are copies if their lengths and their vectors' cosine are at least this alike."""
+_BUNDLED_FILES, _REPEATED_SHARE, _SAMPLED_DEFINITIONS = 3, 0.2, 80
+"""A bundle repeats definitions of at least so many files, and this share of its sampled definitions."""
 _MAX_OPENED_FILES = 40
 """How many files are read whole."""
 
@@ -80,6 +88,7 @@ class RankingWeights:
     file: float = 1.1
     about: float = 0.5
     test: float = 0.4
+    test_topic: float = 1.0
     doc: float = 0.35
     config: float = 0.4
     doc_of_config: float = 1.2
@@ -90,15 +99,18 @@ class RankingWeights:
     section: float = 0.6
     unnamed: float = 0.6
     repeat: float = 0.95
+    bundle: float = 0.6
 
 
 DEFAULT = RankingWeights()
 
 _ASIDE = re.compile(
-    r"(^|/)(examples?|samples?|demos?|benchmarks?|bench|compat|legacy|deprecated|contrib|scripts?|tools?|fixtures?"
-    r"|mocks?|stubs?|generated|third[-_]?party|vendor|migrations?)(/|$)|(^|/)(_?compat|setup|conftest)\.\w+$|\.d\.ts$",
+    r"(^|/)(examples?|samples?|demos?|benchmarks?|bench|fixtures?|mocks?|stubs?|generated|third[-_]?party|vendor)/"
+    r"|^(contrib|scripts?|tools?)/|(^|/)(setup|conftest)\.\w+$|\.d\.ts$",
     re.I,
 )
+"""Auxiliary files by their path. `contrib`, `scripts` and `tools` count only at the top: inside a package
+they are parts of it."""
 
 
 def scaled(values: Signal, best: float) -> Signal:
@@ -235,6 +247,8 @@ def kind_factor(
     ):
         if ask in question.asks:
             by_kind[kind] = factor
+    if "test_code" in question.asks and "tests" not in question.asks:
+        by_kind[TEST] = weights.test_topic
     if "config" in question.asks and "docs" not in question.asks:
         by_kind[DOC] = weights.doc_of_config
     by_unit = np.asarray([1.0, weights.class_, weights.section, 1.0], np.float32)
@@ -256,6 +270,91 @@ def place_factor(
 @lru_cache(maxsize=65_536)
 def _is_auxiliary(path: str) -> bool:
     return _ASIDE.search(path) is not None
+
+
+def bundle_factor(
+    index: ChunkIndex,
+    chunks: Chunks,
+    names: Sequence[Name],
+    question: ParsedQuestion,
+    weights: RankingWeights,
+) -> Signal:
+    """Return a factor below 1 for definitions of a bundle, a file that repeats those of several others, where
+    the original is a candidate too.
+
+    A file that the question names by its path or by a folder is not lowered.
+    """
+    factors = np.ones(len(chunks), np.float32)
+    files = index.file[chunks].tolist()
+    bundles: dict[int, bool] = {}
+    for pair in _copies(index, chunks, names):
+        for i in pair:
+            if files[i] not in bundles:
+                asked = _is_asked_for(index.file_path(files[i]), question)
+                bundles[files[i]] = not asked and _is_bundle(index, files[i])
+            if bundles[files[i]]:
+                factors[i] = weights.bundle
+    return factors
+
+
+def _is_asked_for(path: str, question: ParsedQuestion) -> bool:
+    """Return whether a question mentions the path of a file, or names one of its folders."""
+    if any(is_path(path, mentioned) for mentioned in question.paths):
+        return True
+    return not set(words(question.text.lower())).isdisjoint(path.lower().split("/")[:-1])
+
+
+def _is_bundle(index: ChunkIndex, file: int) -> bool:
+    """Return whether many definitions of a file are repeated in several smaller ones, by name and length."""
+    first = int(np.searchsorted(index.file, file))
+    end = first + _chunks_in(index, file)
+    step = max((end - first) // _SAMPLED_DEFINITIONS, 1)
+    sampled = np.arange(first, end, step)
+    shared: Counter[int] = Counter()
+    named = repeated = 0
+    for chunk, (symbol, _) in zip(sampled.tolist(), index.names(sampled), strict=True):
+        if not symbol:
+            continue
+        named += 1
+        length = int(index.length_body[chunk])
+        others = {
+            int(index.file[other])
+            for other in index.defining(symbol)[:_MAX_NAMESAKES]
+            if index.file[other] != file and _alike(length, int(index.length_body[other]))
+        }
+        shared.update(others)
+        repeated += bool(others)
+    originals = sum(count > 1 and _chunks_in(index, other) < end - first for other, count in shared.items())
+    return repeated >= _REPEATED_SHARE * named and originals >= _BUNDLED_FILES
+
+
+def _chunks_in(index: ChunkIndex, file: int) -> int:
+    return int(np.searchsorted(index.file, file, "right") - np.searchsorted(index.file, file))
+
+
+def _alike(a: int, b: int) -> bool:
+    return min(a, b) >= _SAME_LENGTH * max(a, b)
+
+
+def _copies(index: ChunkIndex, chunks: Chunks, names: Sequence[Name]) -> list[tuple[int, int]]:
+    """Return the pairs of candidates that define the same name with nearly the same words in two files."""
+    alike: dict[str, list[int]] = defaultdict(list)
+    for i, (symbol, _) in enumerate(names):
+        if symbol:
+            alike[symbol].append(i)
+    files, lengths = index.file[chunks].tolist(), index.length_body[chunks].tolist()
+    found = []
+    for group in alike.values():
+        group = group[:_MAX_NAMESAKES]
+        near = [
+            (a, b)
+            for a, b in combinations(group, 2)
+            if files[a] != files[b] and _alike(lengths[a], lengths[b])
+        ]
+        if near:
+            vectors = dict(zip(group, rows(index, chunks[group]), strict=True))
+            found += [(a, b) for a, b in near if float(vectors[a] @ vectors[b]) >= _SAME_WORDS]
+    return found
 
 
 def penalize_repeats(index: ChunkIndex, chunks: Chunks, scores: Signal, weights: RankingWeights) -> Signal:

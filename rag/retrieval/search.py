@@ -265,6 +265,7 @@ def _rank(
     factors = rank.kind_factor(index, chunks, sought.question, weights)
     factors *= defined_factor(index, chunks, sought)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
+    factors *= rank.bundle_factor(index, chunks, index.names(chunks), sought.question, weights)
     factors = np.maximum(factors, weights.phrase_factor * rank.reference_signal(chunks, gathered.phrases))
     scores = np.where(legs["pointed"] > 0, legs["pointed"] + scores / 10, scores * factors)
     scores = rank.penalize_repeats(index, chunks, scores, weights)

@@ -11,14 +11,17 @@ import pytest
 
 from rag.analysis import terms
 from rag.backends.faiss_index import FaissIndex
+from rag.backends.static_embedder import StaticEmbedder
 from rag.corpus.chunk import chunk
 from rag.database.store import Store
 from rag.database.update import Options, write_texts
 from rag.errors import StoreCorrupt
+from rag.ports import Embedder
 from rag.resources import shipped
 from rag.retrieval import rank
 from rag.retrieval.answerability import judge
 from rag.retrieval.lexical import Rarity
+from rag.retrieval.question import parse_question
 from rag.retrieval.search import Searcher, search
 from rag.retrieval.synonyms import synonyms
 from rag.testing.hashing_embedder import HashingEmbedder
@@ -44,14 +47,14 @@ def greet(name):
     """Say hello to somebody, in whatever tongue is theirs."""
     return f"hello {name}"
 '''
+HASHED = HashingEmbedder(16)
 
 
 @pytest.fixture
 def searcher(tmp_path: Path) -> Callable[[Mapping[str, str]], Searcher]:
-    def searcher(texts: Mapping[str, str]) -> Searcher:
+    def searcher(texts: Mapping[str, str], embedder: Embedder = HASHED) -> Searcher:
         files = [SourceFile(p, t, blob_id(t.encode()), "python", "code") for p, t in texts.items()]
         checkout = Checkout(Source(str(tmp_path)), tmp_path)
-        embedder = HashingEmbedder(16)
         store = write_texts(files, checkout, tmp_path / "s.pkl", embedder, Options())
         words_alone = rank.RankingWeights(dense=0.0, about=0.0)  # such vectors know no meaning
         return Searcher(store, embedder, FaissIndex(store.vectors), words_alone)
@@ -159,3 +162,55 @@ def test_a_search_of_a_damaged_store_says_so(searcher, tmp_path):
     searching = replace(whole, index=index, vectors=FaissIndex(index.vectors))
     with pytest.raises(StoreCorrupt, match=r"does not match its checksum.*--rebuild"):
         search([searching], "How is a folder thrown away?")
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("Is the clean-up of stale locks tested?", True),
+        ("tests for it?", True),
+        ("which tests cover the retry?", True),
+        ("Are there any tests that a full disk is reported?", True),
+        ("where do we test loading cookies", True),
+        ("do the tests cover that?", True),
+        ("How is the order of the tests randomized from the seed?", False),
+        ("Which switch lets me run my tests in one thread?", False),
+        ("A test with a timeout hangs forever: what ends it?", False),
+        ("list every test filter class", False),
+        ("Where does the test runner decide how many modules run at once?", False),
+    ],
+)
+def test_a_question_that_only_mentions_tests_does_not_ask_for_them(question, asks):
+    assert ("tests" in parse_question(question).asks) is asks
+    assert parse_question(question).asks & {"tests", "test_code"}
+
+
+@pytest.mark.parametrize(
+    ("question", "written_as_one"),
+    [("How do users log in?", "login"), ("Where is the file name checked?", "filename")],
+)
+def test_a_verb_with_its_particle_and_two_nouns_are_also_one_word(question, written_as_one):
+    assert terms(written_as_one)[-1] in parse_question(question).compounds
+
+
+def test_a_question_word_is_no_part_of_a_compound():
+    assert parse_question("Where is the lock? How does it wait?").compounds == ()
+
+
+def test_a_bundle_comes_after_the_sources_it_was_made_of(searcher):
+    words = "alpha beta gamma delta kappa sigma".split()
+    sources = {
+        f"lib/{word}.py": "\n\n".join(
+            f'def {word}_{verb}(value):\n    """{verb.title()} the {word} of a value."""\n'
+            f"    checked = {word}_table[value]\n    return checked.{verb}()\n"
+            for verb in ("open", "close", "measure")
+        )
+        for word in words
+    }
+    bundle = {"dist/all.py": "\n\n".join(sources.values())}
+    both = searcher(sources | bundle, StaticEmbedder())
+    found = search([both], "Where is the kappa of a value measured?").hits
+    assert [hit.path for hit in found if hit.symbol == "kappa_measure"] == ["lib/kappa.py", "dist/all.py"]
+    first, second = (hit.score for hit in found if hit.symbol == "kappa_measure")
+    assert second < 0.8 * first
+    assert search([both], "kappa_measure in dist/all.py").hits[0].path == "dist/all.py"

@@ -25,7 +25,7 @@ from tools.benchmarks.quality import DEPTH, repositories_of
 
 SUMS = ("lexical", "synonym", "dense", "symbol", "mention", "path", "file", "about")
 """Signals that are added: switched off at 0."""
-FACTORS = ("test", "doc", "config", "aside", "class_", "section", "unnamed", "repeat")
+FACTORS = ("test", "doc", "config", "aside", "class_", "section", "unnamed", "repeat", "bundle")
 """Signals that are multiplied: switched off at 1."""
 WHOLE = "as shipped"
 _KINDS = ("newcomer", "first", "docstring", "follow-up")

@@ -179,6 +179,26 @@ class Span:
         return self.label if self.symbol else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a conversation is about: a definition, or lines of a file that define nothing.
+
+    `symbol` is the bare name of the definition ("" for none), `scope` its enclosing scope; `start` and `end`
+    are 0 if the lines are not known.
+    """
+
+    path: str
+    symbol: str = ""
+    scope: str = ""
+    start: int = 0
+    end: int = 0
+
+    @property
+    def name(self) -> str:
+        """Scope and symbol joined by a dot, for display; the path if nothing is defined."""
+        return f"{self.scope}.{self.symbol}".strip(".") if self.symbol else self.path
+
+
 class Located:
     """A value with a `span`, whose fields are also read-only attributes of the value.
 

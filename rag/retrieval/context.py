@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rag.analysis import terms
-from rag.retrieval.question import ParsedQuestion, last_part
+from rag.retrieval.question import ParsedQuestion, last_part, parse_question
+from rag.types import Subject
 
 _RELATION_TERMS = frozenset(
     terms("call calls called caller invoke invoked trigger triggered reference depend")
@@ -24,20 +25,15 @@ _RELATION_TERMS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerPlace:
-    """The place that an earlier answer came from."""
-
-    path: str
-    symbol: str = ""
-    scope: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Exchange:
-    """An earlier question and the places its answer came from, best first."""
+    """An earlier question and the places its answer came from, best first.
+
+    `subject` is what "it" meant in that question; None if that is not known.
+    """
 
     question: str
-    places: tuple[AnswerPlace, ...] = ()
+    places: tuple[Subject, ...] = ()
+    subject: Subject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,8 @@ class ContextualQuestion:
 
     `terms` are all terms with their weights; `carried` are those from the past; `focus` holds the names the
     conversation is about with their weights, `near` the paths; `share` is the weight of the past, from 0 to
-    1; `standalone` is the question written with its context.
+    1; `standalone` is the question written with its context. `subject` is what "it" means; None in a
+    first question, and in one that begins another topic.
     """
 
     question: ParsedQuestion
@@ -80,6 +77,7 @@ class ContextualQuestion:
     near: tuple[str, ...] = ()
     share: float = 0.0
     standalone: str = ""
+    subject: Subject | None = None
 
 
 def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
@@ -110,10 +108,31 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         near=tuple(dict.fromkeys(place.path for place in last)),
         share=share,
         standalone=_in_words(question, past[-1], last) if question.dependent else question.text.strip(),
+        subject=subject_of(past),
     )
 
 
-def _focus(places: Sequence[AnswerPlace]) -> dict[str, float]:
+def subject_of(past: Sequence[Exchange]) -> Subject | None:
+    """Return what "it" means after the earlier exchanges, oldest first.
+
+    It is the best place of the first answer until a question moves on. A question about the callers, the
+    tests or the settings of "it" does not.
+    """
+    subject: Subject | None = None
+    for exchange in past:
+        question = parse_question(exchange.question)
+        if exchange.subject is not None:
+            subject = exchange.subject
+        if exchange.places and (subject is None or _moves_on(question)):
+            subject = exchange.places[0]
+    return subject
+
+
+def _moves_on(question: ParsedQuestion) -> bool:
+    return question.fresh or not (question.dependent or question.asks)
+
+
+def _focus(places: Sequence[Subject]) -> dict[str, float]:
     """Return the names that "it" may mean: the first place shown weighs most, an enclosing scope half."""
     focus: dict[str, float] = {}
     weight = 1.0
@@ -126,7 +145,7 @@ def _focus(places: Sequence[AnswerPlace]) -> dict[str, float]:
     return focus
 
 
-def _in_words(question: ParsedQuestion, last: Exchange, places: Sequence[AnswerPlace]) -> str:
+def _in_words(question: ParsedQuestion, last: Exchange, places: Sequence[Subject]) -> str:
     named = dict.fromkeys(f"`{place.symbol}`" if place.symbol else place.path for place in places)
     about = f", about {', '.join(named)}" if named else ""
     return f'{question.text.strip()} (after "{last.question.strip()}"{about})'

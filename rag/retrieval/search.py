@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
-from rag.retrieval.context import CARRY, AnswerPlace, Carry, ContextualQuestion, Exchange, in_context
+from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.lexical import Bm25, Rarity
@@ -20,7 +20,7 @@ from rag.retrieval.question import last_part, parse_question
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
-from rag.types import Hit
+from rag.types import Hit, Subject
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
@@ -168,8 +168,14 @@ def search_in_turn(
     past: list[Exchange] = []
     for text in earlier:
         found = search(searchers, text, past=past, k=SHOWN_HITS)
-        past.append(Exchange(text, tuple(AnswerPlace(hit.path, hit.symbol, hit.scope) for hit in found.hits)))
+        past.append(exchange(text, found))
     return search(searchers, question, past=past, k=k)
+
+
+def exchange(question: str, found: RetrievalResult) -> Exchange:
+    """Return an earlier question with the places found, where its answer is not known."""
+    places = (Subject(h.path, h.symbol, h.scope, h.start, h.end) for h in found.hits[:SHOWN_HITS])
+    return Exchange(question, tuple(places), found.sought.subject)
 
 
 def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, begins: bool) -> _Candidates:

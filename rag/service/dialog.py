@@ -19,7 +19,7 @@ from rag.prompt.background import Known
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template, render_condense, render_reword
 from rag.retrieval.answerability import judge, titled
-from rag.retrieval.context import AnswerPlace, Exchange
+from rag.retrieval.context import Exchange
 from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
@@ -40,6 +40,7 @@ from rag.types import (
     Hit,
     Prepared,
     Span,
+    Subject,
     UserQuery,
     not_indexed,
     now_utc,
@@ -364,6 +365,6 @@ def _exchange(earlier: DialogTurn) -> Exchange:
     return Exchange(turn.question, tuple(_place(c.span) for c in best_first))
 
 
-def _place(span: Span) -> AnswerPlace:
+def _place(span: Span) -> Subject:
     """Use the symbol only if the lines define it, else they are identified by their path."""
-    return AnswerPlace(span.path, span.symbol, span.scope if span.symbol else "")
+    return Subject(span.path, span.symbol, span.scope if span.symbol else "", span.start, span.end)

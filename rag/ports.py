@@ -215,6 +215,14 @@ class ChunkIndex(Protocol):
         """Return the path of a file by its number."""
         ...
 
+    def file_text(self, path: str) -> tuple[str, str] | None:
+        """Return the text of a file as it was indexed, and its blob id; None when it is not indexed."""
+        ...
+
+    def chunks_of(self, path: str) -> range:
+        """Return the chunks of a file, in the order of its lines; none when it is not indexed."""
+        ...
+
     def names(self, chunks: npt.NDArray[np.int64]) -> list[tuple[str, str]]:
         """Return the symbol and scope of each of these chunks, "" for none."""
         ...

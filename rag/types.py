@@ -392,7 +392,8 @@ class Coverage:
 class Hit(Located):
     """A chunk that was found. `legs` has the score of each ranking signal.
 
-    The span ends with the last line that is not blank; `blank_end` is the rest of the chunk.
+    The span ends with the last line that is not blank; `blank_end` is the rest of the chunk. `reason` says in
+    words why the place is shown, "" for a place that was found by its words alone.
     """
 
     span: Span
@@ -405,6 +406,45 @@ class Hit(Located):
     location: str = ""
     legs: Mapping[str, float] = field(default_factory=dict)
     blank_end: str = ""
+    reason: str = ""
+
+
+@_pickled_by_arguments
+@dataclass(frozen=True, slots=True)
+class CodeFact(Located):
+    """Lines that answer a question of a known kind: a member of a list, a call site, a declaration.
+
+    `text` is exactly the lines of the span. `reason` says in words what they are ("member of `Color`"). A
+    fact that is not `certain` is possible only.
+    """
+
+    span: Span
+    text: str
+    reason: str = ""
+    certain: bool = True
+    dirty: bool = False
+    location: str = ""
+
+
+@_pickled_by_arguments
+@dataclass(frozen=True, slots=True)
+class CodeFacts:
+    """The answer to a question of a known kind, found by the rules of the kind instead of by ranking.
+
+    `kind` is the kind of question ("list", "callers", …), `subject` the name that it is about, as written in
+    the code, and `summary` the answer in one sentence without full stop ("`Color` has 12 members"). `count`
+    and `certain_count` count all, also those beyond `items`. If not `complete`, `note` says what may be
+    missing ("may be incomplete: …").
+    """
+
+    kind: str
+    subject: str
+    summary: str
+    items: tuple[CodeFact, ...]
+    count: int
+    certain_count: int
+    complete: bool = True
+    note: str = ""
 
 
 MIN_CONFIDENCE = 0.5
@@ -677,6 +717,16 @@ class NumberedSource:
     hit: Hit
 
 
+def source_of(fact: CodeFact, sources: Iterable[NumberedSource]) -> int:
+    """Return the number of the source that holds the first line of a fact; 0 if none does."""
+    for source in sources:
+        hit = source.hit
+        same_file = (hit.location, hit.path) == (fact.location, fact.path)
+        if same_file and hit.start <= fact.start <= hit.end:
+            return source.n
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """The prompt for a model, with a record of what it contains.
@@ -704,7 +754,8 @@ class Prepared:
     """A question with everything a generator needs: the result of retrieval and prompt rendering.
 
     `conversation` is None before its first turn; `confidence` is None if it was not computed. `quotes` is the
-    extractive answer, in pieces, if it was written along with the rest.
+    extractive answer, in pieces, if it was written along with the rest. `code_facts` is None for a question
+    of no known kind, or if its rules found nothing.
     """
 
     question: str
@@ -715,6 +766,7 @@ class Prepared:
     seconds: Mapping[str, float] = field(default_factory=dict)
     confidence: Confidence | None = None
     quotes: tuple[str, ...] | None = None
+    code_facts: CodeFacts | None = None
 
 
 @dataclass(slots=True)
@@ -726,7 +778,8 @@ class Answer:
     repository contains nothing on the question. `warning`, shown before the text, says that it probably does
     not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the id of
     the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
-    limit. `coverage` has one entry per repository. Unpacks as DeepWiki's `(answer, documents)`.
+    limit. `coverage` has one entry per repository. `code_facts` is None if no rule of a kind of question
+    found anything. Unpacks as DeepWiki's `(answer, documents)`.
     """
 
     text: str
@@ -753,6 +806,7 @@ class Answer:
     warning: str = ""
     missing_words: tuple[str, ...] = ()
     coverage: tuple[Coverage, ...] = ()
+    code_facts: CodeFacts | None = None
     documents: list[Any] = field(default_factory=list)
 
     @property

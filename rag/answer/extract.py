@@ -4,7 +4,7 @@ From each of the best sources it quotes the defining line, the first lines of it
 ranges of lines that share the most informative words with the question; for a question about callers, the
 calling lines. A word is more informative the fewer of the shown sources hold it. Omitted lines show as `…`,
 and the quoted lines are named. The next sources are listed with one line each. The answer claims nothing
-except that the named words occur in the quoted lines.
+except that the named words occur in the quoted lines. Facts for a question of a known kind come first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import islice
 from rag.analysis import terms, words
 from rag.lines import lines_of
 from rag.quoting import fence, one_line
-from rag.types import Hit, NumberedSource, Prepared, Usage
+from rag.types import CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
 
 QUOTED_SOURCES = 3
 _NAMED_SOURCES = 5
@@ -86,10 +86,14 @@ def extract(
         yield f"{found}. {why}.\n"
         return
     sought = _Query.of(prepared.standalone_question or prepared.question, [s.hit for s in sources])
-    yield f"{why}; these are the lines nearest to the question, quoted word for word.\n"
     several = len({(source.hit.repo, source.hit.location) for source in sources}) > 1
-    ordered = sorted(sources, key=lambda source: not sought.calling(source.hit)) if sought.called else sources
     places = quoted if quoted is not None else []
+    ordered = sources
+    if prepared.code_facts:
+        yield _code_facts(prepared.code_facts, sources, places, several=several) + "\n"
+    elif sought.called:
+        ordered = tuple(sorted(sources, key=lambda source: not sought.calling(source.hit)))
+    yield f"{why}; these are the lines nearest to the question, quoted word for word.\n"
     for source in ordered[:QUOTED_SOURCES]:
         quote = _chosen_lines(source.hit, sought)
         hit, n = source.hit, source.n
@@ -171,6 +175,35 @@ def _named(
     shown = one_line(lines[best].strip())
     shown = shown if len(shown) <= _MAX_NAMED_WIDTH else shown[:_MAX_NAMED_WIDTH].rstrip() + "…"
     return f"- `{_path(hit, several=several)}:{hit.start + best}` [{source.n}] `{shown}`\n"
+
+
+def _code_facts(
+    found: CodeFacts,
+    sources: Sequence[NumberedSource],
+    places: list[tuple[int, str, int, int]],
+    *,
+    several: bool,
+) -> str:
+    """Return the facts: one sentence, then each on a line with its place, number and text."""
+    lines = [f"{one_line(found.summary)}:", ""]
+    told_apart = len({item.reason for item in found.items}) > 1
+    for item in found.items:
+        n = source_of(item, sources)
+        places.append((n, item.path, item.start, item.end))
+        path = one_line(f"{item.repo}:{item.path}" if several else item.path)
+        number = f" [{n}]" if n else ""
+        doubt = "" if item.certain else ", possibly"
+        reason = f" — {one_line(item.reason)}{doubt}" if told_apart or doubt else ""
+        lines.append(f"- `{path}:{_range(item.start, item.end)}`{number} `{_first_line(item.text)}`{reason}")
+    if (more := found.count - len(found.items)) > 0:
+        lines.append(f"- and {more:,} more")
+    lines += ["", f"{one_line(found.note)}."] if found.note else []
+    return "\n".join(lines) + "\n"
+
+
+def _first_line(text: str) -> str:
+    shown = one_line(next((line.strip() for line in lines_of(text) if line.strip()), "")).replace("`", "'")
+    return shown if len(shown) <= _MAX_NAMED_WIDTH else shown[:_MAX_NAMED_WIDTH].rstrip() + "…"
 
 
 def _range(first: int, last: int) -> str:

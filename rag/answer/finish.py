@@ -65,6 +65,7 @@ def finish(
         warning=warned,
         missing_words=prepared.confidence.missing_words if warned and prepared.confidence else (),
         seconds=prepared.seconds,
+        code_facts=prepared.code_facts,
     )
 
 

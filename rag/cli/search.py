@@ -30,7 +30,7 @@ from rag.errors import ConfigError, SourceError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import visible
 from rag.schema import to_json, with_old_names
-from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, Hit
+from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, CodeFacts, Hit
 
 if TYPE_CHECKING:
     from rag.retrieval.search import RetrievalResult, Searcher
@@ -98,11 +98,14 @@ def search(
                     "taken": dict(found.taken),
                     "confidence": to_json(judge(searchers, found)),
                     "results": [to_json(hit) for hit in found.hits],
+                    "code_facts": to_json(found.code_facts) if found.code_facts else None,
                     "seconds": times,
                     "coverage": [to_json(repository.coverage) for repository in repositories],
                 }
             )
         else:
+            if found.code_facts:
+                _print_facts(found.code_facts, several=several)
             _print_hits(found.hits, several=several)
         say("rag: " + seconds(times))
     if not found.hits:
@@ -122,6 +125,21 @@ def _found(
     except StoreCorrupt as damage:
         searchers = [repository.searcher for repository in engine.rebuilt(repositories, damage)]
         return searchers, find(searchers, question, k=k)
+
+
+def _print_facts(found: CodeFacts, *, several: bool) -> None:
+    """Print the facts, each on a line with its place and text."""
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PREVIEW_CHARS
+    out(f"{visible(found.summary)}:")
+    for item in found.items:
+        place = f"{item.path}:{item.start}"
+        shown = " ".join(item.text.split()) + ("" if item.certain else "  (possibly)")
+        out(f"  {visible(f'{item.repo}:{place}' if several else place)}  {shown}"[:room])
+    if (more := found.count - len(found.items)) > 0:
+        out(f"  and {more:,} more")
+    if found.note:
+        out(f"  {visible(found.note)}")
+    out("")
 
 
 def _print_hits(hits: tuple[Hit, ...], *, several: bool) -> None:

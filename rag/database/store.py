@@ -252,6 +252,16 @@ class Store:
         blob = segment.columns["file_blob"][file].tobytes().hex()
         return segment.text(file).decode("utf-8", "replace"), blob
 
+    def chunks_of(self, path: str) -> range:
+        """Return the chunks of a file, in the order of its lines; none when it is not indexed."""
+        found = self._find_file(path)
+        if found is None:
+            return range(0)
+        segment, file = found
+        number = file if segment is self.segments[0] else file + self.segments[0].file_count
+        first, end = np.searchsorted(self.file, [number, number + 1])
+        return range(int(first), int(end))
+
     def file_language(self, path: str) -> str:
         """Return the language of a file; "" when no such file is indexed."""
         found = self._find_file(path)

@@ -26,8 +26,8 @@ from rag.ports import TokenCounter
 from rag.prompt.background import Known
 from rag.prompt.merge import merge
 from rag.prompt.templates import Template
-from rag.prompt.views import plain, view_of
-from rag.types import DialogTurn, Hit, NumberedSource, Prompt
+from rag.prompt.views import facts_view, plain, view_of
+from rag.types import CodeFacts, DialogTurn, Hit, NumberedSource, Prompt
 
 _HISTORY_SHARE = 0.25
 
@@ -55,6 +55,7 @@ def compose(
     known: Known | None = None,
     warning: str = "",
     missing_words: Sequence[str] = (),
+    code_facts: CodeFacts | None = None,
 ) -> Prompt:
     """Render the prompt for a question: as many sources and turns as fit, never more.
 
@@ -75,6 +76,7 @@ def compose(
         known: the background; dropped if it takes a third of the space for turns and sources.
         warning: that the repository probably does not hold the answer; "" for none.
         missing_words: words of the question that the sources lack, where there is a warning.
+        code_facts: what the rules of the question's kind found; shown before the sources.
 
     Returns:
         The prompt: `tokens + answer_tokens <= context_tokens`; sources numbered 1, 2, … best first, each with
@@ -106,8 +108,11 @@ def compose(
         answer_tokens=answer_tokens,
         hits=list(hits) if "contexts" in template.variables else [],
         parts=list(parts),
+        code_facts=code_facts,
         turns=list(turns) if "conversation_history" in template.variables else [],
     )
+    if code_facts is not None:
+        draft.drop_large_facts()
     if known is not None:
         draft.drop_large_background()
     if not draft.add_everything():
@@ -137,6 +142,7 @@ class _Draft:
     answer_tokens: int
     hits: list[Hit]
     parts: list[Hit]
+    code_facts: CodeFacts | None
     turns: list[DialogTurn]
     best: list[Hit] = field(default_factory=list)
     base_tokens: int | None = None
@@ -158,12 +164,23 @@ class _Draft:
         sources = tuple(NumberedSource(n, hit) for n, hit in enumerate(merge(hits), start=1))
         views = [view_of(source, name_repository=self.name_repository) for source in sources]
         history = self.template.history(turns)
-        text = self.template.render(**self.variables, contexts=views, conversation_history=history)
+        found = facts_view(self.code_facts, sources, name_repository=self.name_repository)
+        text = self.template.render(
+            **self.variables, code_facts=found, contexts=views, conversation_history=history
+        )
         return text, sources
 
     def tokens(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
         """Return the tokens of the text with these pieces."""
         return self.counter.count(self.render(hits, turns)[0])
+
+    def drop_large_facts(self) -> None:
+        """Drop the facts if they would take more than a third of the space for turns and sources."""
+        found, self.code_facts = self.code_facts, None
+        room = self.budget - self.tokens()
+        self.code_facts = found
+        if self.budget - self.tokens() < room * 2 // 3:
+            self.code_facts = None
 
     def drop_large_background(self) -> None:
         """Drop the background if it would take more than a third of the space for turns and sources."""

@@ -11,6 +11,8 @@ variable is an error even in a branch that is never taken. Variables of `answer`
     contexts              the numbered sources, best first: .n .text, .meta_data (file_path, start_line,
                           end_line, symbol, repo), .place (`path:start-end`), .what (`function
                           Session.sign`), .language, .fence (backticks that .text cannot close)
+    code_facts            what a rule found for the kind of question, None if nothing: .kind, .summary,
+                          .note, .more, .items (.text .place .reason .certain, and .n: its source, or 0)
     input_str             the question as typed
     standalone_question   the question as searched
     language              code of the language to answer in
@@ -52,6 +54,7 @@ _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "output_format_str",
     "conversation_history",
     "contexts",
+    "code_facts",
     "input_str",
     "standalone_question",
     "summary",
@@ -170,6 +173,7 @@ def _rendered(
         output_format_str="",
         conversation_history=template.history(turns),
         contexts=[],
+        code_facts=None,
         input_str=plain(text),
         standalone_question=plain(text),
         language=language,

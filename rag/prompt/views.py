@@ -7,8 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rag.quoting import fence, one_line, well_formed, without_markers
-from rag.types import AssistantResponse, Citation, DialogTurn, FreshnessState, NumberedSource, UserQuery
+from rag.types import (
+    AssistantResponse,
+    Citation,
+    CodeFacts,
+    DialogTurn,
+    FreshnessState,
+    NumberedSource,
+    UserQuery,
+    source_of,
+)
 
+_MAX_FACT_CHARS = 160
 _NO_INFO_STRING = re.compile(r"[^A-Za-z0-9+#._-]")
 
 
@@ -52,6 +62,48 @@ def view_of(source: NumberedSource, *, name_repository: bool) -> SourceView:
             "repo": _word(hit.repo),
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFactView:
+    """A fact in a template. `n` is the number of the source that holds it, 0 for none."""
+
+    n: int
+    text: str
+    place: str
+    reason: str
+    certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFactsView:
+    """The facts for a question of a known kind in a template. `more` counts those that are not items."""
+
+    kind: str
+    summary: str
+    items: tuple[CodeFactView, ...]
+    more: int
+    note: str
+
+
+def facts_view(
+    found: CodeFacts | None, sources: Sequence[NumberedSource], *, name_repository: bool
+) -> CodeFactsView | None:
+    """Return facts for a template, each on one line; None if there are none."""
+    if found is None:
+        return None
+    items = [
+        CodeFactView(
+            n=source_of(item, sources),
+            text=_word(" ".join(item.text.split())[:_MAX_FACT_CHARS]),
+            place=_word(f"{item.repo}:{item.path}" if name_repository else item.path) + f":{item.start}",
+            reason=_word(item.reason),
+            certain=item.certain,
+        )
+        for item in found.items
+    ]
+    more = max(found.count - len(items), 0)
+    return CodeFactsView(found.kind, _word(found.summary), tuple(items), more, _word(found.note))
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def judge(
     leans = bool(found.sought.carried) and found.sought.question.dependent
     occurs = not asked or leans or any(word.occurs for word in asked)
     value = 0.0
-    if found.hits and (found.hits[0].legs.get("pointed") or (foreign and not by_words)):
+    if found.hits and (found.ranked[0].legs.get("pointed") or (foreign and not by_words)):
         value = 1.0
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)
@@ -127,7 +127,7 @@ def titled(found: RetrievalResult) -> float:
     """Return how much of the question is in the name that one of the best hits defines, as weighed in the
     ranking.
     """
-    return max((hit.legs.get("symbol", 0.0) for hit in found.hits[:CHECKED_HITS]), default=0.0)
+    return max((hit.legs.get("symbol", 0.0) for hit in found.ranked[:CHECKED_HITS]), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def _judged_text(found: RetrievalResult) -> str:
 def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]:
     """Return the meaningful words of the question, each once, in their order."""
     text = _judged_text(found)
-    held = {term for hit in found.hits[:CHECKED_HITS] for term in _terms_of(hit)}
+    held = {term for hit in found.ranked[:CHECKED_HITS] for term in _terms_of(hit)}
     held |= {term for repo in {hit.repo for hit in found.hits} for term in terms(repo)}
     chunks = sum(searcher.index.live_count for searcher in searchers)
     words: dict[str, _Word] = {}

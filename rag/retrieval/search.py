@@ -13,6 +13,8 @@ from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.instructions import without_client_blocks
+from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
+from rag.retrieval.kinds.classify import classify, find
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import phrase_chunks
 from rag.retrieval.mentions import referenced
@@ -20,12 +22,14 @@ from rag.retrieval.question import last_part, parse_question
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
-from rag.types import Hit, Subject
+from rag.types import CodeFacts, Hit, Subject
 
 CANDIDATES = 250
 """How many chunks each retriever proposes."""
 MAX_RANKED = 250
 """How many of them, the best of both retrievers, are ranked by all signals; three times k if that is more."""
+_READ_HITS = 30
+"""The number of hits that the rules of a kind of question are given."""
 SHOWN_HITS = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""
 
@@ -53,14 +57,18 @@ class RetrievalResult:
 
     `near` is the best cosine of any chunk with the question; None if context was added to the question
     vector, or the scale is not known. `lexical` is the best BM25; None if context terms were added. `taken`
-    maps the mistyped words of the question to their corrections.
+    maps the mistyped words of the question to their corrections. `ranked` are the hits of the ranking alone;
+    `code_facts` is None unless the question is of a known kind and its rules found something: then the chunks
+    that hold the facts come first among the hits.
     """
 
     hits: tuple[Hit, ...]
+    ranked: tuple[Hit, ...]
     sought: ContextualQuestion
     near: float | None = None
     lexical: float | None = None
     taken: Mapping[str, str] = field(default_factory=dict)
+    code_facts: CodeFacts | None = None
 
     @property
     def remarks(self) -> list[str]:
@@ -144,18 +152,35 @@ def _search_stores(
     rarity = Rarity([searcher.index for searcher in searchers])
     gathered = [_gather(searcher, sought, rarity, begins=not past) for searcher in searchers]
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
-    judged = [_judge(g, best_lexical, best_dense, k) for g in gathered if len(g.chunks)]
+    kinds = classify(sought)
+    depth = max(k, _READ_HITS) if kinds else k
+    judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
-    hits = [hit for j in judged for hit in _rank(j, sought, rarity, best_file, best_about, k)]
-    hits.sort(key=lambda hit: -hit.score)
+    best = [one for j in judged for one in _rank(j, sought, rarity, best_file, best_about, depth)]
+    best.sort(key=lambda one: -one[0].score)
     alone = sought.terms == sought.question.terms
+    ranked = tuple(hit for hit, _ in best[:k])
+    code_facts = _code_facts(kinds, sought, searchers, best)
     return RetrievalResult(
-        hits=tuple(hits[:k]),
+        hits=merged_hits(code_facts, ranked, [s.index for s in searchers], k) if code_facts else ranked,
+        ranked=ranked,
+        code_facts=code_facts,
         sought=sought,
         near=_nearness(gathered, sought),
         lexical=best_lexical if alone else None,
         taken=taken,
     )
+
+
+def _code_facts(
+    kinds: list[str],
+    sought: ContextualQuestion,
+    searchers: Sequence[Searcher],
+    best: Sequence[tuple[Hit, ChunkIndex]],
+) -> CodeFacts | None:
+    if not kinds or not best:
+        return None
+    return find(Asked(sought, [s.index for s in searchers], [Ranked(*one) for one in best]), kinds)
 
 
 def search_in_turn(
@@ -245,8 +270,8 @@ def _judge(gathered: _Candidates, best_lexical: float, best_dense: float, k: int
 
 def _rank(
     judged: _Chosen, sought: ContextualQuestion, rarity: Rarity, best_file: float, best_about: float, k: int
-) -> list[Hit]:
-    """Return the k best candidates of one store as hits, best first."""
+) -> list[tuple[Hit, ChunkIndex]]:
+    """Return the k best candidates of one store as hits, best first, each with the store."""
     gathered, chunks = judged.gathered, judged.chunks
     index, weights, carry = gathered.searcher.index, gathered.searcher.weights, gathered.searcher.carry
     wanted = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
@@ -278,7 +303,7 @@ def _rank(
     hits = []
     for i in np.lexsort((chunks, -scores))[:k].tolist():
         given = {name: round(float(values[i]), 4) for name, values in legs.items() if values[i]}
-        hits.append(index.hit(int(chunks[i]), float(scores[i]), given))
+        hits.append((index.hit(int(chunks[i]), float(scores[i]), given), index))
     return hits
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from rag.types import Checkout, Citation, Hit
+from rag.types import Checkout, Citation, CodeFact, Hit
 from rag.wiki.forges import forge_of
 from rag.wiki.markdown import url_path
 
 
-def citation_url(citation: Citation | Hit, checkout: Checkout | None, name: str, base: str) -> str:
+def citation_url(citation: Citation | CodeFact | Hit, checkout: Checkout | None, name: str, base: str) -> str:
     """Return the URL of the cited lines.
 
     Args:

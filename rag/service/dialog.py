@@ -197,6 +197,7 @@ class Dialog:
             known=known,
             warning=warning(confidence, found.hits),
             missing_words=confidence.missing_words if confidence else (),
+            code_facts=found.code_facts,
         )
         return Prepared(
             question=question,
@@ -206,6 +207,7 @@ class Dialog:
             prompt=prompt,
             seconds={"search": searched - began, "prompt": time.perf_counter() - searched},
             confidence=confidence,
+            code_facts=found.code_facts,
         )
 
     def _remembered(
@@ -233,7 +235,7 @@ class Dialog:
             found = self._search(selection.about, (), k * selection.depth)
         else:
             found, confidence = self._judged(question, standalone, turns, k * selection.depth)
-        found = replace(found, hits=tuple(selection.choose(found.hits, k)))
+        found = replace(found, hits=tuple(selection.choose(found.hits, k)), code_facts=None)
         return found, confidence if selection.is_judged else None
 
     def _judged(

@@ -16,7 +16,18 @@ from rag.serve.access.keys import Caller
 from rag.serve.links import citation_url, viewer_link
 from rag.serve.service import Service
 from rag.service import Dialog
-from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Hit, Message, worst
+from rag.types import (
+    Answer,
+    Citation,
+    CodeFact,
+    CodeFacts,
+    Conversation,
+    DialogTurn,
+    Freshness,
+    Hit,
+    Message,
+    worst,
+)
 
 _NUMBERS = frozenset({int, float, bool, NoneType})
 Pairs = Iterable[tuple[Citation, Freshness]]
@@ -39,9 +50,7 @@ class Renderer:
 
     def hit(self, hit: Hit) -> Json:
         """Return a hit with its text."""
-        name = self._name(hit)
-        url = viewer_link(self._base, name, hit.path, hit.start, hit.end)
-        return self._sent(to_json(hit) | {"repository": name, "url": url})
+        return self._sent(to_json(hit) | {"repository": self._name(hit), "url": self._link(hit)})
 
     def citation(self, citation: Citation) -> Json:
         """Return a citation."""
@@ -63,9 +72,23 @@ class Renderer:
         written = to_json(answer)
         for ranked, hit in zip(written["hits"], answer.hits, strict=True):
             ranked["repository"] = self._name(hit)
+        written["code_facts"] = self._code_facts(answer.code_facts)
         for name, citations in (("citations", answer.citations), ("sources", answer.sources)):
             written[name] = self._with_urls(written[name], citations)
         return self._sent(written)
+
+    def code_facts(self, found: CodeFacts | None) -> Json | None:
+        """Return facts, which are None for a question of no known kind."""
+        written = self._code_facts(found)
+        return written and self._sent(written)
+
+    def _code_facts(self, found: CodeFacts | None) -> Json | None:
+        if found is None:
+            return None
+        items = [
+            to_json(one) | {"repository": self._name(one), "url": self._link(one)} for one in found.items
+        ]
+        return to_json(found) | {"items": items}
 
     def turn(self, turn: DialogTurn) -> Json:
         """Return a turn, without the freshness of its citations."""
@@ -106,7 +129,10 @@ class Renderer:
         checkout = self._open.get(location) or next(opened, None)
         return citation_url(citation, checkout, self._name(citation), self._base)
 
-    def _name(self, of: Hit | Citation) -> str:
+    def _link(self, of: Hit | CodeFact) -> str:
+        return viewer_link(self._base, self._name(of), of.path, of.start, of.end)
+
+    def _name(self, of: Hit | CodeFact | Citation) -> str:
         """Return the name that a repository is served under, or its own name."""
         return next((s.name for s in self._entries if s.source.location == of.location), of.repo)
 

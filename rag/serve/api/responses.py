@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Hit: TypeAlias = Json
     Citation: TypeAlias = Json
     CheckedCitation: TypeAlias = Json
+    CodeFacts: TypeAlias = Json
     Answer: TypeAlias = Json
     Turn: TypeAlias = Json
     Message: TypeAlias = Json
@@ -51,6 +52,8 @@ else:
         "A hit without its text: `legs` holds the results of each retrieval signal.",
         without=("text", "blank_end"),
     )
+    _models.of(types.CodeFact, url=str)
+    CodeFacts = _models.of(types.CodeFacts)
     Answer = _models.of(types.Answer)
     Turn = _models.of(types.DialogTurn, "Turn")
     Message = _models.of(types.Message)
@@ -165,6 +168,7 @@ class SearchResult(ResponseModel):
     question: str
     standalone_question: str
     hits: list[Hit]
+    code_facts: CodeFacts | None
     coverage: list[Coverage]
 
 

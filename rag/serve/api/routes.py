@@ -143,6 +143,7 @@ def _asking(service: Service) -> APIRouter:
             question=asked.question,
             standalone_question=result.sought.standalone,
             hits=[rendered.hit(hit) for hit in result.hits],
+            code_facts=rendered.code_facts(result.code_facts),
             coverage=[sent(service, to_json(one.coverage), "api") for one in dialog.repositories],
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import to_thread
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -51,12 +51,15 @@ if TYPE_CHECKING:
     Coverage: TypeAlias = Json
     Citation: TypeAlias = Json
     Hit: TypeAlias = Json
+    CodeFacts: TypeAlias = Json
     Lines: TypeAlias = Json
 else:
     _models = JsonModels("mcp")
     Coverage = _models.of(types.Coverage)
     Citation = _models.of(types.Citation, url=str)
     Hit = _models.of(types.Hit, url=str)
+    _models.of(types.CodeFact, url=str)
+    CodeFacts = _models.of(types.CodeFacts)
     Lines = _models.of(types.Span, "Lines", "Lines of a file.", text=str)
 
 
@@ -74,6 +77,7 @@ class AskResult(ToolReply):
     found: bool = True
     warning: str = ""
     missing_words: list[str] = Field(default_factory=list)
+    code_facts: CodeFacts | None = None
     model: str = ""
     conversation: str = ""
     turn: str = ""
@@ -92,6 +96,7 @@ class Places(ToolReply):
     """The places found, best first."""
 
     places: list[Hit] = Field(default_factory=list)
+    code_facts: CodeFacts | None = None
 
 
 class LinesRead(ToolReply):
@@ -216,6 +221,7 @@ class Toolbox:
             found=answer.found,
             warning=answer.warning,
             missing_words=list(answer.missing_words),
+            code_facts=self._code_facts(answer.code_facts, served),
             model=answer.model,
             conversation=answer.conversation_id,
             turn=answer.turn_id,
@@ -235,7 +241,9 @@ class Toolbox:
         async with self._service.limiter.slot():
             found = await to_thread(dialog.search, query, k=max(1, min(limit, _MAX_HITS)), turns=[])
         places = [self._place(hit, entry) for hit in found.hits]
-        return _found(_listed(found.hits, nothing="Nothing was found."), places, repository)
+        listed = _listed(found.hits, nothing="Nothing was found.")
+        code_facts = self._code_facts(found.code_facts, {repository.source.location: entry} if entry else {})
+        return _found(listed, places, repository).model_copy(update={"code_facts": code_facts})
 
     async def read_span(
         self,
@@ -350,7 +358,18 @@ class Toolbox:
                     wiki.structure = await to_thread(wiki_structure, repository)
         return wiki.structure, repository
 
-    def _place(self, found: types.Citation | types.Hit, entry: ServedRepository | None) -> Json:
+    def _code_facts(
+        self, found: types.CodeFacts | None, served: Mapping[str, ServedRepository]
+    ) -> Json | None:
+        """Return the JSON of code_facts, which are None for a question of no known kind."""
+        if found is None:
+            return None
+        items = [self._place(item, served.get(item.location)) for item in found.items]
+        return self._sent(to_json(found)) | {"items": items}
+
+    def _place(
+        self, found: types.Citation | types.Hit | types.CodeFact, entry: ServedRepository | None
+    ) -> Json:
         """Return the JSON of a citation or hit, with its repository's served name and its URL."""
         name = entry.name if entry else found.repo
         url = citation_url(found, entry.checkout if entry else None, name, self._base)

@@ -41,9 +41,9 @@ from rag.types import Answer, Citation, Usage
 _MODEL = "rag:"
 _MAX_INPUTS = 2_048
 _MAX_MESSAGES = 10_000
-_RAG_FIELDS = (
-    """conversation turn number found confidence warning missing_words model notes coverage""".split()
-)
+_RAG_FIELDS = """
+    conversation turn number found confidence warning missing_words code_facts model notes coverage
+""".split()
 _DONE = b"data: [DONE]\n\n"
 
 Text = str | list[Any] | None

@@ -1,0 +1,165 @@
+"""What the rules of a kind of question are given, and what they return it as."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from rag.lines import lines_of
+from rag.ports import ChunkIndex
+from rag.retrieval.context import ContextualQuestion
+from rag.types import CodeFact, CodeFacts, Hit
+
+MAX_FACTS = 60
+"""The largest number of facts that are returned; the others are only counted."""
+_MAX_FILES_READ = 40
+_MAX_CHARS_READ = 4_000_000
+"""Limits of the files read for one question."""
+_KEPT_HITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A hit of the ranking, and the store that it is in."""
+
+    hit: Hit
+    index: ChunkIndex
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """The lines of an indexed file, without the characters that end them. `lines[0]` is line 1."""
+
+    index: ChunkIndex
+    path: str
+    lines: list[str]
+
+    def chunk_at(self, line: int) -> int:
+        """Return the number of the chunk that holds a line, from 1."""
+        chunks = self.index.chunks_of(self.path)
+        place = bisect_right(chunks, line, key=lambda chunk: self.index.lines(chunk)[0])
+        return chunks[max(place - 1, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class FactPlace:
+    """Lines of a file that are a fact. `line` counts from 1; `end` is 0 for one line."""
+
+    file: FileText
+    line: int
+    reason: str
+    end: int = 0
+    certain: bool = True
+
+
+@dataclass(slots=True)
+class Asked:
+    """A question of a kind: the question, the stores, and the best hits of the ranking.
+
+    Files are read through `file`, which bounds how many and how much; it returns None beyond that.
+    """
+
+    question: ContextualQuestion
+    indexes: Sequence[ChunkIndex]
+    best: Sequence[Ranked]
+    _files: dict[tuple[int, str], FileText | None] = field(default_factory=dict)
+    _chars_read: int = 0
+
+    def file(self, index: ChunkIndex, path: str) -> FileText | None:
+        """Return the text of a file; None if it is not indexed, or too much was read already."""
+        key = id(index), path
+        if key not in self._files:
+            if len(self._files) >= _MAX_FILES_READ or self._chars_read > _MAX_CHARS_READ:
+                return None
+            self._files[key] = self._read(index, path)
+        return self._files[key]
+
+    def best_files(self, limit: int) -> list[FileText]:
+        """Return the texts of the files of the best hits, best first, at most `limit`."""
+        indexes = {(one.hit.path, id(one.index)): one.index for one in self.best}
+        files = (self.file(index, path) for (path, _), index in islice(indexes.items(), limit))
+        return [file for file in files if file is not None]
+
+    def _read(self, index: ChunkIndex, path: str) -> FileText | None:
+        found = index.file_text(path)
+        if found is None:
+            return None
+        self._chars_read += len(found[0])
+        return FileText(index, path, [line.rstrip("\r") for line in lines_of(found[0])])
+
+
+def code_facts(
+    kind: str, subject: str, summary: str, places: Sequence[FactPlace], *, note: str = ""
+) -> CodeFacts | None:
+    """Return places as facts, each once, at most `MAX_FACTS`; None without a certain one.
+
+    With a `note`, which says what may be missing, they are not complete.
+    """
+    places = list({(id(one.file), one.line): one for one in places}.values())
+    certain = sum(one.certain for one in places)
+    if not certain:
+        return None
+    return CodeFacts(
+        kind=kind,
+        subject=subject,
+        summary=summary,
+        items=tuple(_fact(one) for one in places[:MAX_FACTS]),
+        count=len(places),
+        certain_count=certain,
+        complete=not note,
+        note=note,
+    )
+
+
+def _fact(place: FactPlace) -> CodeFact:
+    file, end = place.file, place.end or place.line
+    hit = file.index.hit(file.chunk_at(place.line), 0.0, {})
+    return CodeFact(
+        span=replace(hit.span, start=place.line, end=end),
+        text="\n".join(file.lines[place.line - 1 : end]),
+        reason=place.reason,
+        certain=place.certain,
+        dirty=hit.dirty,
+        location=hit.location,
+    )
+
+
+def merged_hits(
+    found: CodeFacts, ranked: Sequence[Hit], indexes: Sequence[ChunkIndex], k: int
+) -> tuple[Hit, ...]:
+    """Return the k best hits: first the chunks that hold the facts, in their order, then the ranking.
+
+    The last three are always those of the ranking. The scores descend: those of the facts are raised above
+    the best one.
+    """
+    known = {_key(hit): hit for hit in ranked}
+    first = _holding(found.items, indexes, limit=max(k - _KEPT_HITS, 1))
+    best = max((hit.score for hit in ranked), default=0.0)
+    placed = {}
+    for position, (key, (hit, reason)) in enumerate(first.items()):
+        score = best + (len(first) - position) / 1_000
+        placed[key] = replace(known.get(key, hit), score=score, reason=reason)
+    rest = [hit for key, hit in known.items() if key not in placed]
+    return (*placed.values(), *rest)[:k]
+
+
+def _holding(
+    items: Sequence[CodeFact], indexes: Sequence[ChunkIndex], limit: int
+) -> dict[tuple[str, str, int], tuple[Hit, str]]:
+    """Return the chunks that hold the facts, at most `limit`, each with its first reason."""
+    found: dict[tuple[str, str, int], tuple[Hit, str]] = {}
+    for item in items:
+        for index in indexes:
+            if len(found) >= limit:
+                return found
+            if index.chunks_of(item.path):
+                hit = index.hit(FileText(index, item.path, []).chunk_at(item.start), 0.0, {})
+                if hit.location == item.location:
+                    found.setdefault(_key(hit), (hit, item.reason))
+    return found
+
+
+def _key(hit: Hit) -> tuple[str, str, int]:
+    return hit.location, hit.path, hit.start

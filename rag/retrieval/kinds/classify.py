@@ -1,0 +1,31 @@
+"""The kinds of questions, and how a question is assigned to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.kinds.asked import Asked
+from rag.types import CodeFacts
+
+
+class KindRules(NamedTuple):
+    """The rules of a kind: whether a question is of it, and what answers it."""
+
+    is_asked: Callable[[ContextualQuestion], bool]
+    find: Callable[[Asked], CodeFacts | None]
+
+
+KINDS: Mapping[str, KindRules] = {}
+"""The kinds by name; of several that a question is of, the first one with facts answers it."""
+
+
+def classify(question: ContextualQuestion) -> list[str]:
+    """Return the kinds that a question is of, in the order they are tried."""
+    return [name for name, rules in KINDS.items() if rules.is_asked(question)]
+
+
+def find(asked: Asked, kinds: list[str]) -> CodeFacts | None:
+    """Return the facts of the first of these kinds that has some."""
+    return next((found for name in kinds if (found := KINDS[name].find(asked)) is not None), None)

@@ -67,6 +67,28 @@ def takes_bags(embedder: Embedder) -> TypeGuard[BagEmbedder]:
     return hasattr(embedder, "embed_bags")
 
 
+class Reranker(Protocol):
+    """A second stage of the search: judges each of a few hits again, together with the question."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The model and its version. Scores of two rerankers may be compared only if these are equal."""
+        ...
+
+    def scores(self, question: str, hits: Sequence[Hit]) -> npt.NDArray[np.float32]:
+        """Return how well each hit answers the question, in the order given.
+
+        Args:
+            question: the question with its context, as `ContextualQuestion.standalone`.
+            hits: best first by the first stage; hits that take long are scored in this order.
+
+        Returns:
+            float32, shape (len(hits),), from 0 to 1, higher is better; NaN for a hit that was not scored in
+            time. A hit's score depends on the question, its place and its text only.
+        """
+        ...
+
+
 class Lists(NamedTuple):
     """Rows clustered around centroids: a search only scans the lists nearest to its query.
 

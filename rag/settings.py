@@ -25,6 +25,7 @@ ENVIRONMENT = {
     "api_key": ("RAG_API_KEY", "OPENAI_API_KEY"),
     "client": ("RAG_CLIENT",),
     "embedder": ("RAG_EMBEDDER",),
+    "reranker": ("RAG_RERANKER",),
     "embedding_base_url": ("RAG_EMBEDDING_BASE_URL",),
     "embedding_api_key": ("RAG_EMBEDDING_API_KEY",),
     "embedding_dim": ("RAG_EMBEDDING_DIM",),
@@ -82,6 +83,9 @@ class Settings:
     embedder: str = "static"
     """What turns text into vectors: `static` (offline), `minilm` (needs the extra `minilm`) or
     `openai:MODEL`."""
+    reranker: str = "auto"
+    """The second stage of the search, which orders the first 50 hits again: `auto`, `none`, `minilm` (needs
+    the extra `minilm`; a question waits up to 1 s for it). `auto` is `none`."""
     embedding_base_url: str | None = None
     """The address of the server for `openai:MODEL`. Default: OpenAI's."""
     embedding_api_key: str | None = field(default=None, repr=False)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.errors import BackendMissing, SettingsError
-from rag.ports import Embedder, MemoryStore, Rows, TokenCounter, VectorIndex, Vectors
+from rag.ports import Embedder, MemoryStore, Reranker, Rows, TokenCounter, VectorIndex, Vectors
 from rag.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,6 +40,19 @@ def open_embedder(settings: Settings) -> Embedder:
     raise SettingsError(
         f"unknown embedder {settings.embedder!r}{settings.source_of('embedder')}; "
         "use static, minilm, or openai:MODEL"
+    )
+
+
+def open_reranker(settings: Settings) -> Reranker | None:
+    """Return the second stage of the search that `settings.reranker` names; None for none."""
+    if settings.reranker in ("auto", "none"):
+        return None
+    if settings.reranker == "minilm":
+        from rag.backends.minilm_reranker import MiniLmReranker
+
+        return MiniLmReranker(settings.home / "minilm_vectors.db")
+    raise SettingsError(
+        f"unknown reranker {settings.reranker!r}{settings.source_of('reranker')}; use auto, none, or minilm"
     )
 
 

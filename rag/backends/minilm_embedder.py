@@ -32,8 +32,12 @@ _BATCH = 8
 class MiniLmEmbedder:
     """Mean-pooled token vectors of a small transformer; about eight chunks a CPU-second."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_tokens: int = MAX_TOKENS, threads: int = 0) -> None:
         """Load the model.
+
+        Args:
+            max_tokens: longer texts are truncated.
+            threads: how many threads a run uses; 0 is one for each core.
 
         Raises:
             BackendMissing: the extra `minilm` is not installed.
@@ -49,9 +53,11 @@ class MiniLmEmbedder:
         model = _checked(_model_file(), MODEL_SHA256)
         tokenizer = _checked(shipped("data/minilm/tokenizer.json"), TOKENIZER_SHA256)
         self._tokenizer = Tokenizer.from_buffer(tokenizer)
-        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._tokenizer.enable_truncation(max_tokens)
         self._tokenizer.enable_padding()
+        self._max_tokens = max_tokens
         options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self._inputs = {entry.name for entry in self._session.get_inputs()}
@@ -64,7 +70,7 @@ class MiniLmEmbedder:
     @property
     def fingerprint(self) -> str:
         """The SHA-256 of the model file, and the truncation length."""
-        return f"minilm:{MODEL_SHA256[:16]}:{MAX_TOKENS}"
+        return f"minilm:{MODEL_SHA256[:16]}:{self._max_tokens}"
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         """Embed texts; the role has no effect. Texts of similar length are batched."""

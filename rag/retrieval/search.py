@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from rag.ports import ChunkIndex, Embedder, VectorIndex, Vectors, takes_bags
+from rag.ports import ChunkIndex, Embedder, Reranker, VectorIndex, Vectors, takes_bags
 from rag.retrieval import rank
 from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in_context
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
@@ -20,6 +20,7 @@ from rag.retrieval.literal import phrase_chunks
 from rag.retrieval.mentions import referenced
 from rag.retrieval.question import last_part, parse_question
 from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
+from rag.retrieval.rerank import RERANKED, rerank
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
 from rag.types import CodeFacts, Hit, Subject
@@ -49,6 +50,7 @@ class Searcher:
     vectors: VectorIndex
     weights: rank.RankingWeights = rank.DEFAULT
     carry: Carry = CARRY
+    reranker: Reranker | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +158,14 @@ def _search_stores(
     depth = max(k, _READ_HITS) if kinds else k
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
+    reranker = searchers[0].reranker if searchers else None
+    depth = depth if reranker is None else max(depth, RERANKED)
     best = [one for j in judged for one in _rank(j, sought, rarity, best_file, best_about, depth)]
     best.sort(key=lambda one: -one[0].score)
+    if reranker is not None:
+        held = {(hit.location, hit.span): index for hit, index in best}
+        hits = rerank(reranker, sought.standalone, [hit for hit, _ in best])
+        best = [(hit, held[hit.location, hit.span]) for hit in hits]
     alone = sought.terms == sought.question.terms
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)

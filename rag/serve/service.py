@@ -100,7 +100,7 @@ class Service:
         known = self._engines.get(caller.namespace)
         if known is None:
             known = self.engine.with_settings(namespace=caller.namespace)
-            for shared in ("embedder", "counter"):
+            for shared in ("embedder", "reranker", "counter"):
                 known.__dict__[shared] = getattr(self.engine, shared)
             self._engines[caller.namespace] = known
         return known

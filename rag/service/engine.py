@@ -37,7 +37,7 @@ from rag.database.update import (
 )
 from rag.errors import ConversationMismatch, NotFound, ProviderError, SourceError, StoreCorrupt, StoreError
 from rag.memory.turn_vectors import TurnVectorCache
-from rag.ports import Embedder, MemoryStore, TextGenerator, TokenCounter
+from rag.ports import Embedder, MemoryStore, Reranker, TextGenerator, TokenCounter
 from rag.resources import make_private
 from rag.retrieval.search import Searcher
 from rag.settings import Settings
@@ -110,6 +110,11 @@ class Engine:
         """The embedder that the settings name."""
         self._name_receiver(backends.remote_embedder_host(self.settings), "questions and the code")
         return backends.open_embedder(self.settings)
+
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """The second stage of the search that the settings name, if any."""
+        return backends.open_reranker(self.settings)
 
     @cached_property
     def turns(self) -> MemoryStore:
@@ -394,7 +399,8 @@ class Engine:
         if known is not None and known.store.header["id"] == store.header["id"]:
             searcher = replace(known.searcher, index=store)
         else:
-            searcher = Searcher(store, self.embedder, backends.open_vector_index(store.vectors))
+            vectors = backends.open_vector_index(store.vectors)
+            searcher = Searcher(store, self.embedder, vectors, reranker=self.reranker)
         skipped = stored_skips(store) if report is None else reasons(report.skipped)
         coverage = Coverage(
             repository=source.name,

@@ -67,7 +67,7 @@ _MAX_NAMESAKES = 20
 _SAME_LENGTH, _SAME_WORDS = 0.8, 0.9
 """Definitions with one name are copies if their lengths and their vectors' cosine are at least this alike."""
 _BUNDLED_FILES, _REPEATED_SHARE, _SAMPLED_DEFINITIONS = 3, 0.2, 80
-"""A bundle repeats definitions of at least so many files, and this share of its sampled definitions."""
+"""A bundle repeats definitions of at least this number of files, and this share of those sampled."""
 _MAX_OPENED_FILES = 40
 """How many files are read whole."""
 

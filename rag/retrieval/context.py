@@ -3,11 +3,13 @@
 Joining the texts of the turns would let the old words outweigh the new ones. So only a part of the past is
 carried over, with less weight, and only when the new question depends on it:
 
-    the terms of the last questions       the topic of the conversation
-    the names of the places last shown    what "it" most likely means
-    those places themselves               the next answer is most likely near them
+    the subject                         the definition that "it" means: its name, its file, its lines
+    the terms of earlier questions      those with which the subject began, and those of the last question
+    the names of the places last shown  what "it" means if it is not the subject
 
-A self-contained question is searched alone.
+A question that asks only for a facet of the subject ("is it tested?", "what if it fails?") carries twice as
+much; one that may be self-contained carries a quarter. Words that only name the facet ("tested", "called",
+"documented") are not searched: the tests, callers and documents of the subject seldom contain them.
 """
 
 from __future__ import annotations
@@ -19,9 +21,17 @@ from rag.analysis import terms
 from rag.retrieval.question import ParsedQuestion, last_part, parse_question
 from rag.types import Subject
 
-_RELATION_TERMS = frozenset(
-    terms("call calls called caller invoke invoked trigger triggered reference depend")
-)
+_FACET_TERMS = {
+    "callers": frozenset(terms("call calls called caller invoke invoked trigger triggered reference depend")),
+    "tests": frozenset(terms("test tests tested testing unit spec specs covered coverage covers case cases")),
+    "docs": frozenset(
+        terms("documented documentation document docs described explained explain manual guide")
+    ),
+}
+"""The words that name a facet, by what the question asks for."""
+_FACETS = frozenset({"behaviour", "callers", "docs", "tests"})
+_SELF_CONTAINED_TERMS = 4
+"""A question with fewer terms of its own is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +50,26 @@ class Exchange:
 class Carry:
     """The weights of the past in a follow-up; the question's own terms weigh 1.
 
-    `question` weighs the terms of the last question, `symbol` the names last shown, `near` the files last
-    shown, and `user` the callers or tests of the names last shown when the question asks for them (multiplied
-    by `user_alone` when it asks for nothing else). Each earlier exchange is multiplied by `fade` again. A
-    question that may be self-contained carries `alone` times as much.
+    `question` weighs the terms of the question with which the subject began, `last` those of the last
+    question, `symbol` the name of the subject, `near` its file, and `user` its callers or tests when the
+    question asks for them (multiplied by `user_alone` when it asks for nothing else). The places last shown
+    weigh `second` as much as the subject. A question that asks only for a facet carries `facet` times the
+    first, one that may be self-contained `alone` times everything. `shown` is the factor of the places that
+    earlier answers came from, `other_kind` that of code where tests or documents are asked for.
     """
 
     question: float = 0.55
+    last: float = 0.3
     symbol: float = 0.35
-    fade: float = 0.5
-    places: int = 2
-    exchanges: int = 3
     near: float = 0.1
+    second: float = 0.5
+    places: int = 2
     user: float = 0.7
     user_alone: float = 3.0
+    facet: float = 2.0
     alone: float = 0.25
+    shown: float = 0.7
+    other_kind: float = 0.65
 
 
 CARRY = Carry()
@@ -66,8 +81,9 @@ class ContextualQuestion:
 
     `terms` are all terms with their weights; `carried` are those from the past; `focus` holds the names the
     conversation is about with their weights, `near` the paths; `share` is the weight of the past, from 0 to
-    1; `standalone` is the question written with its context. `subject` is what "it" means; None in a
-    first question, and in one that begins another topic.
+    1; `standalone` is the question written with its context. `subject` is what "it" means; None in a first
+    question, and in one that begins another topic. `shown` are the places that earlier answers came from. A
+    `bare` question has no terms of its own except those that name a facet.
     """
 
     question: ParsedQuestion
@@ -78,37 +94,38 @@ class ContextualQuestion:
     share: float = 0.0
     standalone: str = ""
     subject: Subject | None = None
+    shown: tuple[Subject, ...] = ()
+    bare: bool = False
 
 
 def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry) -> ContextualQuestion:
     """Return the question with its context from the earlier exchanges, oldest first."""
-    share = 0.0 if question.fresh or not past else 1.0 if question.dependent else carry.alone
-    if not share:
+    if question.fresh or not past:
         return ContextualQuestion(question, dict(question.terms), standalone=question.text.strip())
-    carried: dict[str, float] = {}
-    weight = share
-    for exchange in list(reversed(past))[: carry.exchanges]:
-        for term in terms(exchange.question):
-            carried[term] = max(carried.get(term, 0.0), carry.question * weight)
-        for place in exchange.places[: carry.places]:
-            for term in terms(place.symbol):
-                carried[term] = max(carried.get(term, 0.0), carry.symbol * weight)
-        weight *= carry.fade
-    last = past[-1].places[: carry.places]
-    focus = _focus(last)
-    own = dict(question.terms)
-    if "callers" in question.asks and focus:
-        # "Who calls it?" is answered by the relation; as a search term the word would find `__call__`.
-        own = {term: weight for term, weight in own.items() if term not in _RELATION_TERMS}
+    own = _own_terms(question)
+    leans = question.dependent or len(own) < _SELF_CONTAINED_TERMS
+    share = 1.0 if leans else carry.alone
+    topic = _topic(past)
+    meant = [(topic.subject, 1.0)] if topic.subject else []
+    meant += [(place, carry.second) for place in past[-1].places[: carry.places]]
+    asks_facet = not own or not question.asks.isdisjoint(_FACETS)
+    began = carry.question * share * (carry.facet if asks_facet else 1.0)
+    carried = dict.fromkeys(_own_terms(parse_question(past[-1].question)), carry.last * share)
+    carried |= dict.fromkeys(_own_terms(parse_question(topic.question)), began)
+    for place, weight in meant:
+        for term in terms(place.symbol):
+            carried[term] = max(carried.get(term, 0.0), carry.symbol * weight * share)
     return ContextualQuestion(
         question=question,
         terms={term: weight for term, weight in carried.items() if term not in own} | own,
         carried=carried,
-        focus=focus,
-        near=tuple(dict.fromkeys(place.path for place in last)),
+        focus=_focus(meant),
+        near=tuple(dict.fromkeys(place.path for place, _ in meant)),
         share=share,
-        standalone=_in_words(question, past[-1], last) if question.dependent else question.text.strip(),
-        subject=subject_of(past),
+        standalone=_in_words(question, past[-1], meant) if question.dependent else question.text.strip(),
+        subject=topic.subject,
+        shown=tuple(dict.fromkeys(exchange.places[0] for exchange in past if exchange.places)),
+        bare=not own,
     )
 
 
@@ -118,34 +135,48 @@ def subject_of(past: Sequence[Exchange]) -> Subject | None:
     It is the best place of the first answer until a question moves on. A question about the callers, the
     tests or the settings of "it" does not.
     """
+    return _topic(past).subject
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """What a conversation is about, and the question with which that began."""
+
     subject: Subject | None = None
+    question: str = ""
+
+
+def _topic(past: Sequence[Exchange]) -> _Topic:
+    topic = _Topic()
     for exchange in past:
-        question = parse_question(exchange.question)
-        if exchange.subject is not None:
-            subject = exchange.subject
-        if exchange.places and (subject is None or _moves_on(question)):
-            subject = exchange.places[0]
-    return subject
+        if exchange.subject not in (None, topic.subject):
+            topic = _Topic(exchange.subject, exchange.question)
+        if exchange.places and (topic.subject is None or _moves_on(parse_question(exchange.question))):
+            topic = _Topic(exchange.places[0], exchange.question)
+    return topic
 
 
 def _moves_on(question: ParsedQuestion) -> bool:
     return question.fresh or not (question.dependent or question.asks)
 
 
-def _focus(places: Sequence[Subject]) -> dict[str, float]:
-    """Return the names that "it" may mean: the first place shown weighs most, an enclosing scope half."""
+def _own_terms(question: ParsedQuestion) -> dict[str, float]:
+    """Return the terms of a follow-up without those that only name the facet it asks for."""
+    facet = frozenset().union(*(_FACET_TERMS.get(ask, ()) for ask in question.asks))
+    return {term: weight for term, weight in question.terms.items() if term not in facet}
+
+
+def _focus(meant: Sequence[tuple[Subject, float]]) -> dict[str, float]:
+    """Return the names that "it" may mean; an enclosing scope weighs half."""
     focus: dict[str, float] = {}
-    weight = 1.0
-    for place in places:
-        if place.symbol:
-            focus.setdefault(place.symbol, weight)
-        if around := last_part(place.scope):
-            focus.setdefault(around, weight / 2)
-        weight /= 2
+    for place, weight in meant:
+        for name, value in ((place.symbol, weight), (last_part(place.scope), weight / 2)):
+            if name:
+                focus[name] = max(focus.get(name, 0.0), value)
     return focus
 
 
-def _in_words(question: ParsedQuestion, last: Exchange, places: Sequence[Subject]) -> str:
-    named = dict.fromkeys(f"`{place.symbol}`" if place.symbol else place.path for place in places)
+def _in_words(question: ParsedQuestion, last: Exchange, meant: Sequence[tuple[Subject, float]]) -> str:
+    named = dict.fromkeys(f"`{place.symbol}`" if place.symbol else place.path for place, _ in meant)
     about = f", about {', '.join(named)}" if named else ""
     return f'{question.text.strip()} (after "{last.question.strip()}"{about})'

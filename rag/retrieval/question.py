@@ -47,9 +47,28 @@ _ASKS = {
         r"|parameters?|directives?)\b",
         re.I,
     ),
-    "docs": re.compile(r"\b(documented|documentation|docs|readme|tutorial|changelog|guide)\b", re.I),
+    "docs": re.compile(
+        r"\b(documented|documentation|docs|readme|tutorial|changelog|guide|the manual)\b", re.I
+    ),
+    "behaviour": re.compile(
+        r"\b(what (if|happens|does it)|fails?|failed|raises?|raised|throws?|returns?|returned|gives? back"
+        r"|comes? (back|out)|errors?|when does it|how does it)\b",
+        re.I,
+    ),
     "example": re.compile(r"\b(examples?|samples?|demos?|benchmarks?)\b", re.I),
 }
+
+_USES_IT = re.compile(
+    r"^\W*(?:(?:and|but|so|then|ok)\W+)?"
+    r"(?:(?:who|what|which)\b(?!\s+(?:is|are|was|were|do|does|did|about|if|happens|option|setting|flag)\b)"
+    r"[^?.]{0,60}?\s(?:asks?|gives?|hands?|looks?|makes?|needs?|puts?|reads?|runs?|sets?|starts?|takes?|wants?"
+    r"|writes?)(?:\s(?:at|for|on|to))?\s(?:it|that|this|them|those)"
+    r"|when\s(?:is|are|does|do|did|was)\s(?:it|that|this|they)\s(?:get\s|ever\s){0,2}"
+    r"(?:used|called|run|triggered|happen))"
+    r"(?:\s(?:off|over|up|at all|anywhere|there|in|on)){0,2}\W*$",
+    re.I,
+)
+"""A question whose object is "it": who needs it, what sets it off, when is it run."""
 
 _DEPENDENT = re.compile(
     r"^\s*(and|but|so|then|or|also|what about|how about|what if|why not|same for|ok|okay|now)\b"
@@ -67,6 +86,8 @@ _FRESH = re.compile(
 _PARTICLES = frozenset("up down in out on off over under back away by through to".split())
 _MAX_PLACES = 20
 """How many places count at each end of a text that mentions many."""
+_SHORT_CHARS = 160
+"""A longer text is not only "who needs it?"."""
 _FRAGMENT_WORDS = 3
 """A question of at most this many words is treated as incomplete."""
 
@@ -78,8 +99,8 @@ class ParsedQuestion:
     Each of `terms` has the weight 1; `compounds` are neighbouring words written as one ("backed up" →
     backup), which count only where the repository has them; `names` are the identifiers mentioned, as
     written; `paths` the file names mentioned; `places` lines of files, as (path, line); `asks` is the subset
-    of callers, tests, config, docs, example that it asks for, and test_code where it mentions tests;
-    `dependent` is True when it depends on earlier questions, `fresh` when it states that it does not.
+    of callers, tests, config, docs, behaviour, example that it asks for, and test_code where it mentions
+    tests; `dependent` is True when it depends on earlier questions, `fresh` when it states that it does not.
     """
 
     text: str
@@ -105,6 +126,8 @@ def parse_question(text: str) -> ParsedQuestion:
     places = [(path, int(line)) for path, line, *_ in (*frames, *_LINE.findall(text))]
     paths = tuple(dict.fromkeys(_PATH.findall(text)))
     asks = frozenset(ask for ask, pattern in _ASKS.items() if pattern.search(text))
+    if len(text) <= _SHORT_CHARS and _USES_IT.match(text):
+        asks |= {"callers"}
     return ParsedQuestion(
         text=text,
         terms=dict.fromkeys(terms(text), 1.0),

@@ -60,7 +60,7 @@ Chunks = npt.NDArray[np.int64]
 Name = tuple[str, str]
 """Symbol and scope of a chunk, "" for none."""
 
-TEST, DOC, CONFIG = 1, 2, 3
+CODE, TEST, DOC, CONFIG = 0, 1, 2, 3
 
 _MAX_NAMESAKES = 20
 """How many candidates with one name are compared with each other."""

@@ -14,7 +14,7 @@ from rag.analysis import terms
 from rag.ports import ChunkIndex
 from rag.retrieval.context import Carry, ContextualQuestion
 from rag.retrieval.question import ParsedQuestion
-from rag.retrieval.rank import TEST, Chunks, Signal
+from rag.retrieval.rank import CODE, TEST, Chunks, Signal
 
 _MAX_USERS = 250
 _MENTION_WEIGHT = 0.4
@@ -58,8 +58,7 @@ def uses_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, c
     if not sought.question.asks & _RELATIONS:
         return values
     # "Who calls it?" has no terms of its own: the relation is the whole question.
-    alone = not sought.terms.keys() - sought.carried.keys()
-    user = carry.user * sought.share * (carry.user_alone if alone else 1.0)
+    user = carry.user * sought.share * (carry.user_alone if sought.bare else 1.0)
     position = {chunk: i for i, chunk in enumerate(chunks.tolist())}
     for name, weight in sought.focus.items():
         call = re.compile(rf"(?<![\w$]){re.escape(name)}\s*(?:\(|<|::|!\()")
@@ -72,6 +71,34 @@ def uses_signal(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, c
     if "tests" in sought.question.asks:
         values[index.kind[chunks] != TEST] *= np.float32(0.5)
     return values
+
+
+def facet_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
+    """Return a factor below 1 for code where the tests or documents of the subject are asked for."""
+    factors = np.ones(len(chunks), np.float32)
+    asks, kinds = sought.question.asks, index.kind[chunks]
+    if sought.subject and sought.question.dependent:
+        if "tests" in asks:
+            factors[kinds != TEST] = carry.other_kind
+        elif "docs" in asks:
+            factors[kinds == CODE] = carry.other_kind
+    return factors
+
+
+def shown_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, carry: Carry) -> Signal:
+    """Return a factor below 1 for the places that earlier answers came from, unless the question asks what
+    happens there.
+    """
+    factors = np.ones(len(chunks), np.float32)
+    if "behaviour" in sought.question.asks or (sought.bare and not sought.question.asks):
+        return factors
+    paths = {place.path for place in sought.shown}
+    for i, chunk in enumerate(chunks.tolist()):
+        if (path := index.file_path(int(index.file[chunk]))) in paths:
+            first, last = index.lines(chunk)
+            if any(p.path == path and p.start <= last and first <= p.end for p in sought.shown):
+                factors[i] = carry.shown
+    return factors
 
 
 def defined_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion) -> Signal:

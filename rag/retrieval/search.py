@@ -19,7 +19,14 @@ from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import phrase_chunks
 from rag.retrieval.mentions import referenced
 from rag.retrieval.question import last_part, parse_question
-from rag.retrieval.relations import defined_factor, near_signal, users, uses_signal
+from rag.retrieval.relations import (
+    defined_factor,
+    facet_factor,
+    near_signal,
+    shown_factor,
+    users,
+    uses_signal,
+)
 from rag.retrieval.rerank import RERANKED, rerank
 from rag.retrieval.spelling import corrected, corrections
 from rag.retrieval.synonyms import synonyms
@@ -303,6 +310,7 @@ def _rank(
     scores = np.sum(list(legs.values()), axis=0, dtype=np.float32)
     factors = rank.kind_factor(index, chunks, sought.question, weights)
     factors *= defined_factor(index, chunks, sought)
+    factors *= shown_factor(index, chunks, sought, carry) * facet_factor(index, chunks, sought, carry)
     factors *= rank.place_factor(index, chunks, sought.question, weights)
     factors *= rank.bundle_factor(index, chunks, index.names(chunks), sought.question, weights)
     factors = np.maximum(factors, weights.phrase_factor * rank.reference_signal(chunks, gathered.phrases))

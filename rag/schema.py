@@ -19,7 +19,7 @@ the field names except for those in this table; a name has the same meaning ever
     forked_after   number of the last turn that a fork inherited, 0 for none    value: `forked_at`, an order
     asked, answered    times of a question and of its answer
     usage          {prompt_tokens, answer_tokens, total_tokens, estimated, cost_usd}
-    confidence     {value, found, sought, unmet, absent, foreign}; null if not computed
+    confidence     {value, found, sought, unmet, absent, foreign, first_right}; null if not computed
     freshness      {state, reason, path, start_line, end_line} of a citation; of a turn, the worst of them
 
 A span is not nested: its fields are fields of its hit or citation. The hits of an answer have no text. Times

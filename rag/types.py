@@ -457,7 +457,8 @@ class Confidence:
 
     `found` is False if no word of the question occurs in the repository. `sought` are the words that were
     searched for, as typed. Of those that name something, `unmet` are missing from the best hits and `absent`
-    from the whole repository, both in order of importance.
+    from the whole repository, both in order of importance. `first_right` is the probability that the first
+    place is the right one, if the repository contains an answer; None if nothing was found.
     """
 
     value: float
@@ -466,6 +467,7 @@ class Confidence:
     unmet: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     foreign: bool = False
+    first_right: float | None = None
 
     @property
     def is_sure(self) -> bool:

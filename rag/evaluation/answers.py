@@ -32,7 +32,8 @@ class Answered:
     """The result for one question.
 
     `first` are the quoted lines of the first source, `quoted` those of all quoted ones, `cited` the sources
-    and the lines that are only named. All are empty if it was refused. `confidence` is from 0 to 1.
+    and the lines that are only named. All are empty if it was refused. `confidence` and `first_right` are
+    from 0 to 1.
     """
 
     question: Question
@@ -42,6 +43,7 @@ class Answered:
     first: tuple[LineSpan, ...] = ()
     warned: bool = False
     confidence: float = 0.0
+    first_right: float = 0.0
 
     @property
     def is_first_right(self) -> bool:
@@ -155,33 +157,42 @@ def answer_all(
             TemporaryDirectory(prefix="rag-eval-home-") as home,
             closing(Engine(Settings(home=Path(home), memory="memory:"))) as engine,
         ):
-            answered += _answer(engine, root, tree.questions)
+            answered += [ask(*each) for each in conversations(engine, root, tree.questions)]
     progress("", total, total)
     return answered
 
 
-def _answer(engine: Engine, root: Path, questions: Sequence[Question]) -> Iterator[Answered]:
+def conversations(
+    engine: Engine, root: Path, questions: Sequence[Question]
+) -> Iterator[tuple[Dialog, Question]]:
+    """Yield each question about a folder with the conversation in which it is to be asked next."""
     repository = engine.repository(str(root))
-    generator: Any = engine.generator()  # without a model: the one that quotes
     dialog, at = Dialog(engine, [repository]), ""
     for question in questions:
         if question.conversation != at or not question.history:
             dialog, at = Dialog(engine, [repository]), question.conversation
-        *_, answer = converse(dialog, question.text, generator)
-        assert isinstance(answer, Answer)
-        shown = [(n, LineSpan(*place)) for n, *place in generator.quoted] if answer.found else []
-        cited = [LineSpan(c.path, c.start, c.end) for c in answer.citations] if answer.found else []
-        sources = list(dict.fromkeys(n for n, _ in shown))
-        whole = sources[: generator.quoted_sources]
-        yield Answered(
-            question,
-            not answer.found,
-            quoted=tuple(lines for n, lines in shown if n in whole),
-            cited=(*cited, *(lines for n, lines in shown if n not in whole)),
-            first=tuple(lines for n, lines in shown if n in sources[:1]),
-            warned=bool(answer.warning),
-            confidence=answer.confidence.value if answer.confidence else 0.0,
-        )
+        yield dialog, question
+
+
+def ask(dialog: Dialog, question: Question) -> Answered:
+    """Ask a question in its conversation, without a model."""
+    generator: Any = dialog.engine.generator()  # without a model: the one that quotes
+    *_, answer = converse(dialog, question.text, generator)
+    assert isinstance(answer, Answer)
+    shown = [(n, LineSpan(*place)) for n, *place in generator.quoted] if answer.found else []
+    cited = [LineSpan(c.path, c.start, c.end) for c in answer.citations] if answer.found else []
+    sources = list(dict.fromkeys(n for n, _ in shown))
+    whole = sources[: generator.quoted_sources]
+    return Answered(
+        question,
+        not answer.found,
+        quoted=tuple(lines for n, lines in shown if n in whole),
+        cited=(*cited, *(lines for n, lines in shown if n not in whole)),
+        first=tuple(lines for n, lines in shown if n in sources[:1]),
+        warned=bool(answer.warning),
+        confidence=answer.confidence.value if answer.confidence else 0.0,
+        first_right=answer.confidence.first_right or 0.0 if answer.confidence else 0.0,
+    )
 
 
 def shares(answered: Sequence[Answered]) -> list[Shares]:

@@ -25,6 +25,7 @@ from typing import NamedTuple
 from rag.analysis import is_stop_word, terms
 from rag.ports import takes_bags
 from rag.retrieval.dense import cosines, embed_question, nearest
+from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.instructions import without_instructions
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
@@ -115,12 +116,18 @@ def judge(
         unmet=tuple(word.text for word in lacking if not word.absent),
         absent=tuple(word.text for word in lacking if word.absent),
         foreign=foreign and by_words,
+        first_right=first_right(_of_first(found, asked)) if found.hits else None,
     )
 
 
 def signals(searchers: Sequence[Searcher], found: RetrievalResult) -> Signals:
     """Return the signals of a search, for fitting. `found` has at least one hit."""
     return _signals(searchers, found, _question_words(searchers, found))
+
+
+def signals_of_first(searchers: Sequence[Searcher], found: RetrievalResult) -> FirstSignals:
+    """Return the signals of the first hit, for fitting. `found` has at least one hit."""
+    return _of_first(found, _question_words(searchers, found))
 
 
 def titled(found: RetrievalResult) -> float:
@@ -168,6 +175,12 @@ def _signals(searchers: Sequence[Searcher], found: RetrievalResult, asked: Seque
         near=near,
         titled=titled(found),
     )
+
+
+def _of_first(found: RetrievalResult, asked: Sequence[_Word]) -> FirstSignals:
+    held = set(_terms_of(found.hits[0]))
+    words = [WeighedWord(word.rarity, terms(word.text)[-1] in held) for word in asked]
+    return first_signals(found.hits, words, follow_up=bool(found.sought.carried))
 
 
 def _probability(given: Signals, weights: AnswerabilityWeights) -> float:

@@ -24,7 +24,7 @@ _IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _CHANGING = {
     **dict.fromkeys(("asked", "answered", "created", "updated"), "TIME"),
     **dict.fromkeys(("location", "repositories"), "PLACE"),
-    **dict.fromkeys(("score", "legs", "value", "seconds", "checked_ago_s"), "NUMBER"),
+    **dict.fromkeys(("score", "legs", "value", "first_right", "seconds", "checked_ago_s"), "NUMBER"),
     **dict.fromkeys(("prompt_hash", "prompt_tokens", "answer_tokens", "total_tokens"), "PROMPT"),
     **dict.fromkeys(("prompt_tokens", "completion_tokens", "metadata"), "PROMPT"),
 }

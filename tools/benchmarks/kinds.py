@@ -40,7 +40,7 @@ def _measure(bench: Bench, split: str) -> None:
     files = [KINDS / f"{split}{part}.jsonl" for part in ("", "_conversations", "_unanswerable")]
     questions = read_questions(files[:2])
     folders = repositories_of(KINDS / f"{split}_repositories.toml", questions, bench.cache)
-    trees = plan([*questions, *_wrapped(questions), *read_unanswerable(files)], folders)
+    trees = plan([*questions, *wrapped(questions), *read_unanswerable(files)], folders)
     answered = answer_all(trees, lambda label, done, total: print(f"{done}/{total} {label}", file=sys.stderr))
     out(f"\nAnswers by kind, {split} repositories\n{where()}")
     found = shares(answered)
@@ -62,7 +62,7 @@ def _measure(bench: Bench, split: str) -> None:
     measure(bench, f"kinds-{split}", f"Search by kind, {split} repositories", questions, folders)
 
 
-def _wrapped(questions: Sequence[Question]) -> Iterator[Question]:
+def wrapped(questions: Sequence[Question]) -> Iterator[Question]:
     """Yield questions of the set inside greetings, instructions and small talk, one for each wrapping."""
     plain = [one for one in questions if not one.history and one.kind not in ("error", "exact")]
     templates = [one["template"] for one in read_records(KINDS / "wrappings.jsonl") if "template" in one]
@@ -76,15 +76,20 @@ def _show_confidence(split: str, answered: Sequence[Answered]) -> None:
     """Show whether the confidence separates what can be answered, and answers whose first place is right."""
     answerable = [one for one in answered if not is_unanswerable(one.question.kind)]
     rows = []
-    for name, group, right in (
+    for name, group, scores, right in (
         (
             "an answer is in the repository",
             answered,
-            [not is_unanswerable(a.question.kind) for a in answered],
+            [one.confidence for one in answered],
+            [not is_unanswerable(one.question.kind) for one in answered],
         ),
-        ("the first place is right", answerable, [a.is_first_right for a in answerable]),
+        (
+            "the first place is right",
+            answerable,
+            [one.first_right for one in answerable],
+            [one.is_first_right for one in answerable],
+        ),
     ):
-        scores = [one.confidence for one in group]
         area = separation(scores, right)
         rows.append((name, len(group), f"{area or 0:.3f}", f"{calibration_error(scores, right):.3f}"))
     show(f"Confidence, {split} repositories", ("it says", "n", "AUROC", "calibration error"), rows)

@@ -44,6 +44,29 @@ def test_a_conversation_goes_on_from_home(sample_repo, isolated_home):
     assert rag("ask", "And who calls it?", "-c", cwd=isolated_home).code == 0
 
 
+def test_the_last_conversation_is_that_about_the_repository(sample_repo, tmp_path, isolated_home):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "jokes.py").write_text("def joke():\n    return 'Why did the session expire?'\n")
+    rag("ask", sample_repo, "How are sessions signed?", "--conversation", "login")
+    rag("ask", other, "Where is the joke?", "--conversation", "jokes")
+    for cwd, words, repository in (
+        (sample_repo / "snip", (), sample_repo),
+        (other, (), other),
+        (tmp_path, (sample_repo,), sample_repo),
+        (sample_repo, (other,), other),
+        (sample_repo, ("--last",), other),
+    ):
+        flag = () if "--last" in words else ("-c",)
+        sources, options = [w for w in words if w != "--last"], [w for w in words if w == "--last"]
+        done = rag("ask", *sources, "And who calls it?", *flag, *options, "--json", cwd=cwd)
+        assert done.json["repositories"] == [str(repository)], done
+    nobody_asked = rag("ask", tmp_path, "And who calls it?", "-c")
+    assert nobody_asked.code == 2 and "--last" in nobody_asked.err
+    elsewhere = rag("ask", "And who calls it?", "-c", cwd=isolated_home)
+    assert "continuing the last conversation, jokes, about other" in elsewhere.err
+
+
 def test_a_conversation_follows_a_folder_that_left_a_link(sample_repo, tmp_path):
     rag("ask", sample_repo, "How are sessions signed?", "--conversation", "login")
     moved = tmp_path / "moved"

@@ -41,6 +41,7 @@ for door in ("cli", "serve", "adapters"):
         "memory",
         "answer_cache",
     }  # facts, preferences and what was recalled are shown as they are
+MAY["cli"] |= {"answer"}  # how sure an answer is, in words
 MAY["adapters"] |= {"prompt"}
 MAY["serve"] |= {"answer", "code"}  # where the references of an answer's text are
 MAY["wiki"] = (MAY["wiki"] | {"code", "corpus", "answer"}) - {

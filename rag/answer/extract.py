@@ -58,6 +58,8 @@ class ExtractiveGenerator:
         self.quoted: list[tuple[int, str, int, int]] = []
         """Each range that the last answer quotes, then each line that it names, if it was written here: the
         number of the source, path, first and last line."""
+        self.sources: tuple[NumberedSource, ...] = ()
+        """The sources of the last answer."""
 
     @property
     def usage(self) -> Usage | None:
@@ -66,7 +68,7 @@ class ExtractiveGenerator:
 
     def stream(self, prepared: Prepared) -> Iterator[str]:
         """Yield the quotes, one source per piece."""
-        self.quoted = []
+        self.quoted, self.sources = [], prepared.prompt.sources
         return extract(prepared, self.quoted) if prepared.quotes is None else iter(prepared.quotes)
 
 

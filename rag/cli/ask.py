@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rag.answer.extract import ExtractiveGenerator
 from rag.cli import options
+from rag.cli.screen import ShownAnswer, print_screen
 from rag.cli.selectors import title
 from rag.cli.terminal import (
     NOTHING_FOUND,
@@ -44,6 +46,7 @@ def ask(
     repo: options.Repositories = None,
     conversation: options.ConversationOptions,
     json: options.Json = False,
+    full: options.Full = False,
     answering: options.AnswerOptions,
     index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
@@ -69,7 +72,9 @@ def ask(
                 engine, sources, index=index, conversation=conversation, refreshing=not no_refresh
             )
             try:
-                answer = answer_question(engine, dialog, question, show=not json, keep_broken=keep_broken)
+                answer = answer_question(
+                    engine, dialog, question, show=not json, full=full, keep_broken=keep_broken
+                )
             except ProviderError as error:
                 if json:
                     out_json(_failed_json(error, dialog))
@@ -125,7 +130,7 @@ def open_dialog(
 
     name, filters = conversation.conversation, index.filters
     asked = [locate(source, index.ref, filters) for source in sources]
-    found = _continued(engine, name, go_on=conversation.go_on)
+    found = _continued(engine, conversation, asked)
     if found is not None:
         _check_folders(found)
         asked = [_with_known_filters(source, found.sources) for source in asked]
@@ -135,20 +140,45 @@ def open_dialog(
     return Dialog(engine, repositories, found, name=name or "")
 
 
-def _continued(engine: Engine, name: str | None, *, go_on: bool) -> Conversation | None:
-    """Return the conversation with this name, or the last one with `go_on`; None for a new one.
+def _continued(
+    engine: Engine, chosen: options.ConversationOptions, asked: Sequence[Source]
+) -> Conversation | None:
+    """Return the conversation with the chosen name, or the last one that is meant; None for a new one.
 
     Raises:
         NotFound: there is none to continue.
     """
-    if name is None:
-        return engine.last_conversation() if go_on else None
+    if chosen.conversation is None:
+        if chosen.last:
+            return engine.last_conversation()
+        return _last_here(engine, asked) if chosen.go_on else None
     try:
-        return engine.find_conversation(name)
+        return engine.find_conversation(chosen.conversation)
     except NotFound:
-        if go_on:
+        if chosen.go_on or chosen.last:
             raise
         return None
+
+
+def _last_here(engine: Engine, asked: Sequence[Source]) -> Conversation:
+    """Return the last conversation about the named repositories, else about that of the current folder.
+
+    Outside of any indexed repository this is the last one of all, which a message names. Raises NotFound.
+    """
+    from rag.service.current_conversation import conversation_about, current_conversation
+
+    if asked:
+        try:
+            return conversation_about(engine, asked)
+        except NotFound:
+            _check_folders(engine.last_conversation())  # perhaps it is about a folder that was moved
+            raise
+    here = Path.cwd()
+    found = current_conversation(engine, here)
+    if not any(here.is_relative_to(_followed(source).location) for source in found.sources):
+        about = ", ".join(visible(source.name) for source in found.sources)
+        say(f"rag: continuing the last conversation, {visible(title(found))}, about {about}")
+    return found
 
 
 def _check_folders(conversation: Conversation) -> None:
@@ -175,9 +205,19 @@ def _followed(source: Source) -> Source:
 
 
 def answer_question(
-    engine: Engine, dialog: Dialog, question: str, *, show: bool, keep_broken: bool = False
+    engine: Engine,
+    dialog: Dialog,
+    question: str,
+    *,
+    show: bool,
+    full: bool = False,
+    full_with: str = "--full",
+    keep_broken: bool = False,
 ) -> Answer:
     """Ask, print the answer while it arrives (with `show`), then its sources, time and cost.
+
+    On a terminal an answer without a model is printed when it is complete, on one screen, unless `full`;
+    `full_with` is what the person can type to see all of it.
 
     Raises:
         BrokenPipeError: the reader closed the pipe (`rag ask … | head`). The turn is stored anyway.
@@ -185,6 +225,7 @@ def answer_question(
     from rag.service import converse
 
     generator = engine.answering_generator()
+    on_screen = show and not full and sys.stdout.isatty() and not engine.settings.has_model
     prose = TerminalMarkdown()
     gone: BrokenPipeError | None = None
     with closing(converse(dialog, question, generator, keep_broken=keep_broken, cache=None)) as pieces:
@@ -192,7 +233,7 @@ def answer_question(
             for piece in pieces:
                 if isinstance(piece, Answer):
                     answer = piece
-                elif show and gone is None:
+                elif show and gone is None and not on_screen:
                     try:
                         prose.write(piece)
                     except BrokenPipeError as error:
@@ -205,11 +246,25 @@ def answer_question(
             raise
     if gone is not None:
         raise gone
+    if on_screen and isinstance(generator, ExtractiveGenerator) and answer.found and generator.sources:
+        _print_screen(answer, generator, dialog, full_with)
+        return answer
+    if on_screen:
+        prose.write(answer.text)
     if show:
         prose.end()
         _print_sources(answer, several=len(dialog.repositories) > 1)
     _print_figures(engine, answer)
     return answer
+
+
+def _print_screen(answer: Answer, generator: ExtractiveGenerator, dialog: Dialog, full_with: str) -> None:
+    """Print the notes of an answer without a model, then one screen of it."""
+    _print_notes(answer)
+    took = seconds({"": sum(answer.seconds.values())}).strip()
+    hint = f"{took} · turn {(answer.turn_order or 0) + 1} · all of it: {full_with}"
+    roots = {repository.source.location: repository.checkout.root for repository in dialog.repositories}
+    print_screen(ShownAnswer(answer, generator.sources, generator.quoted, roots), hint=hint)
 
 
 def _print_quotes(quotes: Answer, *, several: bool) -> None:
@@ -234,13 +289,17 @@ def _print_sources(answer: Answer, *, several: bool) -> None:
         out(f"[{citation.n}] {place}{'  ' + citation.qualified_name if citation.symbol else ''}")
 
 
-def _print_figures(engine: Engine, answer: Answer) -> None:
+def _print_notes(answer: Answer) -> None:
     for note in answer.notes:
         say(f"rag: {note}")
     if not answer.found and answer.hits:
         say("rag: use --no-gate (RAG_GATE=off) to answer from the nearest places anyway")
     if answer.warning:
         say("rag: use --no-gate (RAG_GATE=off) to turn this warning off")
+
+
+def _print_figures(engine: Engine, answer: Answer) -> None:
+    _print_notes(answer)
     if answer.found and answer.sources and not answer.citations:
         say(f"rag: the answer cites none of its {counted(len(answer.sources), 'source')}")
     usage = answer.usage

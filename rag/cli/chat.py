@@ -11,6 +11,7 @@ from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog
 from rag.cli.selectors import place_in
 from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say
+from rag.cli.terminal_markdown import TerminalMarkdown
 from rag.errors import RagError
 from rag.resources import make_private
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _HELP = """/turns    the questions so far
 /sources  the sources of the last answer
+/full     the whole last answer
 /new      start a new conversation
 /help     show this help
 /quit     end the session (also Ctrl-D)"""
@@ -32,6 +34,7 @@ def chat(
     conversation: options.ConversationOptions,
     answering: options.AnswerOptions,
     index: options.IndexOptions,
+    full: options.Full = False,
     yes: options.Yes = False,
 ) -> None:
     """Ask questions interactively. Ctrl-C stops an answer, Ctrl-D ends the session.
@@ -44,14 +47,14 @@ def chat(
         sources = [*(repo or []), *([source] if source else [])]
         with opened_engine(answering.settings(), yes=yes) as engine:
             dialog = open_dialog(engine, sources, index=index, conversation=conversation)
-            Session(engine, dialog).run()
+            Session(engine, dialog, full=full).run()
 
 
 class Session:
     """An interactive session. Ctrl-C stops an answer or clears the line; it does not end the program."""
 
-    def __init__(self, engine: Engine, dialog: Dialog) -> None:
-        self._engine, self._dialog = engine, dialog
+    def __init__(self, engine: Engine, dialog: Dialog, *, full: bool = False) -> None:
+        self._engine, self._dialog, self._full = engine, dialog, full
         self._interactive = sys.stdin.isatty()
 
     def run(self) -> None:
@@ -81,7 +84,9 @@ class Session:
     def _answer(self, question: str) -> None:
         try:
             self._refresh()
-            answer_question(self._engine, self._dialog, question, show=True)
+            answer_question(
+                self._engine, self._dialog, question, show=True, full=self._full, full_with="/full"
+            )
         except KeyboardInterrupt:
             say("\nrag: stopped; the turn was not stored")
         except RagError as error:
@@ -103,6 +108,10 @@ class Session:
             for citation in turns[-1].citations if turns else ():
                 place = place_in(turns[-1], citation)
                 out(f"[{citation.n}] {place}{'' if citation.used else '  (not cited)'}")
+        elif name == "/full":
+            prose = TerminalMarkdown()
+            prose.write(turns[-1].answer if turns else "")
+            prose.end()
         elif name == "/new":
             from rag.service import Dialog
 

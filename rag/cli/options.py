@@ -135,13 +135,30 @@ NoRefresh = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Full = Annotated[
+    bool,
+    typer.Option("--full", help="On a terminal, print the whole answer instead of one screen of it."),
+]
 Repositories = Annotated[
     list[str] | None,
     typer.Option("--repo", "-r", help="A repository: a path or a git URL. Repeatable.", metavar="SOURCE"),
 ]
 Continue = Annotated[
     bool,
-    typer.Option("--continue", "-c", help="Continue the last conversation.", rich_help_panel=_CONVERSATION),
+    typer.Option(
+        "--continue",
+        "-c",
+        help="Continue the last conversation about the named repository, else the current folder's.",
+        rich_help_panel=_CONVERSATION,
+    ),
+]
+Last = Annotated[
+    bool,
+    typer.Option(
+        "--last",
+        help="Continue the last conversation, whatever it is about.",
+        rich_help_panel=_CONVERSATION,
+    ),
 ]
 Named = Annotated[
     str | None,
@@ -228,6 +245,7 @@ class ConversationOptions:
     """Which conversation is continued."""
 
     go_on: Continue = False
+    last: Last = False
     conversation: Named = None
 
 

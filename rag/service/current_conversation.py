@@ -1,14 +1,15 @@
-"""The default conversation of a command."""
+"""The conversation that a command means if none is named."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rag.database.locate import stores
 from rag.errors import NotFound, StoreError
 from rag.service.engine import Engine
-from rag.types import Conversation
+from rag.types import Conversation, Source
 
 
 def current_conversation(engine: Engine, folder: Path) -> Conversation:
@@ -31,11 +32,32 @@ def current_conversation(engine: Engine, folder: Path) -> Conversation:
         if str(place) in indexed:
             raise NotFound(
                 f"there is no conversation about {place} yet; name another one with --conversation NAME "
-                "(`rag turns list` shows them)"
+                "(`rag turns list` shows them), or continue the last one of all with `rag ask --last`"
             )
         if (place / ".git").exists():  # a repository of its own: ignore the folders above
             break
     return engine.last_conversation()
+
+
+def conversation_about(engine: Engine, sources: Sequence[Source]) -> Conversation:
+    """Return the most recently written conversation about exactly these repositories, with any filters.
+
+    Raises:
+        NotFound: there is none.
+    """
+    wanted = {_identity(source) for source in sources}
+    for conversation in engine.turns.conversations(namespace=engine.settings.namespace):
+        if {_identity(source) for source in conversation.sources} == wanted:
+            return conversation
+    raise NotFound(
+        f"there is no conversation about {', '.join(map(str, sources))} yet; start one without -c, or "
+        "continue the last one of all with --last"
+    )
+
+
+def _identity(source: Source) -> tuple[str, str | None]:
+    location = source.location
+    return (location if source.is_url else os.path.realpath(location), source.ref)
 
 
 def _indexed_folders(home: Path) -> set[str]:

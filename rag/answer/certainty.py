@@ -1,0 +1,46 @@
+"""Say in words what an answer found first, and how sure it is that this is the right place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rag.quoting import one_line
+from rag.types import Answer, Hit
+
+SURE, LIKELY = 0.65, 0.4
+"""The least probability that the first place is right for "sure" and "likely"."""
+
+_RIVALS = 3
+_RIVAL_SCORE = 0.8
+"""The share of the first place's score from which another place competes with it."""
+
+
+def certainty(answer: Answer, hits: Sequence[Hit]) -> str:
+    """Return one sentence: the first place, or the places that compete, and how sure that is.
+
+    `hits` are the sources in the order of the answer; "" for none.
+    """
+    if not hits:
+        return ""
+    first = named(hits[0])
+    if answer.warning:
+        return f"The nearest place is {first}."
+    probability = answer.confidence.first_right if answer.confidence else None
+    if probability is None:
+        return f"Best match: {first}."
+    if probability >= LIKELY:
+        return f"Best match: {first} — {'sure' if probability >= SURE else 'likely'}."
+    near = [hit for hit in hits[:_RIVALS] if hit.score >= _RIVAL_SCORE * hits[0].score]
+    rivals = list(dict.fromkeys(f"`{one_line(hit.symbol)}`" if hit.symbol else named(hit) for hit in near))
+    if len(rivals) < 2:
+        return f"Best match: {first} — not sure."
+    *some, last = rivals
+    return f"Not sure: {', '.join(some)} and {last} compete."
+
+
+def named(hit: Hit) -> str:
+    """Return what a source is, in words: function `Session.sign`, or the lines of its file."""
+    if hit.symbol and hit.unit != "block":
+        return f"{hit.unit} `{one_line(hit.label)}`"
+    name = one_line(hit.path.rpartition("/")[2])
+    return f"`{name}`, lines {hit.start}-{hit.end}" if hit.end > hit.start else f"`{name}`, line {hit.start}"

@@ -1,0 +1,187 @@
+"""What an answer without a model looks like on a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command import rag
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from test_cli import Terminal
+
+from rag.answer.certainty import certainty
+from rag.cli.screen import ShownAnswer, screen, shortened
+from rag.types import Answer, Confidence, Hit, NumberedSource, Span
+
+GOLDEN = Path(__file__).parent / "golden" / "screens"
+UPDATE = "UPDATE_GOLDEN"
+ESCAPES = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[[0-9;]*m")
+
+CODE = '''\
+    def sign(self, user):
+        """Sign a session.
+
+        It is valid for a day,
+        and never longer.
+        """
+        secret = self.secret
+        text = f"{user.name}:{self.now()}"
+        log.info("signing a session for %s, which is the user that has just logged in", user)
+        return hmac(secret, text)
+'''
+
+
+def hit(path: str, start: int, text: str, symbol: str = "", score: float = 1.0, **more: str) -> Hit:
+    end = start + text.count("\n") - text.endswith("\n")
+    span = Span("web", path, start, end, symbol=symbol, scope=more.pop("scope", ""))
+    return Hit(span, text, score, unit="function" if symbol else "block", language="python", location="web")
+
+
+SOURCES = [
+    hit("server/sessions/signing.py", 30, CODE, "sign", scope="Session"),
+    hit("server/sessions/keys.py", 7, "# the key\ndef key(name):\n    return KEYS[name]\n", "key", 0.9),
+    hit("deep/" * 12 + "settings.py", 120, 'SECRET = "…"\n', score=0.5),
+    hit("tests/test_signing.py", 1, "def test_sign():\n    assert sign(USER)\n", "test_sign", 0.4),
+]
+QUOTED = [
+    (1, SOURCES[0].path, 30, 33),
+    (1, SOURCES[0].path, 38, 39),
+    (2, SOURCES[1].path, 7, 9),
+    (3, SOURCES[2].path, 120, 120),
+    (4, SOURCES[3].path, 1, 1),
+]
+
+
+def shown(first_right: float | None = 0.8, root: Path | None = None, **changes: str) -> ShownAnswer:
+    confidence = Confidence(0.9, True, first_right=first_right)
+    sources = [NumberedSource(n, source) for n, source in enumerate(SOURCES, 1)]
+    answer = replace(Answer("…", confidence=confidence), **changes)
+    return ShownAnswer(answer, sources, QUOTED, {"web": root} if root else {})
+
+
+def drawn(found: ShownAnswer, width: int = 80, *, rows: int = 37, styled: bool = False) -> str:
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=styled,
+        color_system="standard" if styled else None,
+        highlight=False,
+    )
+    for line in screen(found, console, rows=rows, hint="12 ms · turn 1 · all of it: --full"):
+        console.print(line, soft_wrap=True)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "width"),
+    [
+        ("sure", shown(0.8), 80),
+        ("likely", shown(0.5), 100),
+        ("competing", shown(0.2), 80),
+        ("doubtful", shown(0.2, warning="Probably not in this repository. `kafka` occurs nowhere."), 80),
+        ("narrow", shown(0.2), 40),
+    ],
+)
+def test_a_screen_is_as_it_was(name: str, found: ShownAnswer, width: int) -> None:
+    text = drawn(found, width)
+    file = GOLDEN / f"{name}.txt"
+    if UPDATE in os.environ:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8"), f"{UPDATE}=1 writes the file again"
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 100])
+@pytest.mark.parametrize("rows", [14, 21, 37])
+def test_a_screen_fits(width: int, rows: int) -> None:
+    lines = drawn(shown(), width, rows=rows).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert len(lines) <= max(rows, 18)
+
+
+def test_each_place_is_shown_once() -> None:
+    text = drawn(shown(), 100)
+    assert [text.count("/" + source.path.rpartition("/")[2]) for source in SOURCES] == [1, 1, 1, 1]
+
+
+def test_colours_and_links_leave_the_text_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    file = tmp_path / "server" / "sessions" / "signing.py"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    styled = drawn(shown(root=tmp_path), styled=True)
+    assert f"file://{os.uname().nodename}{file}" in styled
+    assert (
+        "keys.py" in styled and f"{tmp_path}/server/sessions/keys.py" not in styled
+    )  # there is no such file
+    assert ESCAPES.sub("", styled) == drawn(shown())
+    monkeypatch.setenv("TERM", "linux")
+    assert "\x1b]8;" not in drawn(shown(root=tmp_path), styled=True)
+
+
+def test_no_color_keeps_only_what_is_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    codes = set(re.findall(r"\x1b\[([0-9;]*)m", drawn(shown(), styled=True)))
+    assert codes <= {"0", "1", "2", "3", "4"}
+
+
+def test_code_that_is_cut_out_of_a_string_is_coloured_as_in_the_file() -> None:
+    last = next(line for line in drawn(shown(), styled=True).splitlines() if "return" in line)
+    assert re.search(r"\x1b\[[0-9;]+mreturn\x1b", last), "the docstring above it is not closed in the quote"
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    evil = hit("a\x1b]0;x\x07.py", 1, "x = '\x1b[2J\u202e'\n", "f\x1b[1m")
+    found = replace(shown(), sources=[NumberedSource(1, evil)], quoted=[(1, evil.path, 1, 1)])
+    text = ESCAPES.sub("", drawn(found, styled=True))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", text)
+
+
+def test_how_sure_it_is_in_words() -> None:
+    sources = SOURCES[:2]
+    assert certainty(shown(0.9).answer, sources) == "Best match: function `Session.sign` — sure."
+    assert certainty(shown(0.4).answer, sources) == "Best match: function `Session.sign` — likely."
+    assert certainty(shown(0.1).answer, sources) == "Not sure: `sign` and `key` compete."
+    assert certainty(shown(0.1).answer, sources[:1]) == "Best match: function `Session.sign` — not sure."
+    assert certainty(shown(None).answer, sources) == "Best match: function `Session.sign`."
+    assert certainty(shown().answer, []) == ""
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=9), st.integers(12, 80))
+def test_a_path_is_shortened_in_the_middle(parts: list[str], width: int) -> None:
+    place = "/".join(parts) + ":120-140"
+    short = shortened(place, width)
+    assert len(short) <= width
+    assert short.endswith(":120-140") and (short == place or "…" in short)
+
+
+def test_a_long_path_keeps_its_ends() -> None:
+    place = "packages/server/src/components/sessions/keys.py:7"
+    assert shortened(place, 40) == "packages/…/components/sessions/keys.py:7"
+    assert shortened(place, 20) == "packages/…/keys.py:7"
+    assert shortened(place, 12) == "…/keys.py:7"
+    assert shortened(place, 8) == "…ys.py:7"
+
+
+def test_a_terminal_gets_one_screen_and_a_pipe_the_whole_answer(sample_repo: Path) -> None:
+    question = "How are sessions signed?"
+    whole = rag("ask", sample_repo, question).out
+    assert "```python" in whole and "[1] snip/sessions.py:34-38" in whole
+    with Terminal(sample_repo) as terminal:
+        terminal.wait_for("> ")
+        terminal.type(question + "\n")
+        screen_text = ESCAPES.sub("", terminal.wait_for("all of it: /full"))
+        assert "More places" in screen_text and "```" not in screen_text
+        terminal.wait_for("> ")
+        terminal.type("/full\n")
+        terminal.wait_for("```python")
+        terminal.type("\x04")
+        assert terminal.end() == 0

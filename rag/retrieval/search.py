@@ -36,7 +36,7 @@ CANDIDATES = 250
 """How many chunks each retriever proposes."""
 MAX_RANKED = 250
 """How many of them, the best of both retrievers, are ranked by all signals; three times k if that is more."""
-_READ_HITS = 30
+_READ_HITS = 60
 """The number of hits that the rules of a kind of question are given."""
 SHOWN_HITS = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""

@@ -10,7 +10,7 @@ from itertools import islice
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
 from rag.retrieval.context import ContextualQuestion
-from rag.types import CodeFact, CodeFacts, Hit
+from rag.types import CodeFact, CodeFacts, Hit, Kind
 
 MAX_FACTS = 60
 """The largest number of facts that are returned; the others are only counted."""
@@ -35,12 +35,12 @@ class FileText:
     index: ChunkIndex
     path: str
     lines: list[str]
+    chunks: range
 
     def chunk_at(self, line: int) -> int:
         """Return the number of the chunk that holds a line, from 1."""
-        chunks = self.index.chunks_of(self.path)
-        place = bisect_right(chunks, line, key=lambda chunk: self.index.lines(chunk)[0])
-        return chunks[max(place - 1, 0)]
+        place = bisect_right(self.chunks, line, key=lambda chunk: self.index.lines(chunk)[0])
+        return self.chunks[max(place - 1, 0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +82,32 @@ class Asked:
         files = (self.file(index, path) for (path, _), index in islice(indexes.items(), limit))
         return [file for file in files if file is not None]
 
+    def kind_of(self, file: FileText) -> Kind:
+        """Return the kind of a file that has a hit."""
+        return next(one.hit.kind for one in self.best if one.hit.path == file.path)
+
     def _read(self, index: ChunkIndex, path: str) -> FileText | None:
         found = index.file_text(path)
         if found is None:
             return None
         self._chars_read += len(found[0])
-        return FileText(index, path, [line.rstrip("\r") for line in lines_of(found[0])])
+        lines = [line.rstrip("\r") for line in lines_of(found[0])]
+        return FileText(index, path, lines, index.chunks_of(path))
+
+
+def defining_line(file: FileText, hit: Hit) -> int:
+    """Return the line of a hit, from 1, that names what it defines; its first line if none does."""
+    lines = enumerate(file.lines[hit.start - 1 : hit.end], hit.start)
+    return next((number for number, line in lines if hit.symbol in line), hit.start)
 
 
 def code_facts(
-    kind: str, subject: str, summary: str, places: Sequence[FactPlace], *, note: str = ""
+    kind: str, subject: str, summary: str, places: Sequence[FactPlace], *, note: str = "", count: int = 0
 ) -> CodeFacts | None:
     """Return places as facts, each once, at most `MAX_FACTS`; None without a certain one.
 
-    With a `note`, which says what may be missing, they are not complete.
+    With a `note`, which says what may be missing, they are not complete. `count` is the number of facts if
+    some of the places only lead to them, 0 for that of the places.
     """
     places = list({(id(one.file), one.line): one for one in places}.values())
     certain = sum(one.certain for one in places)
@@ -106,8 +118,8 @@ def code_facts(
         subject=subject,
         summary=summary,
         items=tuple(_fact(one) for one in places[:MAX_FACTS]),
-        count=len(places),
-        certain_count=certain,
+        count=count or len(places),
+        certain_count=count or certain,
         complete=not note,
         note=note,
     )
@@ -154,8 +166,8 @@ def _holding(
         for index in indexes:
             if len(found) >= limit:
                 return found
-            if index.chunks_of(item.path):
-                hit = index.hit(FileText(index, item.path, []).chunk_at(item.start), 0.0, {})
+            if chunks := index.chunks_of(item.path):
+                hit = index.hit(FileText(index, item.path, [], chunks).chunk_at(item.start), 0.0, {})
                 if hit.location == item.location:
                     found.setdefault(_key(hit), (hit, item.reason))
     return found

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.kinds import lists
 from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
 
@@ -17,7 +18,7 @@ class KindRules(NamedTuple):
     find: Callable[[Asked], CodeFacts | None]
 
 
-KINDS: Mapping[str, KindRules] = {}
+KINDS: Mapping[str, KindRules] = {lists.NAME: KindRules(lists.is_asked, lists.find)}
 """The kinds by name; of several that a question is of, the first one with facts answers it."""
 
 

@@ -1,0 +1,342 @@
+"""How well a series of lines fits a question that asks for a list.
+
+The score is the share of the question's words, weighted by rarity, in what describes the series: the line
+that holds it, the comment above, what its lines share, its path. To this comes how likely lines of its shape,
+in what holds them, are the members of a list at all, and how high the ranking has the series and its file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from rag.analysis import terms
+from rag.retrieval.kinds.asked import Asked, FileText
+from rag.retrieval.kinds.series import Series, indentation, series_of
+from rag.retrieval.lexical import Rarity
+
+MAX_FILES = 24
+_MIN_FILES = 3
+_MIN_MEMBERS = 2
+_COMMENT_LINES = 12
+_MAX_COMMENT_CHARS = 200
+_MAX_HEADER_LINES = 30
+_MAX_NAMES_READ = 30
+_MAX_LINES_READ = 12_000
+_UNLIKELY = -0.1
+"""A series that is less likely a list, by its shape and what holds it, is left out."""
+_PARTS = {"holder": 1.0, "anchor": 0.9, "comment": 0.6, "scope": 0.5, "stem": 0.5, "folders": 0.25}
+"""The weights of the words of each part that describes a series."""
+_MOST_MEMBERS, _SOME_MEMBERS = 0.8, 0.15
+"""The weights of the words that most, or some, of the names of the members hold."""
+_RANK, _FILE_RANK, _SIZE, _FEW, _TEST, _DOC = 0.2, 0.15, 0.02, -0.3, -0.35, -0.15
+_NAMED = 0.2
+_NEAR = 30
+_FEW_MEMBERS = 3
+_MANY = 12
+_HOLDERS = (
+    ("enum", re.compile(r".*\b(?:enum|Enum|IntEnum|StrEnum|Flag|Literal)\b|\s*const\s*\(\s*$")),
+    (
+        "function",
+        re.compile(
+            r"\s*(?:[\w<>]+\s+){0,3}(?:def|defp|func|fn|fun|function|sub|if|for|while|else|elif|elsif|try|with|do"
+            r"|loop|when|switch|catch|except|foreach|unless|return|lambda)\b|[^=]*\)[^={]{0,60}\{\s*$|.*=>\s*\{$"
+        ),
+    ),
+    (
+        "class",
+        re.compile(
+            r"\s*(?:[\w@]+\s+){0,4}(?:class|struct|interface|trait|module|defmodule|object|record|type|data|newtype"
+            r"|protocol|impl|union|typedef)\b"
+        ),
+    ),
+    (
+        "literal",
+        re.compile(
+            r".*(?:[:=>]\s*|\b(?:list|dict|set|tuple|new|Map|Set|freeze)\b.{0,30})[\[({|]+\s*$|.*=\s*$"
+        ),
+    ),
+    ("call", re.compile(r".*\(\s*$")),
+)  # fmt: skip
+"""The sorts of lines that hold a series, by the first pattern that matches."""
+_PRIOR = {
+    "key": {"literal": 0.25, "call": 0.1, "class": 0.1, "function": -0.1, "": -0.1},
+    "string": {"literal": 0.25, "call": 0.1, "enum": 0.2, "": -0.1},
+    "strings": {"literal": 0.2, "": 0.0},
+    "entry": {"literal": 0.25, "enum": 0.2, "call": 0.0, "": -0.2},
+    "name": {"enum": 0.3, "literal": 0.15, "class": 0.05, "function": -0.4, "call": -0.4, "": -0.3},
+    "define": {"": 0.1},
+    "field": {"class": 0.15, "enum": 0.15, "literal": 0.1, "function": -0.4, "": -0.3},
+    "typed": {"class": 0.15, "enum": 0.2, "": -0.3},
+    "case": {"": 0.05},
+    "arm": {"": 0.1},
+    "alternative": {"class": 0.2, "literal": 0.2, "enum": 0.2, "": 0.0},
+    "bullet": {"": 0.05},
+    "decorated": {"": 0.15},
+    "subclass": {"": 0.15},
+    "call": {"": 0.0},
+    "declaration": {"function": -0.3, "": -0.05},
+    "assignment": {"": -0.5},
+}
+"""How likely lines of a shape, in a holder of a sort, are the members of a list."""
+
+
+SHARED = {"subclass", "call", "declaration", "decorated", "assignment"}
+_SPREAD = {"subclass": 0.2, "call": 0.1, "declaration": 0.1, "decorated": 0.0, "assignment": 0.25}
+_REGISTERS = re.compile(r"^\s*[A-Za-z_][\w.:]*[?!]?\s*\(?\s*(?:['\"]|:{1,2}\w|&\w|[A-Z]\w*(?:\.|::))")
+_TALKS = re.compile(
+    r"(?:^|[._:])(?:f?printf?|print\w*|write\w*|log\w*|assert\w*|expect|debug|warn\w*|error|info|throw|raise|puts"
+    r"|free|format|echo|append\w*|describe|it|test|translate|gettext|_)$|\bassert",
+    re.I,
+)
+"""Calls that say something or check something, and register nothing."""
+CLASS_KEYWORDS = frozenset({"class", "struct", "interface", "trait", "object", "module", "defmodule", "type"})
+_CLASS_TERMS = frozenset(
+    terms("class subclass exception error interface trait struct inherit derive derived")
+)
+FUNCTION_KEYWORDS = frozenset({"def", "defp", "func", "fn", "fun", "function", "sub", "defmacro"})
+_FUNCTION_TERMS = frozenset(terms("function method macro"))
+_WEAK = frozenset(
+    terms(
+        """list all every each available there kinds kind type types sort sorts value values possible
+        supported support one ones name names built-in come comes exist exists repository ship ships have has
+        can accept accepts know knows understand given give use used class classes default defaults complete
+        together order please define defines defined allowed offer offers take takes choose pick"""
+    )
+)
+_WEAK_WEIGHT = 0.25
+_WORD = re.compile(r"\w")
+_ABOVE = re.compile(r"\s*(?://|#|/\*|\*|--|;;|@|\"{3}|'{3}|<!--|%)")
+_KEYWORDS = frozenset(
+    """class enum struct interface type typedef const static public private protected export final var let
+    def val object data newtype union trait impl extern readonly internal abstract sealed pub local
+    module""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A series, and how well it fits the question. `parts` are the series of several files, if any."""
+
+    file: FileText
+    series: Series
+    score: float
+    parts: tuple[tuple[FileText, Series], ...] = ()
+
+
+def weights(asked: Asked) -> dict[str, float]:
+    """Return the terms of the question with their weights: their rarity, less for words of any list."""
+    rarity = Rarity(asked.indexes)
+    own = [term for term in asked.question.terms if term in asked.question.question.terms]
+    return {
+        term: max(rarity(term), 0.1) * (_WEAK_WEIGHT if term in _WEAK else asked.question.terms[term])
+        for term in own
+    }
+
+
+def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
+    """Yield the series of the best files that hold some of the words, then those that several files share."""
+    shared: dict[tuple[str, str], list[tuple[int, FileText, Series]]] = {}
+    left = _MAX_LINES_READ
+    for rank, file in enumerate(asked.best_files(MAX_FILES)):
+        lines = file.lines[: max(left, 0)]
+        left -= len(lines)
+        for series in series_of(lines):
+            if _may_be_shared(file, series):
+                shared.setdefault((series.shape, series.anchor), []).append((rank, file, series))
+            if len(series.members) >= _MIN_MEMBERS or series.shape == "strings":
+                fit = _fit(asked, file, series, wanted, rank)
+                if fit is not None:
+                    yield fit
+    for parts in shared.values():
+        if len({id(file) for _, file, _ in parts}) >= _MIN_FILES:
+            fit = _shared_fit(asked, parts, wanted)
+            if fit is not None:
+                yield fit
+
+
+def _fit(asked: Asked, file: FileText, series: Series, wanted: Mapping[str, float], rank: int) -> Fit | None:
+    """Return how well a series fits; None if it has too few members or none of the words."""
+    prior = _prior(file, series, wanted.keys())
+    score = (
+        _coverage(_described(file, series), list(series.members.values()), wanted)
+        if prior > _UNLIKELY
+        else 0.0
+    )
+    if not score:
+        return None
+    score += _RANK * _nearness(asked, file, series) + _FILE_RANK * (1 - rank / MAX_FILES)
+    score += prior + _kind(asked, file)
+    named = set(terms(subject_of(file, series)))
+    score += _NAMED * len(named & wanted.keys()) / max(len(named), 1)
+    return Fit(file, series, score)
+
+
+def _may_be_shared(file: FileText, series: Series) -> bool:
+    """Return whether a series may be a part of one over several files."""
+    if series.shape not in SHARED or not series.anchor:
+        return False
+    if series.shape == "assignment":
+        return bool(series.header) and _sort_of(file, series) == "class"
+    if series.shape == "declaration":
+        return " " in series.anchor
+    return series.shape != "call" or _prior(file, series, frozenset()) > 0
+
+
+def _shared_fit(
+    asked: Asked, parts: Sequence[tuple[int, FileText, Series]], wanted: Mapping[str, float]
+) -> Fit | None:
+    """Return how well the series of several files fit that share what they call, derive from or assign."""
+    rank, file, series = parts[0]
+    named = set(terms(series.anchor))
+    if named.isdisjoint(wanted) or (series.shape == "subclass" and not file.index.defining(series.anchor)):
+        return None
+    names = [name for _, _, one in parts for name in one.members.values()]
+    described = [("anchor", series.anchor), ("stem", file.path.rpartition("/")[0])]
+    score = _coverage(described, names, wanted)
+    score += _RANK * _nearness(asked, file, series) + _FILE_RANK * (1 - rank / MAX_FILES)
+    score += max(_prior(file, series, wanted.keys()), 0.0) + _kind(asked, file) + _SPREAD[series.shape]
+    score += _SIZE * min(len(names), _MANY)
+    score += 2 * _NAMED * len(named & wanted.keys()) / len(named)
+    return Fit(file, series, score, tuple((file, one) for _, file, one in parts))
+
+
+def _coverage(
+    described: Iterable[tuple[str, str]], names: Sequence[str], wanted: Mapping[str, float]
+) -> float:
+    """Return the share of the question's words, by weight, that describe a series or are in its names."""
+    share: dict[str, float] = {}
+    for part, text in described:
+        for term in set(terms(text)) & wanted.keys():
+            share[term] = max(share.get(term, 0.0), _PARTS[part])
+    read = names[:_MAX_NAMES_READ]
+    held = Counter(term for name in read for term in set(terms(name)))
+    for term in held.keys() & wanted.keys():
+        part_of = _MOST_MEMBERS if 2 * held[term] >= len(read) else _SOME_MEMBERS
+        share[term] = max(share.get(term, 0.0), part_of)
+    return sum(wanted[term] * value for term, value in share.items()) / sum(wanted.values())
+
+
+def _kind(asked: Asked, file: FileText) -> float:
+    kind = asked.kind_of(file)
+    return _TEST if kind == "test" else _DOC if kind == "doc" else 0.0
+
+
+def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
+    """Return how likely a series is a list at all; `asks` are the terms of the question."""
+    lines = [file.lines[number - 1] for number in series.members]
+    above = file.lines[_holder(file.lines, series) - 1] if series.header else ""
+    holder = _sort_of(file, series)
+    priors = _PRIOR[series.shape]
+    prior = priors.get(holder, priors[""])
+    if series.shape == "call":
+        named = sum(_REGISTERS.search(line) is not None for line in lines)
+        prior += 0.15 if 2 * named >= len(lines) and not _TALKS.search(series.anchor) else -0.4
+        prior -= 0.3 if holder == "call" else 0.0
+    elif series.shape == "string" and 2 * sum(line.rstrip().endswith(",") for line in lines) < len(lines):
+        prior -= 0.5  # parts of one long string
+    elif series.shape == "subclass" or series.anchor in CLASS_KEYWORDS:
+        prior += 0.25 if asks & _CLASS_TERMS else 0.0
+    elif series.shape == "declaration" and " " in series.anchor:
+        prior += 0.2
+    elif series.anchor in FUNCTION_KEYWORDS:
+        prior += 0.1 if asks & _FUNCTION_TERMS else -0.3
+    if "__all__" in above or "export" in above.lower().split():
+        prior -= 0.3
+    few = _FEW if len(series.members) <= _FEW_MEMBERS and series.shape not in SHARED else 0.0
+    return prior + few + _SIZE * min(len(series.members), _MANY)
+
+
+def _sort_of(file: FileText, series: Series) -> str:
+    """Return the sort of line that holds a series, "" for another sort or none."""
+    above = file.lines[_holder(file.lines, series) - 1] if series.header else ""
+    holder = next((name for name, pattern in _HOLDERS if above and pattern.match(above)), "")
+    is_call = series.shape == "name" and holder == "literal" and above.rstrip().endswith("(")
+    return "call" if is_call and "=" not in above else holder
+
+
+def _holder(lines: Sequence[str], series: Series) -> int:
+    """Return the number of the line that names what holds a series: not one of brackets alone."""
+    number = series.header
+    indent = indentation(lines[number - 1])
+    while number > 1 and not _WORD.search(lines[number - 1]):
+        above = number - 1
+        while above and (not lines[above - 1].strip() or indentation(lines[above - 1]) > indent):
+            above -= 1
+        if not above or series.header - above > _MAX_HEADER_LINES:
+            break
+        number = above
+    return number
+
+
+def _nearness(asked: Asked, file: FileText, series: Series) -> float:
+    """Return how high the ranking has a chunk with lines of a series: from 1 for the first to 0."""
+    first, last = min(series.members), max(series.members)
+    for rank, one in enumerate(asked.best):
+        is_near = one.hit.start <= last and first <= one.hit.end
+        if is_near and one.hit.path == file.path and one.index is file.index:
+            return max(1 - rank / _NEAR, 0.0)
+    return 0.0
+
+
+def _described(file: FileText, series: Series) -> Iterator[tuple[str, str]]:
+    """Yield the texts that describe a series, each with its part."""
+    lines, first, last = file.lines, min(series.members), max(series.members)
+    if series.header:
+        holder = _holder(lines, series)
+        yield "holder", lines[holder - 1]
+        yield "comment", " ".join(_comment_above(lines, holder))
+        below = lines[series.header : min(first - 1, series.header + _COMMENT_LINES)]
+        yield "comment", " ".join(line[:_MAX_COMMENT_CHARS] for line in below)
+        if series.shape == "bullet":
+            above = lines[max(holder - 5, 0) : holder - 1]
+            yield "comment", " ".join(line[:_MAX_COMMENT_CHARS] for line in above)
+    yield "holder", _closing(lines, last, series.indent)
+    yield "comment", " ".join(_comment_above(lines, first))
+    yield "anchor", series.anchor
+    ((symbol, scope),) = file.index.names(np.asarray([file.chunk_at(first)], np.int64))
+    yield "scope", f"{scope} {symbol}"
+    folder, _, name = file.path.rpartition("/")
+    yield "stem", name.partition(".")[0]
+    yield "folders", folder
+
+
+def _comment_above(lines: Sequence[str], line: int) -> list[str]:
+    """Return the lines of the comment that ends above a line, from 1; of a decorated one, above that."""
+    found: list[str] = []
+    for text in reversed(lines[max(line - 1 - _COMMENT_LINES, 0) : line - 1]):
+        if not text.strip() or not _ABOVE.match(text):
+            break
+        found.append(text[:_MAX_COMMENT_CHARS])
+    return found
+
+
+def _closing(lines: Sequence[str], last: int, indent: int) -> str:
+    """Return what names a block at its end, as `} state_t;` does; "" for most."""
+    for text in lines[last : last + _COMMENT_LINES]:
+        if text.strip() and indentation(text) < indent:
+            return text if text.lstrip().startswith("}") else ""
+    return ""
+
+
+def subject_of(file: FileText, series: Series) -> str:
+    """Return the name of what holds a series."""
+    if series.shape in ("call", "subclass", "decorated") or (series.anchor and not series.header):
+        return series.anchor
+    closing = _closing(file.lines, max(series.members), series.indent)
+    named = re.findall(r"[A-Za-z_][\w.]*", closing) if closing else []
+    if named:
+        return str(named[-1])
+    if series.header:
+        words = [
+            w
+            for w in re.findall(r"[A-Za-z_$][\w$]*", file.lines[_holder(file.lines, series) - 1])
+            if w not in _KEYWORDS
+        ]
+        if words:
+            return str(words[0])
+    return file.path.rpartition("/")[2]

@@ -1,0 +1,119 @@
+"""List all members of something: of the registry, enum, table or base class that a question asks for.
+
+The answer is the series of similar lines (`series`) in the best files that fits the question best
+(`list_fit`). A series whose lines share a name (a base class, a function that registers, a decorator) is
+completed from the other files that hold the name.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from rag.analysis import terms
+from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, defining_line
+from rag.retrieval.kinds.list_fit import (
+    CLASS_KEYWORDS,
+    FUNCTION_KEYWORDS,
+    SHARED,
+    Fit,
+    candidates,
+    subject_of,
+    weights,
+)
+from rag.retrieval.kinds.series import Series, shapes_of
+from rag.types import CodeFacts
+
+NAME = "list"
+_MIN_SCORE = 0.85
+_OTHER_FILES = 40
+"""How many files are read to complete a list."""
+_CODE = 0
+_ASKS = re.compile(
+    r"\b(?:list|enumerate|name)\s+(?:me\s+)?(?:all|every|each|the|of)\b"
+    r"|\b(?:all|every)\s+(?:of\s+)?(?:the\s+)?(?:[\w-]+\s+){0,3}\w+"
+    r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]+\s+){0,4}?[a-z-]{3,}(?<!ss)(?<!us)(?<!is)s\b"
+    r"(?:\s+(?:of|for|in|to|on|a|an|the|from|with)\b[^?.,;]{0,60})?"
+    r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|will|must|be)\b"
+    r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b",
+    re.I,
+)
+_NOT_LISTS = re.compile(
+    r"\b(?:who|what|which|where)\b[^?.]{0,40}\b(?:calls?|called|callers?|invokes?|happens)\b"
+    r"|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
+    r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when)\b",
+    re.I,
+)
+_EVERYWHERE = CLASS_KEYWORDS | FUNCTION_KEYWORDS | {"enum", "instance", "impl", "@callback"}
+_VERBS = {
+    "call": "is called {} times",
+    "subclass": "has {} direct subclasses",
+    "decorated": "decorates {} definitions",
+    "assignment": "is set in {} places",
+}
+
+
+def is_asked(question: ContextualQuestion) -> bool:
+    """Return whether a question asks for all members of something."""
+    text = question.question.text
+    return bool(_ASKS.search(text)) and not _NOT_LISTS.search(text)
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the members of the series that fits the question best; None if none fits well enough."""
+    fits = [fit for fit in candidates(asked, weights(asked)) if fit.score >= _MIN_SCORE]
+    return _answer(asked, max(fits, key=lambda fit: fit.score)) if fits else None
+
+
+def _answer(asked: Asked, best: Fit) -> CodeFacts | None:
+    """Return the members of a series as facts, completed from other files; a base class comes before them."""
+    file, series = best.file, best.series
+    subject, note = subject_of(file, series), ""
+    places = [FactPlace(file, line, f"member of `{subject}`") for line in series.members]
+    if best.parts or (series.shape in SHARED and series.anchor not in _EVERYWHERE):
+        more, note = _everywhere(asked, file, series)
+        places = places if len(more) < len(places) else more
+    count = len({(one.file.path, one.line) for one in places})
+    summary = f"`{subject}` {_VERBS.get(series.shape, 'has {} members')}".format(count)
+    if series.shape == "subclass":
+        places = [*_definition(asked, file, subject), *places]
+    return code_facts(NAME, subject, summary, places, note=note, count=count)
+
+
+def _definition(asked: Asked, near: FileText, name: str) -> list[FactPlace]:
+    """Return where the code defines a name, at most one place."""
+    hits = (near.index.hit(chunk, 0.0, {}) for chunk in near.index.defining(name)[:_OTHER_FILES])
+    hit = next((hit for hit in hits if hit.symbol == name and hit.kind == "code"), None)
+    file = asked.file(near.index, hit.path) if hit else None
+    return [FactPlace(file, defining_line(file, hit), "their base class")] if file and hit else []
+
+
+def _everywhere(asked: Asked, file: FileText, series: Series) -> tuple[list[FactPlace], str]:
+    """Return the lines of all files that have the shape of a series, and what may be missing."""
+    index, subject = file.index, subject_of(file, series)
+    term = terms(series.anchor)[-1:]
+    chunks = index.postings(term[0]).chunks if term else np.zeros(0, np.int32)
+    numbers = dict.fromkeys(index.file[chunks[index.kind[chunks] == _CODE]].tolist())
+    paths = [file.path, *(index.file_path(number) for number in numbers)]
+    first, *others = dict.fromkeys(paths)
+    others.sort(key=lambda path: (_distance(first, path), path))
+    places: list[FactPlace] = []
+    needle = series.anchor.rpartition(" ")[2]
+    for path in [first, *others][:_OTHER_FILES]:
+        if (other := asked.file(index, path)) is None:
+            continue
+        for number, line in enumerate(other.lines, 1):
+            shapes = ((shape, anchor) for shape, anchor, _ in shapes_of(line)) if needle in line else ()
+            if (series.shape, series.anchor) in shapes:
+                places.append(FactPlace(other, number, f"member of `{subject}`"))
+    note = "" if len(others) < _OTHER_FILES else f"may be incomplete: only {_OTHER_FILES} files were read"
+    return places, note
+
+
+def _distance(one: str, other: str) -> int:
+    """Return how many folders lie between two files."""
+    a, b = one.split("/")[:-1], other.split("/")[:-1]
+    same = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return len(a) + len(b) - 2 * same

@@ -1,0 +1,180 @@
+"""Find series of similar lines in the text of a file: members of an enum, entries of a table, registrations.
+
+A series is at least two lines at the same indentation, below the same line of smaller indentation, that have
+the same *shape*: a constant, a key and its value, an entry in brackets, a call of the same function, a
+declaration with the same keyword. The shapes are those of many languages; a line has at most one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+_MAX_LINE_CHARS = 400
+_MAX_LINES = 20_000
+"""Longer lines, and lines after these, are not read: nobody wrote them by hand."""
+_TAB = 4
+_MAX_DECORATORS = 12
+_PLAIN_DECORATORS = frozenset(
+    """doc spec impl override Override property staticmethod classmethod abstractmethod overload moduledoc
+    typedoc deprecated Deprecated Test test inline must_use derive cfg allow""".split()
+)
+"""Decorators that say nothing about what a definition is registered for."""
+
+_MODIFIERS = (
+    r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|sealed|pub(?:\(\w+\))?|async"
+    r"|data|open|partial|virtual|override|unsafe|extern|declare|inline|constexpr)\s+){0,5}"
+)
+_DECLARES = re.compile(
+    rf"{_MODIFIERS}(class|struct|interface|trait|enum|type|def|defp|defmacro|defmodule|func|fn|fun|function\*?"
+    r"|sub|module|object|record|newtype|protocol|union|macro|@callback)\s+(?:\([^()]{0,80}\)\s*)?([\w.:$?!]+)(.*)"
+)
+_INSTANCE = re.compile(
+    r"(instance|impl(?:<[^<>]{0,40}>)?)\s+(?:[^=]{0,60}=>\s*)?([\w.:]+)\s+(?:for\s+)?(\(?[\w.:]+)"
+)
+_DECORATOR = re.compile(r"(?:@|#\[|\[)([A-Za-z_][\w.]*)")
+_SHAPES = (
+    ("case", re.compile(r"(?:case|when|elif|elsif)\s+([^:=>]{1,80}?)\s*(?::|=>|->|then\b|,|$)")),
+    ("define", re.compile(r"#\s*define\s+(\w+)")),
+    ("key", re.compile(r"(?:['\"]([^'\"]{1,80})['\"]|:(\w+))\s*(?::|=>|=|->)")),
+    ("arm", re.compile(r"[(\[]?['\"]([^'\"]{1,80})['\"][)\]]?\s*(?:=>|->)")),
+    ("entry", re.compile(r"[(\[{]\s*(?:\.\w+\s*=\s*)?[&:]?['\"]?([\w./:$-]+)['\"]?[^;]*[)\]}]?,?")),
+    ("call", re.compile(r"([A-Za-z_][\w.:]*[?!]?)\s*\(\s*['\":&]{0,2}([\w./:$-]+)")),
+    ("call", re.compile(r"([A-Za-z_][\w.]*)\s+(?:::|:|['\"])([\w:./-]+)")),
+    ("bullet", re.compile(r"[*+-]\s+`([^`\s]+)")),
+    ("alternative", re.compile(r"\|\s*['\"`]?([\w-]+)")),
+    ("string", re.compile(r"['\"]([^'\"]{1,80})['\"]\s*[,)\]]*\s*(?://.*|#.*)?$")),
+    (
+        "typed",
+        re.compile(
+            r"(?:public|private|protected|internal|static|final|readonly|const)\s+"
+            rf"{_MODIFIERS}[\w<>\[\]?.]+\s+(\w+)\s*[;={{]"
+        ),
+    ),
+    ("field", re.compile(r"(?:readonly\s+)?([\w$-]+)[?!]?\s*:(?![:=])\s*\S")),
+    ("name", re.compile(r"([A-Za-z_]\w*)\s*(?:\([^()]*\)\s*)?(?:=(?![=>]).*)?,?\s*(?://.*|#.*|/\*.*|--.*)?$")),
+    ("name", re.compile(r"([A-Z]\w*)\s+[A-Z]\w*\s*=.*\biota\b")),
+)  # fmt: skip
+_STATEMENTS = frozenset(
+    """return break continue pass else try finally do end begin if for while with yield raise throw import
+    from use using require include package print self this super assert del new var let const public private
+    protected then fi done esac elif except catch unless until loop switch select default defer go""".split()
+)
+_CLASSES = frozenset({"class", "struct", "interface", "trait", "record", "object", "protocol"})
+_BASE = re.compile(
+    r"\s*(?:\(\s*([\w.]+)|<\s*([\w:.]+)|:\s*(?:public\s+)?([\w:.]+)|(?:extends|implements)\s+([\w.]+))"
+)
+_COMMENT = re.compile(r"(?:///?|#(?!\s*define|\[|:)|/\*|\*(?![+*-]?\s*`)|--(?!>)|;;|<!--|%|\"{3}|'{3})")
+_ASIDE = re.compile(r"#\s*(?:if|ifdef|ifndef|else|elif|endif|pragma|region|endregion)\b")
+_STRINGS = re.compile(r"(['\"])[\w./:+ *-]{1,40}\1")
+
+
+@dataclass(slots=True)
+class Series:
+    """Similar lines: `members` are their numbers, from 1, with the name of each, ascending.
+
+    `shape` is the kind of line, `anchor` what they share as written: the function called, the keyword of a
+    declaration, its base class. `header` is the line above them of smaller indentation, 0 for none; `indent`
+    is their indentation.
+    """
+
+    shape: str
+    anchor: str
+    header: int
+    indent: int
+    members: dict[int, str] = field(default_factory=dict)
+
+
+def shapes_of(text: str) -> list[tuple[str, str, str]]:
+    """Return the shapes of a line, each with what the lines of a series share, and the name of its own."""
+    text = text.strip()
+    return list(_shapes(text)) if 0 < len(text) <= _MAX_LINE_CHARS and not _COMMENT.match(text) else []
+
+
+def series_of(lines: Sequence[str]) -> list[Series]:
+    """Return the series of a file, also those with a single member, in the order of their first lines."""
+    found: list[Series] = []
+    levels: list[_Level] = []
+    decorators: list[tuple[str, int]] = []
+    for number, line in enumerate(lines[:_MAX_LINES], 1):
+        text = line.strip()
+        if not text or len(line) > _MAX_LINE_CHARS or _ASIDE.match(text) or _COMMENT.match(text):
+            continue
+        indent = indentation(line)
+        while levels and levels[-1].indent > indent:
+            levels.pop()
+        if not levels or levels[-1].indent < indent:
+            levels.append(_Level(indent, levels[-1].line if levels else 0))
+        level = levels[-1]
+        level.line = number
+        shapes = list(_shapes(text))
+        if (matched := _DECORATOR.match(text)) and text[0] != "[":
+            decorators.append((matched[1], indent))
+        elif shapes and shapes[0][0] == "declaration":
+            kept = [name for name, at in decorators[-_MAX_DECORATORS:] if at == indent]
+            shapes += [("decorated", name, shapes[0][2]) for name in kept if name not in _PLAIN_DECORATORS]
+            decorators.clear()
+        for shape, anchor, name in shapes:
+            if (shape, anchor) not in level.series:
+                found.append(Series(shape, anchor, level.header, indent))
+                level.series[shape, anchor] = found[-1]
+            level.series[shape, anchor].members[number] = name
+    return found
+
+
+@dataclass(slots=True)
+class _Level:
+    """The lines of one indentation below a header; `line` is the last of them so far."""
+
+    indent: int
+    header: int
+    line: int = 0
+    series: dict[tuple[str, str], Series] = field(default_factory=dict)
+
+
+def indentation(line: str) -> int:
+    """Return the columns before the text of a line."""
+    width = 0
+    for character in line:
+        if character == " ":
+            width += 1
+        elif character == "\t":
+            width += _TAB
+        else:
+            break
+    return width
+
+
+def _shapes(text: str) -> Iterator[tuple[str, str, str]]:
+    if matched := _INSTANCE.match(text):
+        yield "declaration", f"{matched[1][:8].strip()} {matched[2]}", matched[3].lstrip("(")
+        return
+    if matched := _DECLARES.match(text):
+        keyword, name, rest = matched.groups()
+        yield "declaration", keyword, name
+        if keyword in _CLASSES and (base := _BASE.match(rest[:200])):
+            yield "subclass", next(filter(None, base.groups())).rpartition(".")[2].rpartition(":")[2], name
+        return
+    if len(strings := _STRINGS.findall(text)) > 2 and _list_of_strings(text):
+        yield "strings", str(len(strings)), text[:60]
+        return
+    for shape, pattern in _SHAPES:
+        matched = pattern.match(text)
+        if matched is None:
+            continue
+        names = [name for name in matched.groups() if name]
+        first = names[0] if names else ""
+        if shape in ("name", "call", "field") and first.lower() in _STATEMENTS:
+            return
+        anchor = first if shape == "call" else ""
+        yield shape, anchor, names[-1] if names else ""
+        if shape == "name" and "=" in text:
+            yield "assignment", first, text.partition("=")[2].strip()[:60]
+        return
+
+
+def _list_of_strings(text: str) -> bool:
+    """Return whether most of a line is strings with commas between them."""
+    rest = _STRINGS.sub("", text)
+    return rest.count(",") > 1 and len(rest) < len(text) / 2 + 20

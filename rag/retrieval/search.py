@@ -14,7 +14,7 @@ from rag.retrieval.context import CARRY, Carry, ContextualQuestion, Exchange, in
 from rag.retrieval.dense import cosines, embed_question, mixed, nearest
 from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
-from rag.retrieval.kinds.classify import classify, find
+from rag.retrieval.kinds.classify import classify, find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
 from rag.retrieval.literal import phrase_chunks
 from rag.retrieval.mentions import referenced
@@ -36,8 +36,6 @@ CANDIDATES = 250
 """How many chunks each retriever proposes."""
 MAX_RANKED = 250
 """How many of them, the best of both retrievers, are ranked by all signals; three times k if that is more."""
-_READ_HITS = 60
-"""The number of hits that the rules of a kind of question are given."""
 SHOWN_HITS = 5
 """How many hits of an earlier question count as its answer, where only the question is known."""
 
@@ -162,7 +160,7 @@ def _search_stores(
     gathered = [_gather(searcher, sought, rarity, begins=not past) for searcher in searchers]
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
     kinds = classify(sought)
-    depth = max(k, _READ_HITS) if kinds else k
+    depth = max(k, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
     reranker = searchers[0].reranker if searchers else None

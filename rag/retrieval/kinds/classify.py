@@ -6,25 +6,35 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds import lists
+from rag.retrieval.kinds import lists, messages, settings
 from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
 
 
 class KindRules(NamedTuple):
-    """The rules of a kind: whether a question is of it, and what answers it."""
+    """The rules of a kind: whether a question is of it, what answers it, and how many hits that needs."""
 
     is_asked: Callable[[ContextualQuestion], bool]
     find: Callable[[Asked], CodeFacts | None]
+    hits: int
 
 
-KINDS: Mapping[str, KindRules] = {lists.NAME: KindRules(lists.is_asked, lists.find)}
+KINDS: Mapping[str, KindRules] = {
+    messages.NAME: KindRules(messages.is_asked, messages.find, 12),
+    lists.NAME: KindRules(lists.is_asked, lists.find, 60),
+    settings.NAME: KindRules(settings.is_asked, settings.find, 60),
+}
 """The kinds by name; of several that a question is of, the first one with facts answers it."""
 
 
 def classify(question: ContextualQuestion) -> list[str]:
     """Return the kinds that a question is of, in the order they are tried."""
     return [name for name, rules in KINDS.items() if rules.is_asked(question)]
+
+
+def hits_for(kinds: list[str]) -> int:
+    """Return the number of hits that the rules of these kinds need."""
+    return max((KINDS[name].hits for name in kinds), default=0)
 
 
 def find(asked: Asked, kinds: list[str]) -> CodeFacts | None:

@@ -42,7 +42,9 @@ _ASKS = re.compile(
 )
 _NOT_LISTS = re.compile(
     r"\b(?:who|what|which|where)\b[^?.]{0,40}\b(?:calls?|called|callers?|invokes?|happens)\b"
-    r"|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
+    r"|\b(?:which|what|the|an) (?:option|setting|flag|switch|parameter|environment variable|directive)\b"
+    r"|\b(?:which|what|the) default\b"
+    r"|\bdefault (?:of|for)\b|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
     r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when)\b",
     re.I,
 )

@@ -1,0 +1,107 @@
+"""Find where a pasted message comes from: the string literal with placeholders that it was written by.
+
+The literals of the best files are compared with the message: the fixed parts of a literal, between its
+placeholders, must occur in the message in their order. If a constant holds the literal, the lines that use
+the constant follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rag.analysis import is_stop_word, words
+from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
+from rag.types import CodeFacts
+
+NAME = "message"
+_FILES = 12
+_MAX_LINE_CHARS = 500
+_MAX_LITERALS = 4_000
+_MAX_MESSAGE_WORDS = 400
+_MAX_USES = 4
+_MIN_WORDS = 3
+_MIN_MEANINGFUL = 2
+_MIN_UNMARKED = 4
+"""The least words of a literal, and words with a meaning; more if nothing marks the question as a message."""
+_ASKS = re.compile(
+    r"[\"“«`'‘][^\"“”«»`\n]{12,}[\"”»`'’]"
+    r"|\b(?:\w*errors?|\w*exception|warn(?:ing)?|fatal|fail(?:ed|ure|s)?|traceback|panic|cannot|could not"
+    r"|can't|unable|invalid|unknown|unexpected|denied|refused|missing|not found|exceeded)\b",
+    re.I,
+)
+_LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
+_PLACEHOLDER = re.compile(
+    r"%[-+ #0]*[\d.*]*(?:\([\w.]+\))?[hlzL]*[a-zA-Z@]|#\{[^{}]*\}|\$\{[^{}]*\}|\{[^{}\s]*\}|\$\w+|\\[nrt]"
+)
+_CONSTANT = re.compile(r"\s*(?:[\w.]+\s+){0,4}([A-Za-z_]\w{3,})\s*(?::[^=]{1,40})?(?:=|:=)")
+
+
+def is_asked(question: ContextualQuestion) -> bool:
+    """Return whether a question may hold a message of a program: whether it has enough words."""
+    return len(words(question.question.text)) >= _MIN_WORDS
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the line of the literal that fits the message best, and the uses of its constant."""
+    if not any(one.hit.legs.get("phrase") for one in asked.best):
+        return None
+    message = [word.lower() for word in words(asked.question.question.text)][:_MAX_MESSAGE_WORDS]
+    at = None
+    best = _MIN_MEANINGFUL - 1 if _ASKS.search(asked.question.question.text) else _MIN_UNMARKED - 1
+    for file in asked.best_files(_FILES):
+        if asked.kind_of(file) in ("code", "config"):
+            for number, parts in _literals(file):
+                if (fit := _fit(parts, message)) > best:
+                    best, at = fit, (file, number)
+    if at is None:
+        return None
+    file, number = at
+    place = FactPlace(file, number, "writes the message")
+    constant = _CONSTANT.match(file.lines[number - 1][:_MAX_LINE_CHARS])
+    uses = list(_uses(asked, file, number, constant[1])) if constant else []
+    text = " ".join(file.lines[number - 1].split())[:80]
+    return code_facts(NAME, text, "The message is written here", [place, *uses])
+
+
+def _literals(file: FileText) -> Iterator[tuple[int, list[list[str]]]]:
+    """Yield the string literals of a file: the line of each, and the words of its fixed parts."""
+    count = 0
+    for number, line in enumerate(file.lines, 1):
+        if len(line) > _MAX_LINE_CHARS or count > _MAX_LITERALS:
+            continue
+        for found in _LITERAL.findall(line):
+            count += 1
+            fixed = _PLACEHOLDER.split(next(filter(None, found)))
+            parts = [[word.lower() for word in words(part)] for part in fixed]
+            yield number, [part for part in parts if part]
+
+
+def _fit(parts: list[list[str]], message: list[str]) -> int:
+    """Return the number of meaningful words of a literal; 0 if its parts are not in the message in order."""
+    every = [word for part in parts for word in part]
+    meaningful = sum(not is_stop_word(word) for word in every)
+    if len(every) < _MIN_WORDS or not set(every) <= set(message):
+        return 0
+    at = 0
+    for part in parts:
+        while at <= len(message) - len(part) and message[at : at + len(part)] != part:
+            at += 1
+        if at > len(message) - len(part):
+            return 0
+        at += len(part)
+    return meaningful
+
+
+def _uses(asked: Asked, near: FileText, number: int, name: str) -> Iterator[FactPlace]:
+    """Yield lines of the best files that use a constant, in its own file first."""
+    word, left = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)"), _MAX_USES
+    for file in (near, *(one for one in asked.best_files(_FILES) if one is not near)):
+        for at, line in enumerate(file.lines, 1):
+            if not left:
+                return
+            is_other = file is not near or at != number
+            if is_other and name in line and word.search(line[:_MAX_LINE_CHARS]):
+                left -= 1
+                yield FactPlace(file, at, f"uses `{name}`")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags
-from rag.types import Conversation, DialogTurn, Hit, Message, Prepared, Source, Usage
+from rag.types import CodeDefinition, CodeUse, Conversation, DialogTurn, Hit, Message, Prepared, Source, Usage
 
 Vectors = npt.NDArray[np.float32]
 Role = Literal["query", "passage"]
@@ -162,6 +162,38 @@ class Postings(NamedTuple):
     head: npt.NDArray[np.uint8]
 
 
+class CodeGraph(Protocol):
+    """Who calls, uses, extends and imports a definition. Results are certain ones first, by path and line."""
+
+    def definitions(self, name: str) -> list[CodeDefinition]:
+        """Return the definitions of a name, by path and line. `Class.method` limits it to that class."""
+        ...
+
+    def callers(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+        """Return the calls of any of these definitions."""
+        ...
+
+    def uses(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+        """Return the calls and mentions of any of these definitions."""
+        ...
+
+    def callees(self, target: CodeDefinition) -> list[tuple[CodeUse, CodeDefinition]]:
+        """Return the calls in a definition, each with the definition it calls, by line."""
+        ...
+
+    def subclasses(self, target: CodeDefinition) -> list[CodeUse]:
+        """Return the classes that name this class as a base."""
+        ...
+
+    def overrides(self, target: CodeDefinition) -> list[CodeUse]:
+        """Return the definitions that override this method, in direct and indirect subclasses."""
+        ...
+
+    def importers(self, path: str) -> list[CodeUse]:
+        """Return the imports of a file."""
+        ...
+
+
 class ChunkIndex(Protocol):
     """A store as retrieval sees it: chunks numbered from 0. Dead chunks are marked and never returned."""
 
@@ -259,6 +291,11 @@ class ChunkIndex(Protocol):
 
     def hit(self, chunk: int, score: float, legs: Mapping[str, float]) -> Hit:
         """Return the chunk with its text as a hit."""
+        ...
+
+    @property
+    def graph(self) -> CodeGraph:
+        """The graph of the repository's code."""
         ...
 
 

@@ -279,6 +279,44 @@ class Chunk(Located):
     language: str = "text"
 
 
+UseRole = Literal["call", "mention", "base", "override", "import", "types"]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeDefinition:
+    """A function or class. `scope` names what encloses it, with dots; `is_exported` says whether code outside
+    the repository may use it.
+    """
+
+    path: str
+    name: str
+    scope: str
+    unit: Literal["function", "class"]
+    start: int
+    end: int
+    is_exported: bool = True
+
+    @property
+    def qualified_name(self) -> str:
+        """Scope and name, joined by a dot."""
+        return f"{self.scope}.{self.name}" if self.scope else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class CodeUse:
+    """A line that uses a definition, within the definition of that qualified name ("" at the top).
+
+    `certain` is False where another definition of the same name may be meant. The role "types" is an import
+    that does not exist at run time.
+    """
+
+    path: str
+    line: int
+    within: str
+    role: UseRole
+    certain: bool
+
+
 SUBMODULE = "submodule"
 """The `reason` of a skipped submodule."""
 _NAMED = 3

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from command import command, rag
 
-from rag.code.parsing import SourceText, outlines
-from rag.code.references import references
+from rag.code.parsing import SourceText, outlines, parsed_texts, unpacked
 from rag.database.quarantine import Quarantine
 from rag.isolated import CPU_S, MEMORY_BYTES
 from rag.isolation import NOT_TRIED, Isolated, Lost, resident_bytes
@@ -135,9 +134,11 @@ def test_a_text_beyond_the_bounds_is_cut_by_lines(name):
     assert again == found
 
 
-def test_the_wiki_reads_no_references_where_the_parser_gives_up():
-    assert references(HOSTILE["d.ts"], "typescript").calls == ()
-    assert [call.name for call in references("import a from 'b';\nrun(1);\n", "typescript").calls] == ["run"]
+def test_no_references_are_read_where_the_parser_gives_up():
+    texts = [SourceText(text, "typescript") for text in (HOSTILE["d.ts"], "import a from 'b';\nrun(1);\n")]
+    hostile, plain = parsed_texts(texts, max_chars=1600)
+    assert hostile.graph == b""
+    assert [use.name for use in unpacked(plain.graph).references] == ["run"]
 
 
 MEASURE = """
@@ -276,7 +277,6 @@ def test_native_parsers_are_called_in_the_child_alone():
     parse = {path.relative_to(PACKAGE).as_posix(): imports(path) for path in PACKAGE.rglob("*.py")}
     assert {path for path, names in parse.items() if "rag.code.grammars.parse" in names} == {
         "code/outline.py",
-        "code/references.py",
     }
     assert not [path for path, names in parse.items() if any("corpus.outline" in name for name in names)]
 

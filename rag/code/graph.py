@@ -1,288 +1,743 @@
-"""The graph of one repository's code: files, definitions, imports and calls.
+"""The graph of a repository's code: who calls, uses, extends and imports a definition.
 
-Files are given as texts (`rag.wiki.repository_graph` reads them from a store), and parsed once, when first
-needed. Imports and calls that do not resolve to one of the files are left out.
+Each file was read on its own when it was indexed (`rag.code.references`). Here names are resolved across
+files when they are asked for: through scopes, imports and re-exports, `self` and `this`, declared and
+assigned types, and inheritance. A use is *certain* if that leads to one definition; where the type of the
+object before the dot is not known it is *possible*, if the name is rare or resembles that of the class.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple, Protocol
 
-from rag.code import documentation
-from rag.code.documentation import Quote
-from rag.code.references import Import, RawCall, References, references
+from rag.code.imports import Import
+from rag.code.references import BASE, CALL, UNKNOWN, Defined, FileGraph, Reference, has_references
 from rag.code.resolve import Binding, Resolver
-from rag.code.symbols import JAVASCRIPT, File, Symbol, symbols_of
-from rag.types import Checkout, Kind
+from rag.types import CodeDefinition, CodeUse, Kind, UseRole
+
+_MAX_DEPTH = 12
+_MAX_FILES = 600
+"""At most this many files are read for one question."""
+_MAX_POSSIBLE = 30
+_MAX_CACHED_FILES = 2_000
+_FEW_DEFINITIONS = 2
+"""A name with more definitions needs a sign that the object is of the class in question."""
+_RESOLVED = frozenset({"python", "javascript", "typescript", "tsx", "c", "go", "rust", "java"})
+"""The languages whose names are resolved; uses in others are possible at best."""
+_JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
+_CLASS_SCOPED = frozenset({"java", "csharp", "cpp", "ruby", "php"})
+"""The languages in which a bare name may be a member of the class it is used in."""
+_COMMON = frozenset(
+    """add all any append apply bind call clear close copy count create decode delete destroy each emit
+    empty encode end endswith error exec execute exists extend filter find first flush forEach format
+    get has head includes index indexOf info init insert items join key keys last length load lock log
+    lower map match name next on open parse pop post print push put read release remove render replace
+    reset reverse run save search send set setdefault shift size slice sort splice split start
+    startswith stop strip sub substring test then to toString trim unlock update upper value values
+    wait warn warning write""".split()
+)
+"""Names that objects of every library have: an unknown object is not taken for one of this repository."""
+_CONSTRUCTORS = ("__init__", "constructor", "initialize")
+_ROLES: dict[str, UseRole] = {CALL: "call", "m": "mention", BASE: "base"}
+_DEFINING = re.compile(
+    r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
+    r"(?:def|defp|defmacro|fun|func|function|fn|sub|class|module|type|data|let|val|var|import|use|alias)\b"
+)
+_COMMENT = re.compile(r"^\s*(?:#|//|--|;|\*|/\*|%|@doc|@spec)")
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """An import of one file (or a folder, which ends in "/") by another, with its lines."""
+class GraphFiles(Protocol):
+    """The files of a repository, as a store holds them."""
 
-    source: str
-    target: str
-    start: int
-    end: int
+    def files(self) -> Mapping[str, tuple[str, Kind]]:
+        """Return the language and kind of each file, by path."""
+        ...
 
+    def code_graph(self, path: str) -> FileGraph:
+        """Return the graph of a file; an empty one if it has none."""
+        ...
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call of a definition, with its file and line. A caller of None is module level."""
+    def holding(self, name: str) -> list[str]:
+        """Return the paths of the files that may hold an identifier, ascending."""
+        ...
 
-    path: str
-    caller: Symbol | None
-    callee: Symbol
-    line: int
-
-
-_REEXPORTS = 3
+    def file_text(self, path: str) -> tuple[str, str] | None:
+        """Return the text of a file and its blob id; None if there is no such file."""
+        ...
 
 
-class Survey:
-    """A repository's files and their analysis.
+class _Value(NamedTuple):
+    """What an expression means: a definition or an object of it, or a file; `number` is the definition's."""
 
-    Args:
-        name: the repository's name.
-        files: by path, in the order of their paths.
-        checkout: where the files come from; None for texts without a source.
-    """
+    kind: str
+    path: str = ""
+    number: int = -1
 
-    def __init__(self, name: str, files: Mapping[str, File], checkout: Checkout | None = None) -> None:
-        self.name, self.files, self.checkout = name, files, checkout
-        self._symbols: dict[str, tuple[Symbol, ...]] = {}
-        self._references: dict[str, References] = {}
+
+_EXTERNAL = _Value("external")
+Values = tuple[_Value, ...]
+
+
+class _File:
+    """The graph of a file with the look-ups that resolution needs."""
+
+    def __init__(self, path: str, language: str, graph: FileGraph) -> None:
+        self.path, self.language, self.graph = path, language, graph
+        self.top: dict[str, list[int]] = defaultdict(list)
+        self.members: dict[tuple[int, str], list[int]] = defaultdict(list)
+        self.owned: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self.named: dict[str, list[int]] = defaultdict(list)
+        self.variables: dict[tuple[int, str], list[str]] = defaultdict(list)
+        self.bases: dict[int, list[Reference]] = defaultdict(list)
+        for number, one in enumerate(graph.definitions):
+            self.named[one.name].append(number)
+            self.members[one.parent, one.name].append(number)
+            if one.owner:
+                self.owned[one.owner.removesuffix(".prototype"), one.name].append(number)
+            elif one.parent < 0 and "property" not in one.flags:
+                self.top[one.name].append(number)
+        for variable in graph.variables:
+            self.variables[variable.within, variable.name].append(variable.value)
+        for use in graph.references:
+            if use.role == BASE:
+                self.bases[use.within].append(use)
+
+    def scopes(self, number: int) -> Iterator[int]:
+        """Yield a definition and those around it, inside out."""
+        seen = 0
+        while 0 <= number < len(self.graph.definitions) and seen < _MAX_DEPTH * 4:
+            yield number
+            number = self.graph.definitions[number].parent
+            seen += 1
+
+    def class_of(self, number: int) -> int:
+        """Return the innermost class around a definition, or itself; -1 for none."""
+        return next((n for n in self.scopes(number) if self.graph.definitions[n].unit == "c"), -1)
+
+    def qualified(self, number: int) -> str:
+        """Return the name of a definition with the names around it; "" for -1."""
+        names = [self.graph.definitions[n].name for n in self.scopes(number)]
+        if names and (owner := self.graph.definitions[number].owner.removesuffix(".prototype")):
+            names.append(owner)
+        return ".".join(reversed([name for name in names if name]))
+
+
+class RepositoryGraph:
+    """Implements `rag.ports.CodeGraph` over the files of a source. Safe to share between threads."""
+
+    def __init__(self, source: GraphFiles) -> None:
+        self._source = source
         self._lock = threading.RLock()
+        self._files: dict[str, _File] = {}
+        self._bound: dict[str, dict[str, list[tuple[Import, Binding | None]]]] = {}
 
-    def of_kind(self, *kinds: Kind) -> list[File]:
-        """Return the files of these kinds, by path."""
-        return [file for file in self.files.values() if file.kind in kinds]
+    # ------------------------------------------------------------ what is asked
 
-    # ------------------------------------------------------------ definitions
+    def definitions(self, name: str) -> list[CodeDefinition]:
+        """Return the definitions of a name, by path and line. `Class.method` limits it to that class."""
+        parts = [part for part in re.split(r"\.|::|->|#|/", name) if part]
+        if not parts:
+            return []
+        found = []
+        for file in self.holding(parts[-1]):
+            for number in file.named.get(parts[-1], ()):
+                around = f"{posixpath.splitext(file.path)[0]}/{file.qualified(number)}".replace("/", ".")
+                if all(part in around.split(".")[:-1] for part in parts[:-1]):
+                    found.append(self.definition(file, number))
+        return found
 
-    def symbols(self, path: str) -> tuple[Symbol, ...]:
-        """Return the functions and classes of a file with their members, in order, outer before inner."""
-        with self._lock:
-            if path not in self._symbols:
-                self._symbols[path] = tuple(symbols_of(self.files[path]))
-            return self._symbols[path]
+    def callers(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+        """Return the calls of any of these definitions, certain ones first."""
+        return [use for use in self.uses(targets) if use.role == "call"]
 
-    def summary(self, path: str) -> Quote | None:
-        """Return the documentation at the top of a file."""
-        file = self.files[path]
-        if file.kind == "doc":
-            return next(iter(documentation.introduction(file.text, path, limit=1)), None)
-        if file.language == "python":
-            found = documentation.docstring(file.lines, path, 0, len(file.lines))
-            if found is not None:
-                return found
-        return documentation.head_comment(file.lines, path, file.language)
+    def uses(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+        """Return the calls and mentions of any of these definitions, certain ones first."""
+        search = _Search(self, targets)
+        found = {use: None for file in search.files() for use in search.uses_in(file)}
+        return search.ordered(found)
 
-    # ------------------------------------------------------------ imports
+    def callees(self, target: CodeDefinition) -> list[tuple[CodeUse, CodeDefinition]]:
+        """Return the certain calls in a definition, each with the definition it calls, by line."""
+        file, found = self.file(target.path), []
+        number = self.number(target)
+        for use in file.graph.references:
+            if use.role == CALL and number in file.scopes(use.within):
+                values = self.resolve(file, use)
+                if len(values) == 1 and values[0].kind == "def":
+                    callee = self.definition(self.file(values[0].path), values[0].number)
+                    found.append((self.use_of(file, use, certain=file.language in _RESOLVED), callee))
+        return found
 
-    def references(self, path: str) -> References:
-        """Return the imports and calls of a file as they are written."""
-        with self._lock:
-            if path not in self._references:
-                file = self.files[path]
-                read = References() if file.gave_up else references(file.text, file.language)
-                self._references[path] = read
-            return self._references[path]
+    def subclasses(self, target: CodeDefinition) -> list[CodeUse]:
+        """Return the classes that name this class as a base, certain ones first."""
+        search = _Search(self, [target])
+        found = {use: None for file in search.files() for use in search.bases_in(file)}
+        return search.ordered(found)
+
+    def overrides(self, target: CodeDefinition) -> list[CodeUse]:
+        """Return the definitions that override this method, in direct and indirect subclasses."""
+        file = self.file(target.path)
+        outer = file.class_of(file.graph.definitions[self.number(target)].parent)
+        pending = [(self.definition(file, outer), True)] if outer >= 0 else []
+        seen, found = set(pending), []
+        while pending and len(seen) < _MAX_FILES:
+            owner, certain = pending.pop(0)
+            for use in self.subclasses(owner):
+                below = self.file(use.path)
+                number = below.class_of(self._at(below, use))
+                if number < 0:
+                    continue
+                entry = (self.definition(below, number), certain and use.certain)
+                if entry[0] in {each for each, _ in seen}:
+                    continue
+                seen.add(entry)
+                pending.append(entry)
+                for member in below.members.get((number, target.name), ()):
+                    one = below.graph.definitions[member]
+                    found.append(
+                        CodeUse(below.path, one.start, below.qualified(member), "override", certain=entry[1])
+                    )
+        return sorted(found, key=lambda use: (not use.certain, use.path, use.line))
+
+    def importers(self, path: str) -> list[CodeUse]:
+        """Return the imports of a file, by path and line; those for types alone have the role "types"."""
+        found: dict[CodeUse, None] = {}
+        for file, imported, _ in self.importing(path):
+            role: UseRole = "types" if imported.types_only else "import"
+            within = file.qualified(imported.within)
+            found[CodeUse(file.path, imported.start, within, role, certain=True)] = None
+        return sorted(found, key=lambda use: (use.path, use.line))
+
+    def importing(self, path: str) -> Iterator[tuple[_File, Import, Binding]]:
+        """Yield the imports of a file, each with the file that has it and what it brings."""
+        stem = posixpath.splitext(posixpath.basename(path))[0]
+        folder = posixpath.basename(posixpath.dirname(path))
+        names = [folder] if stem in ("__init__", "index", "mod", "lib") else [stem, folder]
+        for file in {file.path: file for name in names if name for file in self.holding(name)}.values():
+            for imported, binding in self.bindings(file):
+                if binding is not None and binding.target in (path, f"{posixpath.dirname(path)}/"):
+                    yield file, imported, binding
+
+    # ------------------------------------------------------------ files
+
+    @cached_property
+    def known(self) -> Mapping[str, tuple[str, Kind]]:
+        """The language and kind of each file, by path."""
+        return self._source.files()
 
     @cached_property
     def _resolver(self) -> Resolver:
-        return Resolver({path: file.text for path, file in self.files.items()})
+        return Resolver(self.known, self.text)
 
     @cached_property
-    def imports(self) -> Mapping[str, tuple[tuple[Import, Binding], ...]]:
-        """The imports of each file from this repository, by its path; files without any are left out."""
+    def _folders(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for path in self.known:
+            found[posixpath.dirname(path)].append(path)
+        return found
+
+    def text(self, path: str) -> str:
+        """Return the text of a file, "" if there is none."""
+        found = self._source.file_text(path)
+        return found[0] if found else ""
+
+    def file(self, path: str) -> _File:
+        """Return a file with its look-ups. The last ones are cached."""
         with self._lock:
-            found = {}
-            for path, file in self.files.items():
-                brought = [
-                    (imported, binding)
-                    for imported in self.references(path).imports
-                    for binding in self._resolver.bindings(path, file.language, imported)
-                ]
-                if brought:
-                    found[path] = tuple(brought)
+            found = self._files.get(path)
+            if found is None:
+                if len(self._files) >= _MAX_CACHED_FILES:
+                    self._files.clear()
+                    self._bound.clear()
+                language = self.known.get(path, ("", "code"))[0]
+                found = self._files[path] = _File(path, language, self._source.code_graph(path))
+            return found
+
+    def holding(self, name: str) -> list[_File]:
+        """Return the files of code and tests that may hold a name."""
+        paths = [path for path in sorted(self._holders(name)) if self.known[path][1] in ("code", "test")]
+        return [self.file(path) for path in paths[:_MAX_FILES]]
+
+    def bindings(self, file: _File) -> list[tuple[Import, Binding | None]]:
+        """Return what each import of a file brings, None for what is not in the repository."""
+        return [each for found in self.bound(file).values() for each in found]
+
+    def bound(self, file: _File) -> dict[str, list[tuple[Import, Binding | None]]]:
+        """Return the imports of a file by the name they have there."""
+        with self._lock:
+            known = self._bound.get(file.path)
+        if known is not None:
+            return known
+        found: dict[str, list[tuple[Import, Binding | None]]] = defaultdict(list)
+        for imported in file.graph.imports:
+            brought = self._resolver.bindings(file.path, file.language, imported)
+            for binding in brought:
+                found[binding.here].append((imported, binding))
+            for _, here in imported.names:
+                if all(binding.here != here for binding in brought):
+                    found[here].append((imported, None))
+            if file.language == "python" and not imported.names and "." in imported.module:
+                first = imported.module.partition(".")[0]
+                top = Import(first, (("", first),), imported.start, imported.end, imported.within)
+                tops = self._resolver.bindings(file.path, file.language, top)
+                found[first] += [(top, one) for one in tops] or [(top, None)]
+        with self._lock:
+            self._bound[file.path] = dict(found)
+        return found
+
+    def definition(self, file: _File, number: int) -> CodeDefinition:
+        """Return a definition of a file by its number."""
+        one = file.graph.definitions[number]
+        scope = file.qualified(number).rpartition(".")[0]
+        unit: Literal["function", "class"] = "class" if one.unit == "c" else "function"
+        return CodeDefinition(file.path, one.name, scope, unit, one.start, one.end, _is_exported(file, one))
+
+    def number(self, target: CodeDefinition) -> int:
+        """Return the number of a definition in its file. Raises LookupError if it is not defined there."""
+        file = self.file(target.path)
+        for number in file.named.get(target.name, ()):
+            if file.graph.definitions[number].start == target.start:
+                return number
+        raise LookupError(f"{target.path} does not define {target.name} on line {target.start}")
+
+    @staticmethod
+    def _at(file: _File, use: CodeUse) -> int:
+        inside = [
+            n
+            for n, one in enumerate(file.graph.definitions)
+            if one.start <= use.line <= one.end and one.unit == "c"
+        ]
+        return inside[-1] if inside else -1
+
+    def use_of(self, file: _File, use: Reference, *, certain: bool) -> CodeUse:
+        """Return a reference as a use."""
+        return CodeUse(file.path, use.line, file.qualified(use.within), _ROLES[use.role], certain=certain)
+
+    # ------------------------------------------------------------ resolution
+
+    def resolve(self, file: _File, use: Reference) -> Values:
+        """Return what a reference may mean: () if that is not known, several if it is ambiguous."""
+        within = use.within
+        if use.role == BASE and within >= 0:
+            within = file.graph.definitions[within].parent
+        if use.receiver.startswith(UNKNOWN):
+            return ()
+        written = f"{use.receiver}.{use.name}" if use.receiver else use.name
+        return self.evaluate(file, written, within, _MAX_DEPTH)
+
+    def evaluate(self, file: _File, written: str, within: int, depth: int) -> Values:
+        """Return what an expression means, seen from a definition of a file."""
+        if depth <= 0 or not written:
+            return ()
+        parts = written.split(".")
+        if file.language == "rust" and len(parts) > 1 and parts[0] in ("crate", "super"):
+            return self._rust_path(file, parts, depth)
+        values = self._first(file, parts[0].removesuffix("()"), within, depth, called=parts[0].endswith("()"))
+        if parts[0].endswith("()") and parts[0] not in ("super()",):
+            values = self._called(values, depth)
+        for part in parts[1:]:
+            if not values:
+                return ()
+            values = self._joined(
+                self._attribute(value, part.removesuffix("()"), depth - 1) for value in values
+            )
+            if part.endswith("()"):
+                values = self._called(values, depth)
+        return values
+
+    def _rust_path(self, file: _File, parts: list[str], depth: int) -> Values:
+        made = Import("::".join(parts), (("", parts[-1]),), 0, 0)
+        found = self._resolver.bindings(file.path, "rust", made)
+        return self._joined(self._bound_value(binding, depth) for binding in found)
+
+    @staticmethod
+    def _joined(groups: Iterable[Values]) -> Values:
+        return tuple(dict.fromkeys(value for group in groups for value in group))
+
+    def _first(self, file: _File, name: str, within: int, depth: int, *, called: bool) -> Values:
+        owner = file.class_of(within)
+        if name in ("self", "this") and owner >= 0:
+            return (_Value("object", file.path, owner),)
+        if name in ("self", "this"):
+            return self._owner(file, within, depth)
+        if name == "super" and owner >= 0:
+            return self._joined(self._bases(file, owner, depth))
+        for scope in file.scopes(within):
+            one = file.graph.definitions[scope]
+            if one.unit == "f" and (inner := file.members.get((scope, name))):
+                return tuple(_Value("def", file.path, n) for n in inner if not _is_property(file, n))
+            for imported, binding in self.bound(file).get(name, ()):
+                if imported.within == scope:
+                    return self._bound_value(binding, depth)
+            if one.unit == "c" and file.language in _CLASS_SCOPED:
+                found, complete = self._member(file, scope, name, depth - 1)
+                if found or (not complete and called):
+                    return found
+        return self.top_level(file, name, depth)
+
+    def _owner(self, file: _File, within: int, depth: int) -> Values:
+        """Return the object of a function that belongs to a type by name: a method of Go, a prototype."""
+        for scope in file.scopes(within):
+            if owner := file.graph.definitions[scope].owner.removesuffix(".prototype"):
+                return tuple(
+                    value._replace(kind="object") for value in self.top_level(file, owner, depth - 1)
+                )
+        return ()
+
+    def top_level(self, file: _File, name: str, depth: int) -> Values:
+        """Return what a name means at the top of a file."""
+        if depth <= 0:
+            return ()
+        if here := file.top.get(name):
+            return tuple(_Value("def", file.path, number) for number in here)
+        if brought := [b for i, b in self.bound(file).get(name, ()) if i.within < 0]:
+            return self._joined(self._bound_value(binding, depth) for binding in brought)
+        if values := file.variables.get((-1, name)):
+            return self._assigned(file, values, -1, name, depth)
+        if file.language == "go":
+            found = self._in_folder(posixpath.dirname(file.path), name, "go")
+            return found or (_EXTERNAL,)
+        if file.language in ("c", "cpp"):
+            return self._c_function(file, name)
+        if file.language == "java":
+            found = self._in_folder(posixpath.dirname(file.path), name, "java")
+            if found:
+                return found
+        for _, binding in self.bound(file).get("*", ()):
+            if binding is not None:
+                for path in self._paths_of(binding.target):
+                    found = self.top_level(self.file(path), name, depth - 1)
+                    if found and found != (_EXTERNAL,):
+                        return found
+            elif binding is None and file.language != "java":
+                return ()
+        return (_EXTERNAL,)
+
+    def _assigned(self, file: _File, values: list[str], within: int, name: str, depth: int) -> Values:
+        """Return what a name means that is assigned these expressions; () unless all are known."""
+        groups = [
+            self.evaluate(file, value, within, depth - 1) if value.partition(".")[0] != name else ()
+            for value in values
+        ]
+        return self._joined(groups) if all(groups) else ()
+
+    def _in_folder(self, folder: str, name: str, language: str) -> Values:
+        """Return the definitions of a name in the files of a folder, which share one scope."""
+        found = []
+        for path in self._folders.get(folder, ()):
+            if self.known[path][0] == language and path in self._holders(name):
+                found += [_Value("def", path, number) for number in self.file(path).top.get(name, ())]
+        return tuple(found)
+
+    def _holders(self, name: str) -> frozenset[str]:
+        with self._lock:
+            found = self._held.get(name)
+            if found is None:
+                if len(self._held) > _MAX_CACHED_FILES:
+                    self._held.clear()
+                found = self._held[name] = frozenset(self._source.holding(name))
             return found
 
     @cached_property
-    def links(self) -> tuple[Link, ...]:
-        """All imports of a file or folder by another file, each pair and line once, by path and line."""
-        found = {
-            Link(path, binding.target, imported.start, imported.end): None
-            for path, brought in self.imports.items()
-            for imported, binding in brought
-        }
-        return tuple(sorted(found, key=lambda link: (link.source, link.start, link.target)))
-
-    @cached_property
-    def _links_from(self) -> Mapping[str, list[Link]]:
-        found: dict[str, list[Link]] = defaultdict(list)
-        for link in self.links:
-            found[link.source].append(link)
-        return found
-
-    @cached_property
-    def _links_to(self) -> Mapping[str, list[Link]]:
-        found: dict[str, list[Link]] = defaultdict(list)
-        for link in self.links:
-            for path in self.files_of(link.target):
-                found[path].append(link)
-        return found
-
-    def links_from(self, path: str) -> list[Link]:
-        """Return the imports in a file, by line."""
-        return self._links_from.get(path, [])
-
-    def links_to(self, path: str) -> list[Link]:
-        """Return the imports of a file, by path and line."""
-        return self._links_to.get(path, [])
-
-    def files_of(self, target: str) -> list[str]:
-        """Return the files of a link's target: the file itself, or the code of the folder."""
-        if not target.endswith("/"):
-            return [target]
-        return [f.path for f in self._in_folder.get(target[:-1], ()) if f.kind == "code"]
-
-    @cached_property
-    def _in_folder(self) -> Mapping[str, list[File]]:
-        found: dict[str, list[File]] = defaultdict(list)
-        for file in self.files.values():
-            found[file.folder].append(file)
-        return found
-
-    # ------------------------------------------------------------ calls
-
-    @cached_property
-    def calls(self) -> tuple[Call, ...]:
-        """The calls between definitions, by path and line, as far as names identify them with certainty."""
-        with self._lock:
-            return tuple(call for path in self.files for call in _Callees(self, path).calls())
-
-    @cached_property
-    def callers(self) -> Mapping[Symbol, tuple[Call, ...]]:
-        """The calls of each definition, by path and line."""
-        found: dict[Symbol, list[Call]] = defaultdict(list)
-        for call in self.calls:
-            found[call.callee].append(call)
-        return {symbol: tuple(calls) for symbol, calls in found.items()}
-
-    def lookup(self, target: str, name: str, depth: int = _REEXPORTS) -> Symbol | None:
-        """Return the definition of `name` in a file or folder, through re-exports, or None."""
-        for path in self.files_of(target):
-            if found := self._by_name(path).get(name):
-                return found
-        if depth and not target.endswith("/"):
-            first, _, rest = name.partition(".")
-            for _, binding in self.imports.get(target, ()):
-                if binding.here == first and (
-                    inner := ".".join(part for part in (binding.name, rest) if part)
-                ):
-                    return self.lookup(binding.target, inner, depth - 1)
-        return None
-
-    def _by_name(self, path: str) -> Mapping[str, Symbol]:
-        """Return the definitions that a name can mean anywhere in the file, the first of equal ones.
-
-        In JavaScript an indented definition without a scope belongs to some object or function.
-        """
-        if path not in self._names:
-            file, symbols = self.files[path], reversed(self.symbols(path))
-            local = file.language in JAVASCRIPT
-            self._names[path] = {
-                symbol.qualified_name: symbol
-                for symbol in symbols
-                if not local or symbol.scope or not file.lines[symbol.start - 1][:1].isspace()
-            }
-        return self._names[path]
-
-    @cached_property
-    def _names(self) -> dict[str, Mapping[str, Symbol]]:
+    def _held(self) -> dict[str, frozenset[str]]:
         return {}
 
-    def lookup_local(self, path: str, name: str) -> Symbol | None:
-        """Return the definition of `name` in this file, or in its folder where files of a folder share a
-        scope.
-        """
-        file = self.files[path]
-        if file.language == "go":
-            return self.lookup(f"{file.folder}/", name, 0) if file.folder else self.lookup(path, name, 0)
-        return self._by_name(path).get(name)
+    def _c_function(self, file: _File, name: str) -> Values:
+        """Return the functions of C that a name may mean outside its file: those that are not static."""
+        found = []
+        for path in self._holders(name):
+            if self.known.get(path, ("", ""))[0] in ("c", "cpp"):
+                other = self.file(path)
+                for number in other.top.get(name, ()):
+                    if "static" not in other.graph.definitions[number].flags or path.endswith((".h", ".hpp")):
+                        found.append(_Value("def", path, number))
+        return tuple(sorted(found)) or (_EXTERNAL,)
+
+    def _paths_of(self, target: str) -> list[str]:
+        return self._folders.get(target[:-1], []) if target.endswith("/") else [target]
+
+    def _bound_value(self, binding: Binding | None, depth: int) -> Values:
+        if binding is None:
+            return (_EXTERNAL,)
+        if not binding.name:
+            return self._module(binding.target, depth)
+        values: Values = (_Value("module", binding.target),)
+        for part in binding.name.split("."):
+            values = self._joined(self._attribute(value, part, depth - 1) for value in values)
+        return values
+
+    def _module(self, target: str, depth: int) -> Values:
+        """Return the value of a file that is imported whole: in CommonJS that may be a function."""
+        if not target.endswith("/"):
+            file = self.file(target)
+            if file.language in _JAVASCRIPT and (given := file.variables.get((-1, "module.exports"))):
+                values = self._assigned(file, given, -1, "", depth)
+                if values:
+                    return values
+        return (_Value("module", target),)
+
+    def _called(self, values: Values, depth: int) -> Values:
+        """Return the results of calling these values: an object of a class, or what a function declares."""
+        found: list[Values] = []
+        for value in values:
+            if value.kind == "external":
+                found.append((_EXTERNAL,))
+            elif value.kind == "object":
+                found.append((value,))  # `self()` of a class method, a declared type seen twice
+            elif value.kind == "def":
+                file = self.file(value.path)
+                one = file.graph.definitions[value.number]
+                if one.unit == "c":
+                    found.append((value._replace(kind="object"),))
+                elif one.returns:
+                    made = self.evaluate(file, one.returns, one.parent, depth - 1)
+                    found.append(made)
+                else:
+                    return ()
+            else:
+                return ()
+        return self._joined(found) if all(found) else ()
+
+    def _attribute(self, value: _Value, name: str, depth: int) -> Values:
+        if depth <= 0:
+            return ()
+        if value.kind == "external":
+            return (_EXTERNAL,)
+        if value.kind == "module":
+            return self._exported(value.path, name, depth)
+        file = self.file(value.path)
+        if file.graph.definitions[value.number].unit != "c":
+            owner = file.graph.definitions[value.number].name
+            return tuple(_Value("def", file.path, n) for n in file.owned.get((owner, name), ()))
+        return self._member(file, value.number, name, depth)[0]
+
+    def _exported(self, target: str, name: str, depth: int) -> Values:
+        """Return what `name` of a file or folder is."""
+        for path in self._paths_of(target):
+            file = self.file(path)
+            if target.endswith("/") and path not in self._holders(name):
+                continue
+            for owner in ("exports", "module.exports"):
+                if found := file.owned.get((owner, name)):
+                    return tuple(_Value("def", path, number) for number in found)
+                if values := file.variables.get((-1, f"{owner}.{name}")):
+                    return self._assigned(file, values, -1, "", depth)
+            found_here = self.top_level(file, name, depth)
+            if found_here and found_here != (_EXTERNAL,):
+                return found_here
+        if target.endswith("__init__.py"):
+            inner = posixpath.join(posixpath.dirname(target), name)
+            for path in (f"{inner}.py", f"{inner}/__init__.py"):
+                if path in self.known:
+                    return (_Value("module", path),)
+        return ()
+
+    def _bases(self, file: _File, number: int, depth: int) -> Iterator[Values]:
+        """Yield the value of each base of a class; () for one that is not known."""
+        for use in file.bases.get(number, ()):
+            yield self.resolve_within(file, use, depth - 1)
+
+    def resolve_within(self, file: _File, use: Reference, depth: int) -> Values:
+        """Return the value of a base class."""
+        if use.receiver.startswith(UNKNOWN):
+            return ()
+        written = f"{use.receiver}.{use.name}" if use.receiver else use.name
+        return self.evaluate(file, written, file.graph.definitions[use.within].parent, depth)
+
+    def _member(self, file: _File, number: int, name: str, depth: int) -> tuple[Values, bool]:
+        """Return a member of a class or of its bases, and whether all of them are known."""
+        if depth <= 0:
+            return (), False
+        own = self._own_member(file, number, name)
+        if own:
+            return own, True
+        if values := file.variables.get((number, name)):
+            return self._assigned(file, values, number, "", depth), True
+        complete = True
+        for values_of in self._bases(file, number, depth):
+            if not values_of:
+                complete = False
+            for value in values_of:
+                if value.kind == "external":
+                    complete = False
+                elif value.kind in ("def", "object"):
+                    base = self.file(value.path)
+                    if base.graph.definitions[value.number].unit != "c":
+                        continue
+                    found, known = self._member(base, value.number, name, depth - 1)
+                    if found:
+                        return found if complete else (), complete
+                    complete = complete and known
+        return (), complete
+
+    def _own_member(self, file: _File, number: int, name: str) -> Values:
+        one = file.graph.definitions[number]
+        found = [_Value("def", file.path, n) for n in file.members.get((number, name), ())]
+        found += [_Value("def", file.path, n) for n in file.owned.get((one.name, name), ())]
+        if file.language == "rust":
+            for other in file.named.get(one.name, ()):
+                if other != number:
+                    found += [_Value("def", file.path, n) for n in file.members.get((other, name), ())]
+        elif file.language == "go":
+            for path in self._folders.get(posixpath.dirname(file.path), ()):
+                if path != file.path and path in self._holders(name):
+                    found += [_Value("def", path, n) for n in self.file(path).owned.get((one.name, name), ())]
+        return tuple(found)
+
+
+class _Search:
+    """Finds the uses of some definitions."""
+
+    def __init__(self, graph: RepositoryGraph, targets: Sequence[CodeDefinition]) -> None:
+        self.graph = graph
+        self.targets = {_Value("def", t.path, graph.number(t)) for t in targets}
+        self.classes: set[str] = set()
+        self.names: set[str] = {t.name for t in targets}
+        for target, value in [(t, _Value("def", t.path, graph.number(t))) for t in targets]:
+            file = graph.file(target.path)
+            outer = file.class_of(file.graph.definitions[value.number].parent)
+            owner = file.graph.definitions[value.number].owner.removesuffix(".prototype")
+            if outer >= 0:
+                self.classes.add(file.graph.definitions[outer].name)
+                name = file.graph.definitions[outer].name
+                if target.name in (*_CONSTRUCTORS, name):
+                    self.targets.add(_Value("def", target.path, outer))
+                    self.names.add(name)
+            elif owner and owner not in ("exports", "module.exports"):
+                self.classes.add(owner)
 
     @cached_property
-    def c_functions(self) -> Mapping[str, Symbol]:
-        """The functions of C that are defined once in the whole repository, by name."""
-        found: dict[str, list[Symbol]] = defaultdict(list)
-        for path, file in self.files.items():
-            if file.language in ("c", "cpp"):
-                for symbol in self.symbols(path):
-                    if not symbol.scope and symbol.unit == "function":
-                        found[symbol.name].append(symbol)
-        return {name: symbols[0] for name, symbols in found.items() if len(symbols) == 1}
+    def definition_count(self) -> int:
+        """How many other definitions the repository has for the most frequent of the names."""
+        names = self.names
+        return max(sum(len(file.named.get(name, ())) for file in self.graph.holding(name)) for name in names)
 
+    def files(self) -> list[_File]:
+        """Return the files that may use the definitions, also under names that imports give them."""
+        found: dict[str, _File] = {}
+        self._add_default_names()
+        pending = list(self.names)
+        while pending and len(found) < _MAX_FILES:
+            name = pending.pop()
+            for file in self.graph.holding(name):
+                if file.path in found:
+                    continue
+                found[file.path] = file
+                for imported in file.graph.imports:
+                    for there, here in imported.names:
+                        if there in self.names and here not in self.names and here not in ("", "*"):
+                            self.names.add(here)
+                            pending.append(here)
+        return sorted(found.values(), key=lambda file: file.path)
 
-class _Callees:
-    """Resolves the calls of one file."""
+    def _add_default_names(self) -> None:
+        """Add the names under which files import what a file exports without a name."""
+        for value in list(self.targets):
+            file = self.graph.file(value.path)
+            name = file.graph.definitions[value.number].name
+            given = [v for key in ("default", "module.exports") for v in file.variables.get((-1, key), ())]
+            if name in given:
+                for _, _, binding in self.graph.importing(value.path):
+                    if binding.name in ("default", "") and binding.here:
+                        self.names.add(binding.here)
 
-    def __init__(self, survey: Survey, path: str) -> None:
-        self.survey, self.path = survey, path
-        self.language = survey.files[path].language
-        self.bound = {b.here: b for _, b in survey.imports.get(path, ()) if b.here not in ("", "*")}
+    @cached_property
+    def _class_names(self) -> list[str]:
+        """The names of the classes that have the targets as members, and of their subclasses."""
+        names = set(self.classes)
+        for value in self.targets:
+            file = self.graph.file(value.path)
+            outer = file.class_of(file.graph.definitions[value.number].parent)
+            if outer >= 0:
+                below = self.graph.subclasses(self.graph.definition(file, outer))
+                names |= {use.within.rpartition(".")[2] for use in below}
+        return [name.lower().replace("_", "") for name in names]
 
-    def calls(self) -> Iterator[Call]:
-        raw = self.survey.references(self.path).calls
-        if not raw:
+    def uses_in(self, file: _File) -> Iterator[CodeUse]:
+        """Yield the calls and mentions in a file."""
+        if not has_references(file.language):
+            yield from self._lines(file)
             return
-        callers = self._callers()
-        for call in raw:
-            caller = callers.get(call.line)
-            callee = self._callee(call, caller)
-            if callee is not None and callee != caller:
-                yield Call(self.path, caller, callee, call.line)
+        for use in file.graph.references:
+            if use.role == BASE or use.name not in self.names:
+                continue
+            if (certain := self._judge(file, use)) is not None:
+                yield self.graph.use_of(file, use, certain=certain)
 
-    def _callers(self) -> dict[int, Symbol]:
-        """Return the innermost definition at each line."""
-        return {
-            line: symbol
-            for symbol in self.survey.symbols(self.path)
-            for line in range(symbol.start, symbol.end + 1)
-        }
+    def bases_in(self, file: _File) -> Iterator[CodeUse]:
+        """Yield the classes of a file that extend one of the targets."""
+        for use in file.graph.references:
+            if use.role != BASE or use.name not in self.names:
+                continue
+            if (certain := self._judge(file, use)) is not None:
+                line = file.graph.definitions[use.within].start
+                yield CodeUse(file.path, line, file.qualified(use.within), "base", certain=certain)
 
-    def _callee(self, call: RawCall, caller: Symbol | None) -> Symbol | None:
-        first = call.receiver or call.name
-        if first in ("self", "this", "cls"):
-            return self._member(call.name, caller)
-        if caller is not None and first in _parameters(caller.signature):
-            return None  # a parameter has this name
-        binding = self.bound.get(first)
-        if binding is not None:
-            name = ".".join(part for part in (binding.name, call.name if call.receiver else "") if part)
-            return self.survey.lookup(binding.target, name) if name else None
-        if call.receiver:
-            return self.survey.lookup_local(self.path, f"{call.receiver}.{call.name}")
-        if self.language in ("java", "ruby") and (member := self._member(call.name, caller)):
-            return member
-        found = self.survey.lookup_local(self.path, call.name)
-        if found is None and self.language in ("c", "cpp"):
-            return self.survey.c_functions.get(call.name)
-        return found
-
-    def _member(self, name: str, caller: Symbol | None) -> Symbol | None:
-        """Return a method of the class the caller belongs to."""
-        if caller is None or not caller.scope:
+    def _judge(self, file: _File, use: Reference) -> bool | None:
+        """Return whether a reference to one of the names certainly means a target; None if it does not."""
+        values = self.graph.resolve(file, use)
+        resolved = file.language in _RESOLVED
+        if hits := [value for value in values if value in self.targets]:
+            same = len(hits) == len(values) or all(value.path == hits[0].path for value in values)
+            return resolved and same
+        if values and resolved:
             return None
-        return self.survey.lookup_local(self.path, f"{caller.scope}.{name}")
+        return False if self._is_possible(file, use) else None
+
+    def _is_possible(self, file: _File, use: Reference) -> bool:
+        if use.role != CALL and use.receiver.startswith(UNKNOWN):
+            return False
+        if not use.receiver:
+            return file.language not in _RESOLVED
+        if not self.classes and use.receiver.startswith(UNKNOWN) and file.language in _RESOLVED:
+            return False  # functions are not called on objects
+        is_rare = use.name not in _COMMON and self.definition_count <= _FEW_DEFINITIONS
+        return is_rare or self._resembles(use)
+
+    def _resembles(self, use: Reference) -> bool:
+        """Return whether the name of the object resembles the class of a target."""
+        receiver = use.receiver.lstrip(UNKNOWN).rpartition(".")[2].removesuffix("()").strip("_$").lower()
+        receiver = receiver.replace("_", "")
+        return len(receiver) > 2 and any(receiver in name for name in self._class_names)
+
+    def _lines(self, file: _File) -> Iterator[CodeUse]:
+        """Yield the lines that hold a name, in a language whose references are not read."""
+        names = "|".join(re.escape(name) for name in sorted(self.names))
+        held = re.compile(rf"(?<![\w$'?!])(?:{names})(?![\w?!'])")
+        for number, line in enumerate(self.graph.text(file.path).splitlines(), 1):
+            if held.search(line) and not _DEFINING.match(line) and not _COMMENT.match(line):
+                yield CodeUse(file.path, number, "", "call", certain=False)
+
+    @staticmethod
+    def ordered(found: Iterable[CodeUse]) -> list[CodeUse]:
+        """Return uses, certain ones first, then by path and line; one for each line and role."""
+        uses = sorted(set(found), key=lambda use: (not use.certain, use.path, use.line))
+        lines: dict[tuple[str, int, str], CodeUse] = {}
+        for use in uses:
+            lines.setdefault((use.path, use.line, use.role), use)
+        possible = 0
+        kept = []
+        for use in lines.values():
+            possible += not use.certain
+            if use.certain or possible <= _MAX_POSSIBLE:
+                kept.append(use)
+        return kept
 
 
-@lru_cache(maxsize=1024)
-def _parameters(signature: str) -> frozenset[str]:
-    """Return the words in the parentheses of a signature, which include its parameters."""
-    return frozenset(re.findall(r"\w+", signature.partition("(")[2]))
+def _is_property(file: _File, number: int) -> bool:
+    return "property" in file.graph.definitions[number].flags and file.language in _JAVASCRIPT
+
+
+def _is_exported(file: _File, one: Defined) -> bool:
+    """Return whether code outside the repository may use a definition, by the conventions of its language."""
+    if file.language in ("c", "cpp"):
+        return "static" not in one.flags
+    if file.language == "go":
+        return one.name[:1].isupper()
+    return not one.name.startswith(("_", "#")) or one.name.startswith("__")

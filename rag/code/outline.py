@@ -9,19 +9,22 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag.code.definitions import Definition, Heading, sections
-from rag.code.grammars import has_grammar, parse
+from rag.code.grammars import parse
 from rag.code.patterns import outline_by_lines
+from rag.code.references import graph_values, has_references, read_graph
 from rag.code.syntax import Collector, child_of_type, text_of, whole_text_of
 from rag.code.tables import table_of
 from rag.isolated import GaveUp
 from rag.lines import whole_lines_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Node, Tree
 
+_MAX_GRAPH_CHARS = 600_000
+"""A longer file is generated; its definitions are found, its references are not read."""
 _TYPESCRIPT = re.compile(r"""\blang\s*=\s*["']tsx?["']""")
 
 
@@ -30,6 +33,21 @@ def outline_values(text: str, language: str, max_chars: int | None) -> list[Any]
 
     Functions of more than `max_chars` are searched for inner definitions. Raises GaveUp.
     """
+    return _outline_values(text, language, max_chars, _parsed(text, language))
+
+
+def file_values(text: str, language: str, max_chars: int | None) -> list[Any]:
+    """Return `outline_values`, and the graph of the file as JSON values; [] without one. Raises GaveUp."""
+    parsed = _parsed(text, language)
+    found = _outline_values(text, language, max_chars, parsed)
+    graph: list[Any] = []
+    if parsed is not None and len(text) <= _MAX_GRAPH_CHARS and has_references(parsed.language):
+        content = text.encode("utf-8", "replace")
+        graph = graph_values(read_graph(parsed.tree, parsed.language, content))
+    return [found, graph]
+
+
+def _outline_values(text: str, language: str, max_chars: int | None, parsed: _Parsed | None) -> list[Any]:
     lines = whole_lines_of(text)
     offsets = [0, *accumulate(map(len, lines))]
 
@@ -38,7 +56,7 @@ def outline_values(text: str, language: str, max_chars: int | None) -> list[Any]
             return False
         return offsets[min(end, len(lines))] - offsets[min(start, len(lines))] > max_chars
 
-    return _values(outline(text, lines, language, is_large))
+    return _values(_outline(lines, language, is_large, parsed))
 
 
 def _values(definitions: Sequence[Definition]) -> list[Any]:
@@ -59,11 +77,15 @@ def outline(
     Raises:
         GaveUp: the parser does not finish in time.
     """
-    if not has_grammar(language):
+    return _outline(lines, language, is_large, _parsed(text, language))
+
+
+def _outline(
+    lines: list[str], language: str, is_large: Callable[[int, int], bool], parsed: _Parsed | None
+) -> list[Definition]:
+    if parsed is None:
         return outline_by_lines(lines, language)
-    root = _parsed(text, language)
-    if root is None:
-        return outline_by_lines(lines, language)
+    root = parsed.tree.root_node
     if language == "markdown":
         return sections(_markdown_headings(root), len(lines))
     found = _collected(root, language, 0, is_large)
@@ -73,8 +95,15 @@ def outline(
     return found
 
 
-def _parsed(text: str, language: str) -> Node | None:
-    """Return the root; JavaScript that does not parse is tried as TypeScript, whose types resemble Flow's."""
+class _Parsed(NamedTuple):
+    """A tree, and the language of the grammar that made it."""
+
+    tree: Tree
+    language: str
+
+
+def _parsed(text: str, language: str) -> _Parsed | None:
+    """Return the tree; JavaScript that does not parse is tried as TypeScript, whose types resemble Flow's."""
     tree = parse(text, language)
     if tree is None:
         return None
@@ -82,8 +111,8 @@ def _parsed(text: str, language: str) -> Node | None:
         with suppress(GaveUp):
             other = parse(text, "tsx")
             if other is not None and not other.root_node.has_error:
-                return other.root_node
-    return tree.root_node
+                return _Parsed(other, "tsx")
+    return _Parsed(tree, language)
 
 
 def _collected(
@@ -123,7 +152,7 @@ def _in_script(node: Node, is_large: Callable[[int, int], bool]) -> list[Definit
         inner = _parsed(whole_text_of(code), language)
     except GaveUp:
         inner = None
-    return [] if inner is None else _collected(inner, language, code.start_point.row, is_large)
+    return [] if inner is None else _collected(inner.tree.root_node, language, code.start_point.row, is_large)
 
 
 def _markdown_headings(root: Node) -> list[Heading]:

@@ -6,6 +6,8 @@ definitions instead, and the outline names the reason.
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from rag.code.definitions import Definition
 from rag.code.grammars import has_grammar
 from rag.code.patterns import outline_by_lines
+from rag.code.references import FileGraph, graph_of
 from rag.isolation import Lost, shared
 from rag.lines import whole_lines_of
 
@@ -38,6 +41,16 @@ class SourceText:
     gave_up: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ParsedText:
+    """The outline of a text, and its graph (`rag.code.references.graph_of`) as compressed JSON; b"" if it
+    has none.
+    """
+
+    outline: Outline
+    graph: bytes = b""
+
+
 def outlines(texts: Sequence[SourceText], *, max_chars: int | None) -> list[Outline]:
     """Return the outline of each text.
 
@@ -45,11 +58,43 @@ def outlines(texts: Sequence[SourceText], *, max_chars: int | None) -> list[Outl
         texts: a text on which the parser failed before is not tried again.
         max_chars: longer functions are searched for inner definitions; None searches none.
     """
+    values = _values("rag.code.outline:outline_values", texts, max_chars)
+    return [_outline(text, value) for text, value in zip(texts, values, strict=True)]
+
+
+def parsed_texts(texts: Sequence[SourceText], *, max_chars: int | None) -> list[ParsedText]:
+    """Return the outline and the graph of each text. The arguments are those of `outlines`."""
+    found = []
+    values = _values("rag.code.outline:file_values", texts, max_chars)
+    for text, value in zip(texts, values, strict=True):
+        read, graph = value if isinstance(value, list) else (value, None)
+        found.append(ParsedText(_outline(text, read), packed(graph) if graph else b""))
+    return found
+
+
+def packed(graph: Any) -> bytes:
+    """Return the JSON values of a graph, compressed."""
+    return zlib.compress(
+        json.dumps(graph, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    )
+
+
+def unpacked(data: bytes) -> FileGraph:
+    """Return the graph that `packed` compressed.
+
+    Raises:
+        ValueError, TypeError, zlib.error: it is damaged.
+    """
+    return graph_of(json.loads(zlib.decompress(data)))
+
+
+def _values(function: str, texts: Sequence[SourceText], max_chars: int | None) -> list[Any]:
+    """Return the value of each text, None if it is not parsed."""
     wanted = [n for n, text in enumerate(texts) if _is_parsed(text)]
     calls = [[texts[n].text, texts[n].language, max_chars] for n in wanted]
-    values = shared().calls("rag.code.outline:outline_values", calls) if calls else []
+    values = shared().calls(function, calls) if calls else []
     found = dict(zip(wanted, values, strict=True))
-    return [_outline(text, found.get(n)) for n, text in enumerate(texts)]
+    return [found.get(n) for n in range(len(texts))]
 
 
 def _is_parsed(text: SourceText) -> bool:

@@ -1,322 +1,586 @@
-"""Read a file's imports and calls with its grammar: names only, nothing is resolved here.
+"""Read what a file defines, imports and refers to from its syntax tree: names only, nothing is resolved.
 
-A query for each language finds the few relevant kinds of node, so that strings and comments which only look
-like imports are ignored. Languages without a query have no imports or calls.
+One query for each language captures the few relevant kinds of node; a single pass over the captures, by
+position, keeps a stack of scopes. What is local to a function is resolved here: a name that is bound there is
+no reference to anything else, and a variable that is assigned once is replaced by what it is assigned
+(`queue = Queue(); queue.put()` refers to `Queue().put`). `rag.code.survey` resolves the rest across files.
+
+Native code reads the text here, so callers run this in an expendable process: `rag.code.parsing`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from rag.code.grammars import has_grammar, parse
-from rag.isolation import Lost, shared
+from rag.code.imports import READERS, Import
+from rag.code.reference_queries import QUERIES
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Query
+    from tree_sitter import Language, Node, Query, Tree
 
-_MAX_CHARS = 2_000_000
-_MAX_NESTED = 100
-_MEMBER = re.compile(r"([\w$]+)\s*\??(?:\.|::)\s*([\w$]+)")
+_SECONDS = 0.5
+_MAX_REFERENCES = 50_000
+_MAX_SUBSTITUTIONS = 6
+_MAX_EXPRESSION = 200
+_MAX_DEPTH = 12
+
+CALL, MENTION, BASE = "c", "m", "b"
+"""The roles of a reference: a call, a function or class passed on or named as a type, a base class."""
+UNKNOWN = "?"
+"""What the receiver of a call on a value of unknown type begins with; the name of that value follows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Import:
-    """An import as it is written, on lines `start` to `end`.
+class Defined:
+    """A definition: its lines, and the number of the definition that encloses it, -1 at the top.
 
-    `module` is the imported name: `pkg.mod`, `..sibling`, `./file`, `crate::a::b`, `<sys.h>`. `names` are the
-    names taken from it, as (name there, name here); a name of "" means the module itself, "*" all names.
+    `unit` is "f" for a function, "c" for a class. `owner` is the expression it was assigned to
+    (`Foo.prototype` of `Foo.prototype.bar = function`) or the type it is a method of (Go); `returns` is an
+    expression of its result; `flags` are modifiers: decorators, `static`.
     """
 
-    module: str
-    names: tuple[tuple[str, str], ...]
+    name: str
+    parent: int
+    unit: str
     start: int
     end: int
+    owner: str = ""
+    returns: str = ""
+    flags: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class RawCall:
-    """A call of `name`, on `receiver` ("" for none) if it is a plain name."""
+class Reference:
+    """A reference to `name` on a line within definition `within`.
 
-    receiver: str
+    `receiver` is the expression before it, seen from the top of the file: "" for a plain name, `self`,
+    `super()`, `module.Class()`, or UNKNOWN.
+    """
+
     name: str
+    receiver: str
     line: int
+    within: int
+    role: str
 
 
 @dataclass(frozen=True, slots=True)
-class References:
-    """The imports and calls of one file, in order."""
+class Variable:
+    """What a name at the top (`within` -1) or an attribute of a class is assigned; "" if that is unknown."""
 
+    within: int
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileGraph:
+    """The definitions, imports, references and variables of one file, each in order."""
+
+    definitions: tuple[Defined, ...] = ()
     imports: tuple[Import, ...] = ()
-    calls: tuple[RawCall, ...] = ()
+    references: tuple[Reference, ...] = ()
+    variables: tuple[Variable, ...] = ()
 
 
-_JS = """
-(import_statement) @import
-(export_statement source: (string)) @import
-(call_expression function: (identifier) @require arguments: (arguments . (string)) (#eq? @require "require"))
-(call_expression function: (import) @require arguments: (arguments . (string)))
-(call_expression function: (identifier) @call)
-(call_expression function: (member_expression object: [(identifier) (this)] property: (property_identifier))
-  @method)
-(new_expression constructor: (identifier) @call)
-"""
-_C = "(preproc_include) @import (call_expression function: (identifier) @call)"
-_QUERIES = {
-    "python": """
-(import_statement) @import
-(import_from_statement) @import
-(call function: (identifier) @call)
-(call function: (attribute object: (identifier) attribute: (identifier)) @method)
-""",
-    "javascript": _JS,
-    "typescript": _JS,
-    "tsx": _JS,
-    "go": """
-(import_spec) @import
-(call_expression function: (identifier) @call)
-(call_expression function: (selector_expression operand: (identifier) field: (field_identifier)) @method)
-""",
-    "rust": """
-(use_declaration) @import
-(mod_item !body) @import
-(call_expression function: (identifier) @call)
-(call_expression function: (scoped_identifier path: (identifier) name: (identifier)) @method)
-""",
-    "java": """
-(import_declaration) @import
-(method_invocation !object name: (identifier) @call)
-(method_invocation object: (identifier) name: (identifier)) @method
-(object_creation_expression type: (type_identifier) @call)
-""",
-    "c": _C,
-    "cpp": _C,
-    "ruby": """
-(call !receiver method: (identifier) @require arguments: (argument_list . (string))
-  (#any-of? @require "require" "require_relative"))
-(call !receiver method: (identifier) @call)
-""",
-    "php": """
-(namespace_use_declaration) @import
-(function_call_expression function: (name) @call)
-(scoped_call_expression scope: (name) name: (name)) @method
-""",
-}
+def has_references(language: str) -> bool:
+    """Return whether the references of a language are read."""
+    return language in QUERIES
+
+
+def graph_values(graph: FileGraph) -> list[Any]:
+    """Return a file's graph as JSON values; `graph_of` reverses it."""
+    return [
+        [[d.name, d.parent, d.unit, d.start, d.end, d.owner, d.returns, d.flags] for d in graph.definitions],
+        [[i.module, i.names, i.start, i.end, i.within, int(i.types_only)] for i in graph.imports],
+        [[r.name, r.receiver, r.line, r.within, r.role] for r in graph.references],
+        [[v.within, v.name, v.value] for v in graph.variables],
+    ]
+
+
+def graph_of(values: Any) -> FileGraph:
+    """Return the graph of a file from its JSON values. Raises ValueError, TypeError if they are no graph."""
+    definitions, imports, references, variables = values
+    return FileGraph(
+        tuple(Defined(*each) for each in definitions),
+        tuple(
+            Import(module, tuple((there, here) for there, here in names), start, end, within, bool(types))
+            for module, names, start, end, within, types in imports
+        ),
+        tuple(Reference(*each) for each in references),
+        tuple(Variable(*each) for each in variables),
+    )
+
+
+def read_graph(tree: Tree, language: str, content: bytes) -> FileGraph:
+    """Return the graph of a parsed file. `language` names its grammar, `content` is its text as UTF-8."""
+    if language not in QUERIES or tree.language is None:
+        return FileGraph()
+    from tree_sitter import QueryCursor
+
+    found = QueryCursor(_query(language, tree.language)).captures(tree.root_node)
+    return _Reader(language, content).read(found)
 
 
 @cache
 def _query(name: str, language: Language) -> Query:
     from tree_sitter import Query
 
-    return Query(language, _QUERIES[name])
+    return Query(language, QUERIES[name])
 
 
-def references(text: str, language: str) -> References:
-    """Return the imports and calls in a text, read in an expendable process.
+@dataclass(slots=True)
+class _Scope:
+    """A function, class or closure while it is read. `bound` maps its local names to their values.
 
-    Empty for an unknown language, and when the parser exceeds its limits.
+    `number` is the definition it is, or that it is in; `self_name` is the variable that holds the object.
     """
-    if language not in _QUERIES or not has_grammar(language) or len(text) > _MAX_CHARS:
-        return References()
-    value = shared().call("rag.code.references:reference_values", text, language)
-    if isinstance(value, Lost):
-        return References()
-    imports, calls = value
-    return References(
-        tuple(
-            Import(module, tuple((there, here) for there, here in names), start, end)
-            for module, names, start, end in imports
-        ),
-        tuple(RawCall(receiver, name, line) for receiver, name, line in calls),
-    )
+
+    kind: str
+    outer: _Scope | None
+    end: int
+    number: int
+    is_named: bool = False
+    self_name: str = ""
+    bound: dict[str, str] = field(default_factory=dict)
+    open_names: set[str] = field(default_factory=set)
 
 
-def reference_values(text: str, language: str) -> list[Any]:
-    """Return the imports and calls as JSON values: the fields of each. Raises GaveUp."""
-    found = _read_references(text, language)
-    imports = [[one.module, one.names, one.start, one.end] for one in found.imports]
-    return [imports, [[call.receiver, call.name, call.line] for call in found.calls]]
+_NAMING = ("name", "bind")
+_ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
+_PATH = re.compile(r"[A-Za-z_$][\w$]*(?:\s*(?:\.|::|->|\?\.)\s*[A-Za-z_$][\w$]*)*", re.ASCII)
+_SEPARATOR = re.compile(r"\s*(?:\?\.|\.|::|->)\s*")
+_SELVES = frozenset({"self", "this", "cls", "Self", "$this", "static"})
+_ANNOTATION = re.compile(r"""^[\s:&*'"]*(?:mut\s+|dyn\s+)?(?:Optional\[\s*)?['"]?([A-Za-z_][\w.:]*)""")
+_UNIONS = re.compile(r"\|\s*None\b|\bNone\s*\||\|\s*(?:undefined|null)\b")
+_NO_TYPE = re.compile(r"[|,]")
+_TRANSPARENT = frozenset(
+    """await await_expression parenthesized_expression non_null_expression as_expression unary_expression
+    reference_expression satisfies_expression""".split()
+)
+_CALLS = frozenset(
+    """call call_expression method_invocation invocation_expression function_call_expression
+    scoped_call_expression member_call_expression""".split()
+)
+_MEMBERS = frozenset(
+    """attribute member_expression selector_expression field_expression scoped_identifier field_access
+    member_access_expression scope_resolution""".split()
+)
+_MADE = frozenset("new_expression object_creation_expression composite_literal struct_expression".split())
 
 
-def _read_references(text: str, language: str) -> References:
-    tree = parse(text, language)
-    if tree is None or tree.language is None:
-        return References()
-    from tree_sitter import QueryCursor
+class _Reader:
+    """Reads the captures of one file."""
 
-    found = QueryCursor(_query(language, tree.language)).captures(tree.root_node)
-    read = _IMPORTS[language]
-    nodes = [*found.get("import", ()), *(n for r in found.get("require", ()) if (n := r.parent))]
-    imports = [made for node in nodes for made in read(node)]
-    calls = _calls(found, text.encode("utf-8", "replace"))
-    return References(
-        tuple(sorted(imports, key=lambda i: (i.start, i.module))),
-        tuple(sorted(calls, key=lambda call: (call.line, call.name, call.receiver))),
-    )
+    def __init__(self, language: str, content: bytes) -> None:
+        self.language, self.content = language, content
+        self.top = _Scope("top", None, len(content) + 1, -1)
+        self.scope = self.top
+        self.definitions: list[list[Any]] = []
+        self.imports: list[Import] = []
+        self.raw: list[tuple[str, Node, _Scope]] = []
+        self.attributes: list[tuple[int, str, Node | None, _Scope, str]] = []
+        self.decorators: list[str] = []
+        self.naming: set[int] = set()
 
-
-def _calls(found: Mapping[str, list[Node]], content: bytes) -> list[RawCall]:
-    """Return the calls among the captures. A node's own text takes five times as long as this slice."""
-
-    def words(node: Node) -> str:
-        return content[node.start_byte : node.end_byte].decode("utf-8", "replace")
-
-    calls = [RawCall("", words(node), _line(node)) for node in found.get("call", ())]
-    for node in found.get("method", ()):
-        if named := _MEMBER.match(words(node)):
-            calls.append(RawCall(named[1], named[2], _line(node)))
-    return calls
-
-
-def _text(node: Node | None) -> str:
-    return node.text.decode("utf-8", "replace") if node is not None and node.text else ""
-
-
-def _line(node: Node) -> int:
-    return int(node.start_point.row) + 1
-
-
-def _import(node: Node, module: str, names: list[tuple[str, str]]) -> Import:
-    end = node.end_point.row + (1 if node.end_point.column > 0 else 0)
-    return Import(module, tuple(names), _line(node), max(_line(node), end))
-
-
-def _python(node: Node) -> list[Import]:
-    named = [_aliased(child) for child in node.children_by_field_name("name")]
-    if node.type == "import_statement":
-        made = []
-        for name, here in named:
-            # `import a.b` binds `a`, but a call `a.b.f()` is no plain receiver: only an alias is followed.
-            made.append(_import(node, name, [("", here)] if here != name or "." not in name else []))
-        return made
-    if any(child.type == "wildcard_import" for child in node.children):
-        named = [("*", "*")]
-    return [_import(node, _text(node.child_by_field_name("module_name")), named)]
-
-
-def _aliased(node: Node) -> tuple[str, str]:
-    name = _text(node.child_by_field_name("name")) or _text(node)
-    return name, _text(node.child_by_field_name("alias")) or name
-
-
-def _javascript(node: Node) -> list[Import]:
-    source = node.child_by_field_name("source")
-    if source is None:
-        arguments = node.child_by_field_name("arguments")
-        source = next((c for c in arguments.children if c.type == "string"), None) if arguments else None
-        if source is None:
-            return []
-        bound = node.parent.child_by_field_name("name") if node.parent is not None else None
-        here = _text(bound) if bound is not None and bound.type == "identifier" else ""
-        return [_import(node, _text(source)[1:-1], [("", here)] if here else [])]
-    names: list[tuple[str, str]] = []
-    pending = [child for child in node.children if child.type in ("import_clause", "export_clause")]
-    while pending:
-        part = pending.pop()
-        if part.type in ("import_specifier", "export_specifier"):
-            names.append(_aliased(part))
-        elif part.type == "namespace_import":
-            names += [("", _text(child)) for child in part.children if child.type == "identifier"]
-        elif part.type == "identifier":
-            names.append(("default", _text(part)))
-        else:
-            pending += part.children
-    return [_import(node, _text(source)[1:-1], names)]
-
-
-def _go(node: Node) -> list[Import]:
-    module = _text(node.child_by_field_name("path")).strip('"`')
-    here = _text(node.child_by_field_name("name")) or module.rpartition("/")[2]
-    return [_import(node, module, [("", here)])]
-
-
-def _rust(node: Node) -> list[Import]:
-    if node.type == "mod_item":
-        name = _text(node.child_by_field_name("name"))
-        return [_import(node, f"mod {name}", [("", name)])]
-    argument = node.child_by_field_name("argument")
-    made = []
-    for path, here in _rust_paths(argument, "", _MAX_NESTED) if argument is not None else []:
-        made.append(_import(node, path, [("", here)]))
-    return made
-
-
-def _rust_paths(node: Node, before: str, deeper: int) -> list[tuple[str, str]]:
-    """Return each path that a `use` names, with its local name; lists nested deeper than `deeper` are
-    ignored.
-    """
-    if not deeper:
-        return []
-    if node.type == "scoped_use_list":
-        inner = node.child_by_field_name("list")
-        before += _text(node.child_by_field_name("path")) + "::"
-        return _rust_paths(inner, before, deeper - 1) if inner is not None else []
-    if node.type == "use_list":
-        return [
-            f for child in node.children if child.is_named for f in _rust_paths(child, before, deeper - 1)
+    def read(self, captures: dict[str, list[Node]]) -> FileGraph:
+        handlers: dict[str, Callable[[Node], None]] = {
+            name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
+        }
+        events = [
+            (node.start_byte, -node.end_byte, _ORDER.get(name, 2), n, name, node)
+            for name, nodes in captures.items()
+            if name in handlers
+            for n, node in enumerate(nodes)
         ]
-    if node.type == "use_as_clause":
-        return [(before + _text(node.child_by_field_name("path")), _text(node.child_by_field_name("alias")))]
-    if node.type == "use_wildcard":
-        return [(before + _text(node).removesuffix("*").removesuffix("::"), "*")]
-    path = before + _text(node)
-    return [(path, path.rpartition("::")[2])]
+        events.sort(key=lambda event: event[:4])
+        end_s = time.thread_time() + _SECONDS
+        for n, (start, _, _, _, name, node) in enumerate(events):
+            if not n % 256 and time.thread_time() > end_s:
+                return FileGraph()  # far from any text that people write
+            while start >= self.scope.end and self.scope.outer is not None:
+                self.scope = self.scope.outer
+            handlers[name](node)
+        self.naming = {node.start_byte for name in _NAMING for node in captures.get(name, ())}
+        references = tuple(dict.fromkeys(self._references()))[:_MAX_REFERENCES]
+        return FileGraph(
+            tuple(Defined(*each) for each in self.definitions),
+            tuple(sorted(self.imports, key=lambda each: (each.start, each.module))),
+            references,
+            tuple(dict.fromkeys(self._variables())),
+        )
+
+    def words(self, node: Node) -> str:
+        """Return the text of a node. `Node.text` takes five times as long as this slice."""
+        return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    # ------------------------------------------------------------ scopes
+
+    def _open(self, node: Node, kind: str) -> None:
+        self.scope = _Scope(kind, self.scope, node.end_byte, self.scope.number)
+        if kind == "closure":
+            self.scope.self_name = self._self_of(self.scope.outer)
+            return
+        point, end = node.start_point, node.end_point
+        parent = self.scope.number
+        self.scope.number = len(self.definitions)
+        last = end.row + (1 if end.column > 0 or end.row == point.row else 0)
+        unit = "c" if kind == "class" else "f"
+        self.definitions.append(["", parent, unit, point.row + 1, last, "", "", " ".join(self.decorators)])
+        self.decorators = []
+
+    @staticmethod
+    def _self_of(scope: _Scope | None) -> str:
+        return scope.self_name if scope is not None else ""
+
+    def on_function(self, node: Node) -> None:
+        self._open(node, "function")
+
+    def on_class(self, node: Node) -> None:
+        self._open(node, "class")
+
+    def on_closure(self, node: Node) -> None:
+        self._open(node, "closure")
+
+    def on_decorator(self, node: Node) -> None:
+        self.decorators.append(self.words(node).lstrip("@").partition("(")[0].strip()[:_MAX_EXPRESSION])
+
+    def on_modifier(self, node: Node) -> None:
+        self._flag(self.words(node))
+
+    def _flag(self, text: str) -> None:
+        if self.scope.number >= 0:
+            self.definitions[self.scope.number][7] += f" {text}"
+
+    def on_name(self, node: Node) -> None:
+        scope = self.scope
+        if scope.kind not in ("function", "class") or scope.is_named:
+            return
+        scope.is_named = True
+        self.definitions[scope.number][0] = self.words(node)[:_MAX_EXPRESSION]
+
+    def on_key(self, node: Node) -> None:
+        """The name of a property that is a function; such a name means nothing on its own."""
+        if self.scope.kind == "function" and not self.scope.is_named:
+            self._flag("property")
+        self.on_name(node)
+
+    def on_owner(self, node: Node) -> None:
+        if (self.scope.number >= 0 and not self.scope.is_named) or self.language == "go":
+            text = self.words(node).lstrip("*&").partition("[")[0].partition("<")[0]
+            if _PATH.fullmatch(text):
+                self.definitions[self.scope.number][5] = text
+
+    def on_self(self, node: Node) -> None:
+        self.scope.self_name = self.words(node)
+
+    def on_returns(self, node: Node) -> None:
+        if self.scope.kind == "function":
+            self.definitions[self.scope.number][6] = annotated(self.words(node))
+
+    # ------------------------------------------------------------ names
+
+    def on_import(self, node: Node) -> None:
+        types = self._is_for_types(node)
+        for made in READERS[self.language](node):
+            self.imports.append(
+                Import(made.module, made.names, made.start, made.end, self._function(self.scope), types)
+            )
+            if self.scope is not self.top:
+                for _, here in made.names:
+                    self.scope.open_names.add(here)
+
+    def on_export(self, node: Node) -> None:
+        """`export {a as b}`: another name for a name of this file."""
+        alias, name = node.child_by_field_name("alias"), node.child_by_field_name("name")
+        clause = node.parent.parent if node.parent is not None else None
+        if (
+            alias is None
+            or name is None
+            or clause is None
+            or clause.child_by_field_name("source") is not None
+        ):
+            return
+        self.attributes.append((-1, self.words(alias), name, self.top, ""))
+
+    def on_default(self, node: Node) -> None:
+        self.attributes.append((-1, "default", node, self.top, ""))
+
+    def _is_for_types(self, node: Node) -> bool:
+        if self.language == "python":
+            while node.parent is not None:
+                below, node = node, node.parent
+                if node.type == "if_statement" and below == node.child_by_field_name("consequence"):
+                    condition = node.child_by_field_name("condition")
+                    if condition is not None and self.words(condition).endswith("TYPE_CHECKING"):
+                        return True
+            return False
+        if self.language in ("typescript", "tsx"):
+            return any(child.type == "type" for child in node.children)
+        return False
+
+    def on_bind(self, node: Node) -> None:
+        self._bind(self.words(node), "")
+
+    def on_global(self, node: Node) -> None:
+        self.scope.open_names.add(self.words(node))
+
+    def on_parameter(self, node: Node) -> None:
+        """A parameter without a type: the first one of a Python method is the object."""
+        name, scope = self.words(node), self.scope
+        if self.language == "python" and scope.kind == "function" and not scope.bound:
+            outer = scope.outer
+            is_static = "staticmethod" in self.definitions[scope.number][7]
+            if outer is not None and outer.kind == "class" and not is_static:
+                scope.self_name = name
+        self._bind(name, "")
+
+    def on_typed(self, node: Node) -> None:
+        kind = node.child_by_field_name("type")
+        value = annotated(self.words(kind)) if kind is not None else ""
+        for name in self._names_of(node):
+            self._bind(name, value)
+
+    def _names_of(self, node: Node) -> Iterator[str]:
+        named: list[Node] = []
+        for key in ("name", "pattern", "declarator"):
+            named = named or node.children_by_field_name(key)
+        for each in named or node.named_children[:1]:
+            text = self.words(each).lstrip("*&").removeprefix("mut ")
+            if _PATH.fullmatch(text):
+                yield text
+
+    def on_assign(self, node: Node) -> None:
+        """`name = value`, with or without a type; attributes of the object belong to its class."""
+        left = _first(node, "left", "name", "pattern")
+        right = _first(node, "right", "value")
+        kind = node.child_by_field_name("type")
+        if left is None:
+            return
+        while right is not None and right.type == "assignment_expression":
+            right = right.child_by_field_name("right")
+        if right is not None and right.type == "object" and self.words(left) == "module.exports":
+            self._exported(right)
+            return
+        lefts, rights = [left], [right]
+        if left.type == "expression_list":
+            lefts = left.named_children
+            rights = list(right.named_children) if right is not None else []
+            rights = rights if len(rights) == len(lefts) else [None] * len(lefts)
+        for one, value in zip(lefts, rights, strict=True):
+            text = self.words(one)
+            if not _PATH.fullmatch(text):
+                continue
+            typed = annotated(self.words(kind)) if kind is not None else ""
+            if one.type in ("identifier", "simple_identifier", "variable_name"):
+                self._assigned(text, value, typed)
+            else:
+                first, _, name = text.rpartition(".")
+                owner = self._class(self.scope)
+                if owner is not None and first and first in (self.scope.self_name, "this", "self"):
+                    self.attributes.append((owner, name, value, self.scope, typed))
+                elif self.scope is self.top and first:
+                    self.attributes.append((-1, text, value, self.scope, typed))
+
+    def _exported(self, node: Node) -> None:
+        """`module.exports = {a, b: c}`"""
+        for child in node.named_children:
+            if child.type == "shorthand_property_identifier":
+                self.attributes.append((-1, f"exports.{self.words(child)}", child, self.top, ""))
+            elif child.type == "pair" and (key := child.child_by_field_name("key")) is not None:
+                value = child.child_by_field_name("value")
+                self.attributes.append((-1, f"exports.{self.words(key)}", value, self.top, ""))
+
+    def on_field(self, node: Node) -> None:
+        """A field that a class declares with its type."""
+        kind = node.child_by_field_name("type")
+        if self.scope.kind == "class" and kind is not None:
+            value = annotated(self.words(kind))
+            for name in self._names_of(node):
+                self.attributes.append(
+                    (self.scope.number, name.partition("=")[0].strip(), None, self.scope, value)
+                )
+
+    def _assigned(self, name: str, value: Node | None, typed: str) -> None:
+        scope = self.scope
+        if scope is self.top or scope.kind == "class":
+            self.attributes.append((scope.number if scope.kind == "class" else -1, name, value, scope, typed))
+        elif typed or value is None:
+            self._bind(name, typed)
+        else:
+            self._bind(name, self._expression(value, 0) or "")
+
+    def _bind(self, name: str, value: str) -> None:
+        scope = self.scope
+        if scope.kind in ("top", "class"):
+            return
+        known = scope.bound.get(name)
+        scope.bound[name] = value if known is None or known == value else ""
+
+    # ------------------------------------------------------------ references
+
+    def on_call(self, node: Node) -> None:
+        self.raw.append((CALL, node, self.scope))
+
+    def on_method(self, node: Node) -> None:
+        self.raw.append((CALL, node, self.scope))
+
+    def on_mention(self, node: Node) -> None:
+        self.raw.append((MENTION, node, self.scope))
+
+    def on_base(self, node: Node) -> None:
+        self.raw.append((BASE, node, self.scope))
+
+    def _references(self) -> Iterator[Reference]:
+        for role, node, scope in self.raw[: 2 * _MAX_REFERENCES]:
+            written = self._expression(node, 0)
+            if written is None:
+                name = self._last_name(node)
+                if name and role == CALL:
+                    yield Reference(name, UNKNOWN, self._line(node, name), scope.number, role)
+                continue
+            if node.start_byte in self.naming and self.language == "ruby":
+                continue  # any identifier may be a call
+            if role == BASE:
+                receiver, name = self._rpartition(written)
+                yield Reference(name, receiver, node.start_point.row + 1, scope.number, role)
+                continue
+            written = written.removesuffix("()")
+            first, _, rest = written.partition(".")
+            value = self._value(first, scope, 0)
+            if value is not None and not rest:
+                continue  # a local variable is called
+            if value is not None:
+                written = f"{value}.{rest}" if value else f"{UNKNOWN}{written}"
+            receiver, name = self._rpartition(written)
+            if name and len(written) <= _MAX_EXPRESSION:
+                yield Reference(name, receiver, self._line(node, name), scope.number, role)
+
+    @staticmethod
+    def _rpartition(written: str) -> tuple[str, str]:
+        receiver, _, name = written.rpartition(".")
+        if receiver.startswith(UNKNOWN):
+            receiver = UNKNOWN + receiver.lstrip(UNKNOWN).rpartition(".")[2]
+        return receiver, name
+
+    def _line(self, node: Node, name: str) -> int:
+        """Return the line of the name in a chain that may begin lines above."""
+        end = node.end_point
+        return int(end.row) + 1 if "\n" in self.words(node) else int(node.start_point.row) + 1
+
+    def _last_name(self, node: Node) -> str:
+        last = _first(node, "attribute", "property", "field", "name") or node
+        text = self.words(last)
+        return text if _PATH.fullmatch(text) and len(text) < _MAX_EXPRESSION else ""
+
+    def _variables(self) -> Iterator[Variable]:
+        for number, name, node, scope, typed in self.attributes:
+            value = typed
+            if not value and node is not None:
+                value = self._substituted(self._expression(node, 0) or "", scope)
+            yield Variable(number, name, value if len(value) <= _MAX_EXPRESSION else "")
+
+    def _substituted(self, written: str, scope: _Scope) -> str:
+        first, dot, rest = written.partition(".")
+        called = first.endswith("()")
+        value = self._value(first.removesuffix("()"), scope, 0)
+        if value is None:
+            return written
+        return f"{value}{'()' if called else ''}{dot}{rest}" if value else ""
+
+    def _value(self, first: str, scope: _Scope, depth: int) -> str | None:
+        """Return what the first name of an expression means: "" if it is local and unknown, None if it
+        is not local.
+        """
+        called = first.endswith("()")
+        first = first.removesuffix("()")
+        if first == "super" and called:
+            return None
+        inner: _Scope | None = scope
+        while inner is not None and inner is not self.top:
+            if first == inner.self_name or (first in _SELVES and self.language != "python"):
+                return "self()" if called else "self"
+            if first in inner.open_names:
+                return None
+            if first in inner.bound:
+                value = inner.bound[first]
+                if not value or depth >= _MAX_SUBSTITUTIONS:
+                    return ""
+                head, dot, rest = value.partition(".")
+                again = self._value(head, inner, depth + 1) if head.removesuffix("()") != first else ""
+                value = value if again is None else f"{again}{dot}{rest}" if again else ""
+                return f"{value}()" if called and value else value
+            inner = inner.outer
+        return None
+
+    def _function(self, scope: _Scope | None) -> int:
+        while scope is not None and scope.kind == "class":
+            scope = scope.outer
+        return -1 if scope is None else scope.number
+
+    def _class(self, scope: _Scope | None) -> int | None:
+        while scope is not None and scope.kind != "class":
+            scope = scope.outer
+        return None if scope is None else scope.number
+
+    def _expression(self, node: Node, depth: int) -> str | None:
+        """Return a chain of names and calls without arguments, `a.b().c`; None for anything else."""
+        text = self.words(node) if node.end_byte - node.start_byte <= _MAX_EXPRESSION else ""
+        if text and _PATH.fullmatch(text):
+            return _SEPARATOR.sub(".", text)
+        if depth > _MAX_DEPTH:
+            return None
+        kind = node.type
+        if kind in _TRANSPARENT:
+            return self._expression(node.named_children[0], depth + 1) if node.named_children else None
+        if kind in _MADE:
+            made = _first(node, "constructor", "type", "name")
+            inner = self._expression(made, depth + 1) if made is not None else None
+            return f"{inner}()" if inner else None
+        if kind in _CALLS:
+            called = node.child_by_field_name("function")
+            if called is None:
+                return self._invoked(node, depth)
+            inner = self._expression(called, depth + 1)
+            return f"{inner}()" if inner else None
+        if kind in _MEMBERS:
+            before = _first(node, "object", "operand", "value", "expression", "path", "argument")
+            name = _first(node, "attribute", "property", "field", "name")
+            inner = self._expression(before, depth + 1) if before is not None else None
+            return f"{inner}.{self.words(name)}" if inner and name is not None else None
+        if kind in ("generic_type", "generic_name", "generic_function"):
+            return self._expression(node.named_children[0], depth + 1) if node.named_children else None
+        return text if kind in ("this", "super") else None
+
+    def _invoked(self, node: Node, depth: int) -> str | None:
+        """Return the expression of a call whose receiver and name are fields of one node."""
+        name = _first(node, "name", "method")
+        before = _first(node, "object", "receiver", "scope")
+        if name is None:
+            return None
+        inner = self._expression(before, depth + 1) if before is not None else ""
+        return None if inner is None else f"{inner}.{self.words(name)}()".lstrip(".")
 
 
-def _java(node: Node) -> list[Import]:
-    text = re.sub(r"^import\s+|\s|;$", "", _text(node).removesuffix(";"))
-    static = text.startswith("static")
-    text = text.removeprefix("static")
-    if text.endswith(".*"):
-        return [_import(node, text.removesuffix(".*"), [("*", "*")])]
-    module, _, name = text.rpartition(".")
-    if static:
-        return [_import(node, module, [(f"{module.rpartition('.')[2]}.{name}", name)])]
-    return [_import(node, text, [(name, name)])]
+def _first(node: Node, *fields: str) -> Node | None:
+    for name in fields:
+        if (found := node.child_by_field_name(name)) is not None:
+            return found
+    return None
 
 
-def _c(node: Node) -> list[Import]:
-    path = _text(node.child_by_field_name("path"))
-    return [_import(node, path.strip('"') if path.startswith('"') else path, [("*", "*")])]
-
-
-def _ruby(node: Node) -> list[Import]:
-    arguments = node.child_by_field_name("arguments")
-    string = arguments.children if arguments is not None else []
-    text = next((_text(child)[1:-1] for child in string if child.type == "string"), "")
-    relative = _text(node.child_by_field_name("method")) == "require_relative"
-    return [_import(node, f"./{text}" if relative else text, [])] if text and "#{" not in text else []
-
-
-def _php(node: Node) -> list[Import]:
-    group = next((child for child in node.children if child.type == "namespace_use_group"), None)
-    prefix = ""
-    if group is not None:
-        prefix = next((_text(c) for c in node.children if c.type == "namespace_name"), "") + "\\"
-    made = []
-    for clause in (group or node).children:
-        if clause.type == "namespace_use_clause":
-            alias = _text(clause.child_by_field_name("alias"))
-            named = [c for c in clause.children if c.type in ("qualified_name", "name")]
-            path = prefix + _text(named[0]).lstrip("\\") if named else ""
-            if path:
-                made.append(_import(node, path, [("", alias or path.rpartition("\\")[2])]))
-    return made
-
-
-_IMPORTS = {
-    "python": _python,
-    "javascript": _javascript,
-    "typescript": _javascript,
-    "tsx": _javascript,
-    "go": _go,
-    "rust": _rust,
-    "java": _java,
-    "c": _c,
-    "cpp": _c,
-    "ruby": _ruby,
-    "php": _php,
-}
+def annotated(text: str) -> str:
+    """Return the expression of a value with this type: `Foo()` of `Foo`, `"Foo"` and `Foo | None`."""
+    text = _UNIONS.sub("", text[:_MAX_EXPRESSION])
+    found = _ANNOTATION.match(text)
+    if found is None or _NO_TYPE.search(text.partition("<")[0]):
+        return ""
+    rest = text[found.end() :].strip("'\"] \t\n")
+    if rest and not rest.startswith("<"):
+        return ""
+    return f"{found[1].replace('::', '.')}()"

@@ -9,15 +9,16 @@ import posixpath
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from rag.code.references import Import
+from rag.code.imports import Import
 from rag.parsing import parse_json
 
 _STANDARD = sys.stdlib_module_names
 _JS_ENDINGS = ("", ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".vue", ".svelte", ".d.ts", ".json")
+_MAX_MANIFEST_CHARS = 100_000
 _JS_INDEXES = tuple(f"/index{ending}" for ending in _JS_ENDINGS[1:])
 
 
@@ -33,12 +34,12 @@ class Resolver:
     """Resolves imports to the files of one repository.
 
     Args:
-        texts: the text of each file, by path.
+        files: the paths of its files.
+        read: returns the text of one of them; only manifests are read.
     """
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = texts
-        self._files = texts.keys()
+    def __init__(self, files: Collection[str], read: Callable[[str], str]) -> None:
+        self._files, self._read = dict.fromkeys(files), read
         self._by_language: Mapping[str, Callable[[str, Import], Iterator[Binding]]] = {
             "python": self._python,
             "javascript": self._javascript,
@@ -148,14 +149,33 @@ class Resolver:
         else:
             name = "/".join(module.split("/")[: 2 if module.startswith("@") else 1])
             folder = self._node_packages.get(name)
-            if folder is None:
-                return
             inner = module[len(name) :].strip("/")
-            bases = [posixpath.join(folder, part, inner).rstrip("/") for part in ("", "src")]
+            bases = self._aliased(module)
+            if folder is not None:
+                bases += [posixpath.join(folder, part, inner).rstrip("/") for part in ("", "src")]
         target = next((found for base in bases if (found := self._script(base))), None)
         if target is not None:
             names = imported.names or (("", ""),)
             yield from (Binding(target, name, here) for name, here in names)
+
+    def _aliased(self, module: str) -> list[str]:
+        """Return where the path aliases of the repository's TypeScript projects lead."""
+        return [
+            posixpath.normpath(posixpath.join(folder, module[len(prefix) :]))
+            for prefix, folder in self._aliases
+            if module.startswith(prefix)
+        ]
+
+    @cached_property
+    def _aliases(self) -> list[tuple[str, str]]:
+        found = []
+        for path in self._named("tsconfig.json") + self._named("tsconfig.base.json"):
+            text = self._read(path)[:_MAX_MANIFEST_CHARS]
+            base = re.search(r'"baseUrl"\s*:\s*"([^"]{1,200})"', text)
+            top = posixpath.join(posixpath.dirname(path), base[1] if base else "")
+            for alias, target in re.findall(r'"([^"\s*]{1,200})\*"\s*:\s*\[\s*"([^"\s*]{1,200})\*"', text):
+                found.append((alias, posixpath.join(top, target)))
+        return found
 
     def _script(self, base: str) -> str | None:
         stem = re.sub(r"\.[cm]?jsx?$", "", base)
@@ -172,7 +192,7 @@ class Resolver:
         found = {}
         for path in self._named("package.json"):
             try:
-                described = parse_json(self._texts[path])
+                described = parse_json(self._read(path))
             except ValueError:
                 continue  # a package without a readable manifest has no name
             if isinstance(described, dict) and isinstance(described.get("name"), str):
@@ -193,7 +213,7 @@ class Resolver:
     def _go_modules(self) -> list[tuple[str, str]]:
         found = []
         for path in self._named("go.mod"):
-            if named := re.search(r"^module\s+(\S+)", self._texts[path], re.MULTILINE):
+            if named := re.search(r"^module\s+(\S+)", self._read(path), re.MULTILINE):
                 found.append((named[1].strip('"'), posixpath.dirname(path)))
         return sorted(found, key=lambda module: -len(module[0]))
 
@@ -253,7 +273,7 @@ class Resolver:
     def _crates(self) -> Mapping[str, str]:
         found = {}
         for path in self._named("Cargo.toml"):
-            section = self._texts[path].partition("[package]")[2]
+            section = self._read(path).partition("[package]")[2]
             if named := re.search(r'^name\s*=\s*"([^"]+)"', section, re.MULTILINE):
                 found[named[1].replace("-", "_")] = posixpath.dirname(path)
         return found
@@ -272,14 +292,26 @@ class Resolver:
 
     def _c(self, path: str, imported: Import) -> Iterator[Binding]:
         written = imported.module
-        system = written.startswith("<")
-        written = written.strip("<>")
-        sibling = posixpath.normpath(posixpath.join(posixpath.dirname(path), written))
-        target = sibling if not system and sibling in self._files else None
-        if target is None and (not system or "/" in written):
-            target = self._only_file(written)
-        if target is not None:
-            yield Binding(target, "*", "*")
+        is_system = written.startswith("<")
+        tail = posixpath.normpath(written.strip("<>"))
+        sibling = posixpath.normpath(posixpath.join(posixpath.dirname(path), tail))
+        if not is_system and sibling in self._files:
+            yield Binding(sibling, "*", "*")
+            return
+        found = [place for place in self._include_paths(path) if posixpath.join(place, tail) in self._files]
+        if found and (not is_system or "/" in tail):
+            yield Binding(posixpath.join(found[0], tail), "*", "*")
+
+    @staticmethod
+    def _include_paths(path: str) -> Iterator[str]:
+        """Yield where headers of the file's project may be: its folders, and include folders in them."""
+        folder = posixpath.dirname(path)
+        while True:
+            for inner in ("", "include", "src", "lib", "inc"):
+                yield posixpath.join(folder, inner).rstrip("/")
+            if not folder:
+                return
+            folder = posixpath.dirname(folder)
 
     def _ruby(self, path: str, imported: Import) -> Iterator[Binding]:
         name = imported.module if imported.module.endswith(".rb") else f"{imported.module}.rb"
@@ -312,7 +344,7 @@ class Resolver:
         found = []
         for path in self._named("composer.json"):
             top = posixpath.dirname(path)
-            for match in re.finditer(r'"([\w\\]+\\\\)"\s*:\s*"([^"]*)"', self._texts[path]):
+            for match in re.finditer(r'"([\w\\]+\\\\)"\s*:\s*"([^"]*)"', self._read(path)):
                 folder = posixpath.normpath(posixpath.join(top, match[2])) if match[2] or top else ""
                 found.append((match[1].replace("\\\\", "\\"), "" if folder == "." else folder))
         return sorted(found, key=lambda pair: -len(pair[0]))

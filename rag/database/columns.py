@@ -3,7 +3,7 @@
 A segment is a set of files with everything needed to search them. Its columns, with n files, m chunks, t
 terms, p postings:
 
-    file_*      path and text as (bytes, n + 1 offsets), blob (n, 20), mtime_ns, size, language, kind
+    file_*      path, text and graph as (bytes, n + 1 offsets), blob (n, 20), mtime_ns, size, language, kind
     chunk_*     file, first and last line, first and end byte in the file's text, unit, kind,
                 symbol and scope (numbers in the string table), length_body and length_head in terms
     string_*    the string table as (bytes, offsets); number 0 is ""
@@ -76,6 +76,7 @@ def assemble(digests: Sequence[Digest], bags: TermBags, vectors: Vectors, langua
     columns: Columns = {
         **pack_strings("file_path", [file.path.encode("utf-8", "surrogateescape") for file in files]),
         **pack_strings("file_text", [text for part in digests for text in part.texts]),
+        **pack_strings("file_graph", [graph for part in digests for graph in part.graphs]),
         "file_blob": np.frombuffer(b"".join(bytes.fromhex(f.blob) for f in files), np.uint8).reshape(-1, 20),
         "file_mtime_ns": stats[:, 0].copy(),
         "file_size": stats[:, 1].copy(),

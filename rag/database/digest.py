@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.analysis import TermBags, count_terms
-from rag.code.parsing import SourceText, outlines
+from rag.code.parsing import SourceText, parsed_texts
 from rag.corpus.chunk import chunk
 from rag.corpus.read import read
 from rag.database.codes import KINDS, UNITS
@@ -26,7 +26,8 @@ _COMPRESSION = 6
 
 @dataclass(slots=True)
 class Digest:
-    """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8.
+    """A batch of files. Rows of `chunks` are chunks, in file order; `texts` are compressed UTF-8,
+    `graphs` what `rag.code.parsing` makes of them.
 
     `skipped` are unusable files, and files that are cut by lines because the parser failed on them. `chunks`
     has the columns file, first line, last line, first byte, end byte, unit, kind (int32, shape (n, 7)); bytes
@@ -36,6 +37,7 @@ class Digest:
     files: list[SourceFile] = field(default_factory=list)
     stats: list[tuple[int, int]] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
+    graphs: list[bytes] = field(default_factory=list)
     chunks: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 7), np.int32))
     names: list[tuple[str, str]] = field(default_factory=list)
     bags: TermBags = field(default_factory=lambda: count_terms([], []))
@@ -75,12 +77,13 @@ def digest_texts(
     texts = [
         SourceText(file.text, file.language, before.get((file.blob, file.language), "")) for file in files
     ]
-    found = outlines(texts, max_chars=max_chars)
+    found = parsed_texts(texts, max_chars=max_chars)
     result = Digest(stats=list(stats))
     rows: list[tuple[int, ...]] = []
     heads: list[str] = []
     bodies: list[str] = []
-    for number, (file, outline) in enumerate(zip(files, found, strict=True)):
+    for number, (file, parsed) in enumerate(zip(files, found, strict=True)):
+        outline = parsed.outline
         if outline.gave_up:
             result.skipped.append(Skipped(file.path, PARSER_GAVE_UP, outline.gave_up))
         position = 0
@@ -93,6 +96,7 @@ def digest_texts(
             heads.append(head_text(piece.span))
             bodies.append(piece.text)
         result.texts.append(zlib.compress(file.text.encode("utf-8", "surrogatepass"), _COMPRESSION))
+        result.graphs.append(parsed.graph)
         result.files.append(SourceFile(file.path, "", file.blob, file.language, file.kind))
     result.chunks = np.asarray(rows, np.int32).reshape(-1, 7)
     result.bags = count_terms(heads, bodies)

@@ -42,8 +42,8 @@ from rag.errors import (
 )
 from rag.resources import make_private
 
-FORMAT = 2
-"""2: vectors in 8 bits. An older store is rebuilt."""
+FORMAT = 3
+"""3: the graph of each file; 2: vectors in 8 bits. An older store is rebuilt."""
 MAGIC = "rag-store"
 
 Array = npt.NDArray[Any]

@@ -40,7 +40,7 @@ def merge(segments: Sequence[tuple[Columns, Mask]]) -> Columns:
 
 def _merge_files(segments: Sequence[tuple[Columns, Mask]]) -> Columns:
     merged: Columns = {}
-    for name in ("file_path", "file_text"):
+    for name in ("file_path", "file_text", "file_graph"):
         strings = [s for c, keep in segments for s, k in zip(unpack_strings(c, name), keep, strict=True) if k]
         merged |= pack_strings(name, strings)
     for name in ("file_blob", "file_mtime_ns", "file_size", "file_language", "file_kind"):

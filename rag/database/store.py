@@ -16,6 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rag.analysis import terms
+from rag.code.graph import RepositoryGraph
+from rag.code.parsing import unpacked
+from rag.code.references import FileGraph
 from rag.database import format as store_format
 from rag.database.codes import KINDS, UNITS, term_hash, term_hashes
 from rag.database.columns import unpack_strings
@@ -23,8 +27,8 @@ from rag.database.quantise import restored
 from rag.database.segment import Segment, lists_of, open_segment
 from rag.errors import StoreCorrupt, StoreOutdated
 from rag.lines import whole_lines_of, without_blank_end
-from rag.ports import Postings, Rows, Vectors
-from rag.types import Checkout, Hit, Skipped, Span
+from rag.ports import CodeGraph, Postings, Rows, Vectors
+from rag.types import Checkout, Hit, Kind, Skipped, Span
 
 Array = npt.NDArray[Any]
 
@@ -269,6 +273,39 @@ class Store:
             return ""
         segment, file = found
         return str(segment.header["languages"][int(segment.columns["file_language"][file])])
+
+    @cached_property
+    def graph(self) -> CodeGraph:
+        """The graph of the repository's code, read from the files' graphs as needed."""
+        return RepositoryGraph(self)
+
+    def files(self) -> dict[str, tuple[str, Kind]]:
+        """Return the language and kind of each file, by path; the paths are in their order in the store."""
+        found: dict[str, tuple[str, Kind]] = {}
+        for number, segment in enumerate(self.segments):
+            languages, columns = segment.header["languages"], segment.columns
+            rows = zip(
+                segment.paths, columns["file_language"].tolist(), columns["file_kind"].tolist(), strict=True
+            )
+            for file, (path, language, kind) in enumerate(rows):
+                if number or not self.dead_files[file]:
+                    found[path] = (str(languages[language]), KINDS[kind])
+        return found
+
+    def code_graph(self, path: str) -> FileGraph:
+        """Return the graph of a file: what it defines, imports and refers to; an empty one if it has none."""
+        found = self._find_file(path)
+        packed = found[0].string("file_graph", found[1]) if found else b""
+        try:
+            return unpacked(packed) if packed else FileGraph()
+        except (ValueError, TypeError, zlib.error) as error:
+            raise StoreCorrupt(path=str(self.path), why=f"a graph is damaged ({error})") from error
+
+    def holding(self, name: str) -> list[str]:
+        """Return the paths of the files that hold an identifier, and perhaps of others, ascending."""
+        whole = terms(name)[-1:]
+        chunks = self.postings(whole[0]).chunks if whole else np.arange(len(self), dtype=np.int32)
+        return sorted(self.file_path(file) for file in np.unique(self.file[chunks]).tolist())
 
     def _find_file(self, path: str) -> tuple[Segment, int] | None:
         for number, segment in reversed(list(enumerate(self.segments))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from rag.code.graph import Survey
+from rag.code.survey import Survey
 from rag.wiki.mermaid import Diagram, Graph
 from rag.wiki.models import WikiPage
 from rag.wiki.modules import short_names

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rag.code.graph import Survey
+from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.parsing import parse_json, parse_toml
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from rag.code.graph import Survey
+    from rag.code.survey import Survey
 
 Importance = Literal["high", "medium", "low"]
 PageKind = Literal[

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 
 from rag.code.documentation import Quote
-from rag.code.graph import Call, Survey
+from rag.code.survey import Call, Survey
 from rag.code.symbols import File, Symbol
 from rag.wiki.links import CitationWriter
 from rag.wiki.markdown import blockquote, code, sentence, table, title, words

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from rag.code.graph import Survey
+from rag.code.survey import Survey
 from rag.errors import WikiStructureInvalid
 from rag.service.ask import converse
 from rag.service.dialog import Dialog, HitSelection

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rag.code.documentation import Quote, paragraphs, title_of
-from rag.code.graph import Survey
+from rag.code.survey import Survey
 from rag.code.symbols import File
 
 _MAX_PARAGRAPHS = 3

@@ -6,8 +6,8 @@ import threading
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
-from rag.code.graph import Survey
 from rag.code.languages import kind_of, language_of_path
+from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.lines import lines_of
 from rag.types import PARSER_GAVE_UP, Kind
@@ -59,7 +59,8 @@ def survey(repository: Repository) -> Survey:
     with _surveys_lock:
         found = _surveys.pop(key, None)
         if found is None:
-            found = Survey(repository.source.name, read_files(repository.store), checkout)
+            store = repository.store
+            found = Survey(repository.source.name, read_files(store), checkout, store.code_graph)
         _surveys[key] = found
         while len(_surveys) > _MAX_CACHED:
             _surveys.popitem(last=False)

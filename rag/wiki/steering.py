@@ -16,7 +16,7 @@ from rag.errors import WikiSteeringInvalid
 from rag.parsing import parse_json
 
 if TYPE_CHECKING:
-    from rag.code.graph import Survey
+    from rag.code.survey import Survey
 
 STEERING_FILE = ".devin/wiki.json"
 MAX_NOTE_CHARS = 10_000

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rag.code.documentation import Quote
-from rag.code.graph import Survey
+from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.retrieval.search import search
 from rag.types import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rag.answer.markdown import closes_fence, code_spans, opened_fence
-from rag.code.graph import Survey
+from rag.code.survey import Survey
 from rag.wiki.build_state import Prose
 from rag.wiki.markdown import code, plain
 

@@ -24,7 +24,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag.code.graph import Survey
+from rag.code.survey import Survey
 from rag.corpus.skip import WIKI_STATE_FILE
 from rag.errors import ConfigError, ProviderError, RagError, WikiUnwritable
 from rag.wiki import site
@@ -103,7 +103,7 @@ class WikiBuilder:
         if not any(path.startswith(inside) for path in whole.files):
             return whole
         files = {path: file for path, file in whole.files.items() if not path.startswith(inside)}
-        return Survey(whole.name, files, whole.checkout)
+        return Survey(whole.name, files, whole.checkout, whole.read_graph)
 
     @property
     def writes_prose(self) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rag.code.graph import Survey
 from rag.code.languages import kind_of, language_of_path, language_of_text
+from rag.code.survey import Survey
 from rag.code.symbols import File
 from rag.lines import lines_of
 from rag.types import blob_id

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from surveys import survey_of
 
-from rag.code.graph import Survey
+from rag.code.survey import Survey
 from rag.wiki.project_summary import project_description, readmes
 from rag.wiki.structure import describe
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rag.code.graph import Survey
+from rag.code.survey import Survey
 from rag.serve.deepwiki.filters import FileRules
 from rag.serve.links import viewer_link
 from rag.serve.registry import ServedRepository
@@ -157,7 +157,7 @@ def _plan(repository: Repository, rules: FileRules, max_pages: int) -> WikiStruc
     surveyed = survey(repository)
     if rules:
         files = {path: file for path, file in surveyed.files.items() if rules.keeps(path)}
-        surveyed = Survey(surveyed.name, files, surveyed.checkout)
+        surveyed = Survey(surveyed.name, files, surveyed.checkout, surveyed.read_graph)
     return structure_of(
         surveyed, max_pages=max_pages, steering=read_steering(surveyed), searcher=repository.searcher
     )

@@ -10,7 +10,7 @@ from random import Random
 from rag.code import line_rules
 from rag.code.grammars import has_grammar
 from rag.code.languages import kind_of, language_of_path, language_of_text
-from rag.code.references import references
+from rag.code.parsing import SourceText, parsed_texts
 from rag.corpus import skip
 from rag.corpus.walk import walk
 from rag.database.workers import digest_all
@@ -116,7 +116,7 @@ class Source(Target):
 
 
 class References(Target):
-    """Imports and calls of one file, as wikis read them."""
+    """Definitions, imports and calls of one file."""
 
     name, share = "references", 4.0
     bounds = _PARSED
@@ -129,7 +129,8 @@ class References(Target):
         return case_of(self.name, name, made)
 
     def run(self, case: Case) -> None:
-        references(case.text, language_of_path(case.label) or "text")
+        language = language_of_path(case.label) or "text"
+        parsed_texts([SourceText(case.text, language)], max_chars=1_600)
 
 
 class Globs(Target):

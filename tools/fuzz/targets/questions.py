@@ -57,8 +57,8 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     from rag.analysis import count_terms
     from rag.answer import citations, markdown
     from rag.code import definitions, documentation
-    from rag.code.graph import Survey
     from rag.code.languages import kind_of, language_of_path, language_of_text
+    from rag.code.survey import Survey
     from rag.code.symbols import File
     from rag.corpus.address import without_credentials
     from rag.memory import consolidate, extractive_summary

@@ -1,0 +1,242 @@
+"""A whole repository's code at once: files, definitions, imports and calls.
+
+Files are given as texts (`rag.wiki.repository_graph` reads them from a store), with their graphs or parsed
+when first needed. `rag.code.graph` resolves names; imports and calls that do not resolve to one of the files
+are left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from rag.analysis import words
+from rag.code import documentation
+from rag.code.documentation import Quote
+from rag.code.graph import RepositoryGraph
+from rag.code.imports import Import
+from rag.code.parsing import SourceText, parsed_texts, unpacked
+from rag.code.references import CALL, Defined, FileGraph, Reference, Variable
+from rag.code.resolve import Binding
+from rag.code.symbols import File, Symbol, symbols_of
+from rag.types import Checkout, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An import of one file (or a folder, which ends in "/") by another, with its lines."""
+
+    source: str
+    target: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a definition, with its file and line. A caller of None is module level."""
+
+    path: str
+    caller: Symbol | None
+    callee: Symbol
+    line: int
+
+
+class Survey:
+    """A repository's files and their analysis.
+
+    Args:
+        name: the repository's name.
+        files: by path, in the order of their paths.
+        checkout: where the files come from; None for texts without a source.
+        read_graph: returns the graph of a file; None parses its text.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        files: Mapping[str, File],
+        checkout: Checkout | None = None,
+        read_graph: Callable[[str], FileGraph] | None = None,
+    ) -> None:
+        self.name, self.files, self.checkout, self.read_graph = name, files, checkout, read_graph
+        self.graph = RepositoryGraph(_Files(self))
+        self._symbols: dict[str, tuple[Symbol, ...]] = {}
+        self._graphs: dict[str, FileGraph] = {}
+        self._lock = threading.RLock()
+
+    def of_kind(self, *kinds: Kind) -> list[File]:
+        """Return the files of these kinds, by path."""
+        return [file for file in self.files.values() if file.kind in kinds]
+
+    # ------------------------------------------------------------ definitions
+
+    def symbols(self, path: str) -> tuple[Symbol, ...]:
+        """Return the functions and classes of a file with their members, in order, outer before inner."""
+        with self._lock:
+            if path not in self._symbols:
+                self._symbols[path] = tuple(symbols_of(self.files[path]))
+            return self._symbols[path]
+
+    def summary(self, path: str) -> Quote | None:
+        """Return the documentation at the top of a file."""
+        file = self.files[path]
+        if file.kind == "doc":
+            return next(iter(documentation.introduction(file.text, path, limit=1)), None)
+        if file.language == "python":
+            found = documentation.docstring(file.lines, path, 0, len(file.lines))
+            if found is not None:
+                return found
+        return documentation.head_comment(file.lines, path, file.language)
+
+    # ------------------------------------------------------------ imports
+
+    def file_graph(self, path: str) -> FileGraph:
+        """Return what a file defines, imports and refers to, as it is written."""
+        with self._lock:
+            if path not in self._graphs:
+                self._graphs[path] = self.read_graph(path) if self.read_graph else self._parsed(path)
+            return self._graphs[path]
+
+    def _parsed(self, path: str) -> FileGraph:
+        file = self.files[path]
+        if file.kind not in ("code", "test") or file.gave_up:
+            return FileGraph()
+        (found,) = parsed_texts([SourceText(file.text, file.language)], max_chars=None)
+        return unpacked(found.graph) if found.graph else FileGraph()
+
+    @cached_property
+    def imports(self) -> Mapping[str, tuple[tuple[Import, Binding], ...]]:
+        """The imports of each file from this repository, by its path; files without any are left out."""
+        found = {}
+        for path in self.files:
+            brought = self.graph.bindings(self.graph.file(path))
+            if inner := tuple((imported, binding) for imported, binding in brought if binding is not None):
+                found[path] = inner
+        return found
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """All imports of a file or folder by another file, each pair and line once, by path and line."""
+        found = {
+            Link(path, binding.target, imported.start, imported.end): None
+            for path, brought in self.imports.items()
+            for imported, binding in brought
+        }
+        return tuple(sorted(found, key=lambda link: (link.source, link.start, link.target)))
+
+    @cached_property
+    def _links_from(self) -> Mapping[str, list[Link]]:
+        found: dict[str, list[Link]] = defaultdict(list)
+        for link in self.links:
+            found[link.source].append(link)
+        return found
+
+    @cached_property
+    def _links_to(self) -> Mapping[str, list[Link]]:
+        found: dict[str, list[Link]] = defaultdict(list)
+        for link in self.links:
+            for path in self.files_of(link.target):
+                found[path].append(link)
+        return found
+
+    def links_from(self, path: str) -> list[Link]:
+        """Return the imports in a file, by line."""
+        return self._links_from.get(path, [])
+
+    def links_to(self, path: str) -> list[Link]:
+        """Return the imports of a file, by path and line."""
+        return self._links_to.get(path, [])
+
+    def files_of(self, target: str) -> list[str]:
+        """Return the files of a link's target: the file itself, or the code of the folder."""
+        if not target.endswith("/"):
+            return [target]
+        return [f.path for f in self._in_folder.get(target[:-1], ()) if f.kind == "code"]
+
+    @cached_property
+    def _in_folder(self) -> Mapping[str, list[File]]:
+        found: dict[str, list[File]] = defaultdict(list)
+        for file in self.files.values():
+            found[file.folder].append(file)
+        return found
+
+    # ------------------------------------------------------------ calls
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls between definitions, by path and line, as far as names identify them with certainty."""
+        with self._lock:
+            return tuple(call for path in self.files for call in self._calls_in(path))
+
+    def _calls_in(self, path: str) -> Iterator[Call]:
+        file = self.graph.file(path)
+        callers = {
+            line: symbol
+            for symbol in (self.symbols(path) if file.graph.references else ())
+            for line in range(symbol.start, symbol.end + 1)
+        }
+        for use in file.graph.references:
+            values = self.graph.resolve(file, use) if use.role == CALL else ()
+            if len(values) == 1 and values[0].kind == "def":
+                other = self.graph.file(values[0].path)
+                callee = self._symbol(values[0].path, other.qualified(values[0].number))
+                if callee is not None and callee != callers.get(use.line):
+                    yield Call(path, callers.get(use.line), callee, use.line)
+
+    def _symbol(self, path: str, name: str) -> Symbol | None:
+        if path not in self._names:
+            self._names[path] = {symbol.qualified_name: symbol for symbol in reversed(self.symbols(path))}
+        return self._names[path].get(name)
+
+    @cached_property
+    def _names(self) -> dict[str, Mapping[str, Symbol]]:
+        return {}
+
+    @cached_property
+    def callers(self) -> Mapping[Symbol, tuple[Call, ...]]:
+        """The calls of each definition, by path and line."""
+        found: dict[Symbol, list[Call]] = defaultdict(list)
+        for call in self.calls:
+            found[call.callee].append(call)
+        return {symbol: tuple(calls) for symbol, calls in found.items()}
+
+
+class _Files:
+    """The files of a survey as `rag.code.graph` reads them."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+
+    def files(self) -> dict[str, tuple[str, Kind]]:
+        return {path: (file.language, file.kind) for path, file in self._survey.files.items()}
+
+    def code_graph(self, path: str) -> FileGraph:
+        return self._survey.file_graph(path)
+
+    def file_text(self, path: str) -> tuple[str, str] | None:
+        file = self._survey.files.get(path)
+        return None if file is None else (file.text, file.blob)
+
+    def holding(self, name: str) -> list[str]:
+        return self._holding.get(name, [])
+
+    @cached_property
+    def _holding(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for path in self._survey.files:
+            graph = self._survey.file_graph(path)
+            named: list[Defined | Reference | Variable] = [
+                *graph.definitions,
+                *graph.references,
+                *graph.variables,
+            ]
+            names = {one.name.rpartition(".")[2] for one in named}
+            names |= {there for imported in graph.imports for there, _ in imported.names}
+            names |= {word for imported in graph.imports for word in words(imported.module)}
+            for name in names:
+                found[name].append(path)
+        return found

@@ -1,0 +1,146 @@
+"""Who calls, uses, extends and imports a definition."""
+
+from __future__ import annotations
+
+from rag.code.graph import RepositoryGraph
+from tests.wiki.surveys import survey_of
+
+
+def called(graph: RepositoryGraph, name: str) -> list[tuple[str, int, bool]]:
+    return [(use.path, use.line, use.certain) for use in graph.callers(graph.definitions(name))]
+
+
+PACKAGE = {
+    "app/__init__.py": "from app.core import Queue as Line\n",
+    "app/core.py": (
+        "class Base:\n    def put(self, x):\n        pass\n\n    def both(self):\n        self.put(1)\n\n"
+        "class Queue(Base):\n    def both(self):\n        super().both()\n\n"
+        "def make() -> Queue:\n    return Queue()\n\ndef helper():\n    pass\n"
+    ),
+    "app/use.py": (
+        "from typing import TYPE_CHECKING\nfrom app import Line\nfrom app.core import helper, make\n"
+        "if TYPE_CHECKING:\n    import app.core\n\n"
+        "def run(helper_of, queue):\n    made = Line()\n    made.put(1)\n    make().put(2)\n"
+        "    queue.put(3)\n    helper()\n    dict().put(4)\n\n"
+        "def shadow(helper):\n    helper()\n\nrun(helper, None)\n"
+    ),
+}
+
+
+def test_methods_are_found_through_reexports_types_and_inheritance():
+    graph = survey_of(PACKAGE).graph
+    assert called(graph, "Base.put") == [
+        ("app/core.py", 6, True),
+        ("app/use.py", 9, True),
+        ("app/use.py", 10, True),
+        ("app/use.py", 11, False),
+    ]
+
+
+def test_a_local_name_is_no_call_of_a_function():
+    assert called(survey_of(PACKAGE).graph, "helper") == [("app/use.py", 12, True)]
+
+
+def test_mentions_are_uses_but_no_calls():
+    graph = survey_of(PACKAGE).graph
+    uses = [(use.line, use.role) for use in graph.uses(graph.definitions("helper"))]
+    assert uses == [(12, "call"), (18, "mention")]
+
+
+def test_super_calls_the_base():
+    assert called(survey_of(PACKAGE).graph, "Base.both") == [("app/core.py", 10, True)]
+
+
+def test_overrides_and_subclasses():
+    graph = survey_of(PACKAGE).graph
+    assert [use.within for use in graph.overrides(graph.definitions("Base.both")[0])] == ["Queue.both"]
+    assert [use.within for use in graph.subclasses(graph.definitions("Base")[0])] == ["Queue"]
+
+
+def test_imports_for_types_are_not_imports_at_run_time():
+    imports = {(use.path, use.line): use.role for use in survey_of(PACKAGE).graph.importers("app/core.py")}
+    assert imports == {
+        ("app/__init__.py", 1): "import",
+        ("app/use.py", 3): "import",
+        ("app/use.py", 5): "types",
+    }
+
+
+def test_callees_are_certain():
+    graph = survey_of(PACKAGE).graph
+    found = graph.callees(graph.definitions("run")[0])
+    assert [(use.line, callee.qualified_name) for use, callee in found] == [
+        (8, "Queue"),
+        (9, "Base.put"),
+        (10, "Base.put"),
+        (10, "make"),
+        (12, "helper"),
+    ]
+
+
+def test_a_common_method_name_has_no_callers_without_a_sign():
+    graph = survey_of(
+        {
+            "a.py": "class Cache:\n    def get(self):\n        pass\n",
+            "b.py": "def f(options, cache):\n    options.get(1)\n    cache.get(2)\n",
+        }
+    ).graph
+    assert called(graph, "Cache.get") == [("b.py", 3, False)]
+
+
+def test_javascript_modules():
+    graph = survey_of(
+        {
+            "lib/a.js": "class View {\n  render() { this.paint() }\n  paint() {}\n}\nmodule.exports = View\n",
+            "lib/b.js": "exports.twice = function twice(x) { return x }\n",
+            "lib/c.ts": "export default function start() {}\nexport const stop = () => 1\n",
+            "lib/index.ts": "export * from './c'\nexport { default as begin } from './c'\n",
+            "main.js": (
+                "const View = require('./lib/a')\nconst { twice } = require('./lib/b')\n"
+                "const view = new View()\nview.render()\ntwice(1)\n"
+            ),
+            "main.ts": "import { begin, stop } from './lib'\nbegin()\nstop()\n",
+        }
+    ).graph
+    assert called(graph, "View.render") == [("main.js", 4, True)]
+    assert called(graph, "View.paint") == [("lib/a.js", 2, True)]
+    assert called(graph, "twice") == [("main.js", 5, True)]
+    assert called(graph, "start") == [("main.ts", 2, True)]
+    assert called(graph, "stop") == [("main.ts", 3, True)]
+
+
+def test_functions_of_c():
+    graph = survey_of(
+        {
+            "a.c": "static int hash(int x) { return x; }\nint open_it(void) { return hash(1); }\n",
+            "b.c": '#include "a.h"\nint hash(int y);\nint main(void) { open_it(); return hash(2); }\n',
+            "a.h": "int open_it(void);\n",
+        }
+    ).graph
+    assert called(graph, "hash") == [("a.c", 2, True)]
+    assert called(graph, "open_it") == [("b.c", 3, True)]
+
+
+def test_an_include_is_not_taken_for_a_file_of_another_library():
+    files = {"src/a.c": '#include "buffer.h"\n', "deps/other/buffer.h": "", "include/x.h": ""}
+    assert survey_of(files).graph.importers("deps/other/buffer.h") == []
+
+
+def test_go_methods_and_packages():
+    graph = survey_of(
+        {
+            "go.mod": "module example.org/app\n",
+            "q/q.go": "package q\ntype Queue struct{}\nfunc New() *Queue { return nil }\n"
+            "func (q *Queue) Put() { q.grow() }\nfunc (q *Queue) grow() {}\n",
+            "main.go": 'package main\nimport "example.org/app/q"\nfunc main() {\n\tx := q.New()\n\tx.Put()\n}\n',
+        }
+    ).graph
+    assert called(graph, "New") == [("main.go", 4, True)]
+    assert called(graph, "Put") == [("main.go", 5, True)]
+    assert called(graph, "grow") == [("q/q.go", 4, True)]
+
+
+def test_other_languages_are_only_possible():
+    files = {"a.rb": "def run_all(x)\n  x\nend\n", "b.rb": "# run_all(1)\nrun_all(2)\n"}
+    graph = survey_of(files).graph
+    assert called(graph, "run_all") == [("b.rb", 2, False)]

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Filters,
         Hit,
         RAGAnswer,
+        SearchFilter,
         Source,
         UserQuery,
     )
@@ -69,6 +70,7 @@ _HOMES = {
         "Filters",
         "Hit",
         "RAGAnswer",
+        "SearchFilter",
         "Source",
         "UserQuery",
     ),
@@ -94,6 +96,7 @@ __all__ = [
     "ProviderError",
     "RAGAnswer",
     "RagError",
+    "SearchFilter",
     "Settings",
     "Source",
     "UserQuery",

@@ -22,6 +22,7 @@
     │   ├── ContextTooSmall      the model's context is too small for the question and one source
     │   ├── ConversationMismatch a conversation belongs to another repository
     │   ├── ConversationChanged  another process added or removed a turn in the meantime
+    │   ├── SearchInvalid        a pattern or a filter of a search is invalid
     │   ├── NotFound             no such conversation, turn or store
     │   ├── WikiSteeringInvalid  a repository's `.devin/wiki.json` cannot be used
     │   ├── WikiStructureInvalid a plan of a wiki's pages cannot be used
@@ -244,6 +245,10 @@ class ConversationChanged(ConfigError):
 
 class NotFound(ConfigError, LookupError):
     """There is no such conversation, turn or store."""
+
+
+class SearchInvalid(ConfigError):
+    """A pattern or a filter of a search is invalid."""
 
 
 class WikiSteeringInvalid(ConfigError):

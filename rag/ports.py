@@ -269,6 +269,15 @@ class ChunkIndex(Protocol):
         """Return the path of a file by its number."""
         ...
 
+    def file_bytes(self, file: int) -> bytes:
+        """Return the text of a file by its number, as UTF-8."""
+        ...
+
+    @property
+    def divided(self) -> npt.NDArray[np.bool_]:
+        """Which files have a line that is divided between chunks, shape (total_files,)."""
+        ...
+
     def file_text(self, path: str) -> tuple[str, str] | None:
         """Return the text of a file as it was indexed, and its blob id; None when it is not indexed."""
         ...

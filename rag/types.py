@@ -485,6 +485,54 @@ class CodeFacts:
     note: str = ""
 
 
+SearchMode = Literal["question", "exact", "regex"]
+"""What the text of a search is: a question, a string to find as it is, or a regular expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """The files that a search considers; an empty field allows all, several values allow any of them.
+
+    `paths` are globs in gitignore syntax, relative to the root; `languages` are names or file extensions.
+    """
+
+    paths: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.paths or self.languages or self.kinds)
+
+    def __str__(self) -> str:
+        parts = (("path", self.paths), ("language", self.languages), ("kind", self.kinds))
+        return ", ".join(f"{name} {' or '.join(values)}" for name, values in parts if values)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternMatches:
+    """The number of matches of a string or an expression, of lines on which one begins, and of their files.
+
+    `more` is the number of those lines that are not among the hits. If the search stopped at its time limit,
+    it is not `complete`, and there may be more of each.
+    """
+
+    count: int = 0
+    lines: int = 0
+    files: int = 0
+    more: int = 0
+    complete: bool = True
+
+    @property
+    def note(self) -> str:
+        """One line on what was found."""
+        least = "" if self.complete else "at least "
+        found = [(self.count, "match", "es"), (self.lines, "line", "s"), (self.files, "file", "s")]
+        matches, lines, files = (f"{n:,} {word}{plural if n != 1 else ''}" for n, word, plural in found)
+        stopped = "" if self.complete else "; stopped at the time limit, search fewer files (path, language)"
+        more = f"; {self.more:,} more lines are not shown" if self.more else ""
+        return f"{least}{matches} on {lines} of {files}{more}{stopped}"
+
+
 MIN_CONFIDENCE = 0.5
 """An answer with at least this confidence needs no warning."""
 

@@ -48,6 +48,7 @@ def ask(
     json: options.Json = False,
     full: options.Full = False,
     answering: options.AnswerOptions,
+    within: options.FilterOptions,
     index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
     keep_broken: Annotated[
@@ -71,6 +72,7 @@ def ask(
             dialog = open_dialog(
                 engine, sources, index=index, conversation=conversation, refreshing=not no_refresh
             )
+            dialog.restrict(within.only)
             try:
                 answer = answer_question(
                     engine, dialog, question, show=not json, full=full, keep_broken=keep_broken
@@ -89,8 +91,12 @@ _PLACE = re.compile(r"(?:(?:\.\.?|~)(?:/\S*)?|[a-z][a-z+]*://\S+|git@\S+)")
 """A path or URL, which is never a question."""
 
 
-def split_words(words: Sequence[str], repositories: Sequence[str]) -> tuple[list[str], str]:
+def split_words(
+    words: Sequence[str], repositories: Sequence[str], *, verbatim: bool = False
+) -> tuple[list[str], str]:
     """Split the words of a command line, `QUESTION` or `SOURCE QUESTION`, into sources and question.
+
+    With `verbatim` the question is a string to find, with its spaces; it may look like a path.
 
     Raises:
         ConfigError: there are more words, the question is empty, or there is only a source.
@@ -100,9 +106,11 @@ def split_words(words: Sequence[str], repositories: Sequence[str]) -> tuple[list
             f"expected a source and a question, got {len(words)} words; put the question in "
             'quotes: rag ask . "Where is a token checked?"'
         )
-    question = words[-1].strip()
+    question = words[-1] if verbatim else words[-1].strip()
     if not question:
         raise ConfigError('the question is empty; for example: rag ask . "Where is a token checked?"')
+    if verbatim:
+        return [*repositories, *words[:-1]], question
     is_place = "/" in question and is_folder(question)
     if len(words) == 1 and (is_place or _PLACE.fullmatch(question)):
         raise ConfigError(

@@ -19,11 +19,12 @@ from typer.core import TyperCommand
 
 from rag.cli.terminal import settings_from
 from rag.settings import Settings
-from rag.types import Filters
+from rag.types import Filters, SearchFilter
 
 _MODEL = "Language model"
 _INDEX = "Index"
 _CONVERSATION = "Conversation"
+_FILTER = "Filter"
 
 
 class WordsCommand(TyperCommand):
@@ -123,6 +124,33 @@ Exclude = Annotated[
     list[str] | None,
     typer.Option(
         "--exclude", help="Do not index files that match this glob. Repeatable.", rich_help_panel=_INDEX
+    ),
+]
+Paths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--path",
+        metavar="GLOB",
+        help="Search only files that match this glob. Repeatable.",
+        rich_help_panel=_FILTER,
+    ),
+]
+Languages = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lang",
+        metavar="NAME",
+        help="Search only files in this language: a name or a file extension. Repeatable.",
+        rich_help_panel=_FILTER,
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        help="Search only files of this kind: code, test, doc or config. Repeatable.",
+        rich_help_panel=_FILTER,
     ),
 ]
 NoRefresh = Annotated[
@@ -238,6 +266,21 @@ class IndexOptions:
     def filters(self) -> Filters:
         """Return the globs of the files."""
         return Filters(tuple(self.include or ()), tuple(self.exclude or ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterOptions:
+    """Which files are searched."""
+
+    path: Paths = None
+    lang: Languages = None
+    kind: Kinds = None
+
+    @property
+    def only(self) -> SearchFilter:
+        """Return the filter of the search."""
+        kinds: tuple[Any, ...] = tuple(self.kind or ())
+        return SearchFilter(tuple(self.path or ()), tuple(self.lang or ()), kinds)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,11 +30,11 @@ from rag.errors import ConfigError, SourceError, StoreCorrupt, StoreError
 from rag.parsing import parse_json
 from rag.quoting import visible
 from rag.schema import to_json, with_old_names
-from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, CodeFacts, Hit
+from rag.types import MAX_HISTORY, MAX_QUESTION_CHARS, CodeFacts, Hit, SearchMode
 
 if TYPE_CHECKING:
-    from rag.retrieval.search import RetrievalResult, Searcher
     from rag.service import Engine, Repository
+    from rag.service.search import SearchOutcome, SearchQuery
 
 _PREVIEW_LINES = 3
 _BATCH_FIELDS = {"path", "start_line", "end_line", "symbol", "scope", "score"}
@@ -54,15 +54,27 @@ def search(
             help='Read JSON lines {"id", "query", "history", "k"} from stdin, write {"id", "results"}.',
         ),
     ] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Find this string instead of a question.")] = False,
+    regex: Annotated[bool, typer.Option("--regex", help="Find this regular expression (RE2).")] = False,
+    ignore_case: Annotated[
+        bool, typer.Option("--ignore-case", "-i", help="With --exact or --regex: ignore case.")
+    ] = False,
+    within: options.FilterOptions,
     json: options.Json = False,
     embedder: options.Embedder = None,
     index: options.IndexOptions,
     no_refresh: options.NoRefresh = False,
     yes: options.Yes = False,
 ) -> None:
-    """Find the lines for a question, without a model.
+    """Find the lines for a question, without a model; or a string, or an expression.
 
     rag search . "Where is a token checked?" -k 5
+
+    rag search . "Where is a token checked?" --path "src/" --lang python --kind code
+
+    rag search . "def check_token(" --exact
+
+    rag search . "TODO.*token" --regex --ignore-case
 
     rag search . --batch < questions.jsonl
     """
@@ -71,10 +83,12 @@ def search(
         if batch:
             sources, question = [*(repo or []), *words], ""
         else:
-            sources, question = split_words(words, repo or [])
+            sources, question = split_words(words, repo or [], verbatim=exact or regex)
+        mode = _mode(exact=exact, regex=regex, ignore_case=ignore_case, batch=batch)
         began = time.perf_counter()
         with opened_engine(settings, yes=yes) as engine:
             from rag.service import locate
+            from rag.service.search import SearchQuery
 
             named: list[str | None] = [*sources] or [None]
             wanted = [locate(source, index.ref, index.filters) for source in named]
@@ -83,48 +97,82 @@ def search(
                 _serve_batch(engine, repositories, refreshing=not no_refresh)
                 return
             opened = time.perf_counter()
-            searchers, found = _found(engine, repositories, question, k)
+            query = SearchQuery(question, mode, ignore_case=ignore_case, k=k, only=within.only)
+            found = _found(engine, repositories, query)
             searched = time.perf_counter()
             for remark in found.remarks:
                 say(f"rag: {remark}")
             times = {"open": opened - began, "search": searched - opened}
-        several = len(repositories) > 1
         if json:
-            from rag.retrieval.answerability import judge
-
-            out_json(
-                {
-                    "question": question,
-                    "taken": dict(found.taken),
-                    "confidence": to_json(judge(searchers, found)),
-                    "results": [to_json(hit) for hit in found.hits],
-                    "code_facts": to_json(found.code_facts) if found.code_facts else None,
-                    "seconds": times,
-                    "coverage": [to_json(repository.coverage) for repository in repositories],
-                }
-            )
+            out_json(_search_json(question, mode, found, repositories) | {"seconds": times})
         else:
-            if found.code_facts:
-                _print_facts(found.code_facts, several=several)
-            _print_hits(found.hits, several=several)
-        say("rag: " + seconds(times))
+            _print_found(found, several=len(repositories) > 1)
+        say("rag: " + " · ".join([*([found.matches.note] if found.matches else []), seconds(times)]))
     if not found.hits:
         say("rag: nothing found")
         raise typer.Exit(NOTHING_FOUND)
 
 
-def _found(
-    engine: Engine, repositories: list[Repository], question: str, k: int
-) -> tuple[list[Searcher], RetrievalResult]:
-    """Search the repositories; a damaged store is rebuilt first."""
-    from rag.retrieval.search import search as find
+def _mode(*, exact: bool, regex: bool, ignore_case: bool, batch: bool) -> SearchMode:
+    """Return what the text of the search is. Raises ConfigError for options that exclude each other."""
+    if exact and regex:
+        raise ConfigError("use either --exact or --regex")
+    if ignore_case and not (exact or regex):
+        raise ConfigError("--ignore-case needs --exact or --regex; a question ignores case anyway")
+    if batch and (exact or regex):
+        raise ConfigError("--batch reads questions; use it without --exact and --regex")
+    return "exact" if exact else "regex" if regex else "question"
 
-    searchers = [repository.searcher for repository in repositories]
+
+def _search_json(
+    question: str, mode: SearchMode, found: SearchOutcome, repositories: list[Repository]
+) -> dict[str, Any]:
+    """Return the result of a search as JSON values."""
+    from rag.retrieval.answerability import judge
+
+    retrieval = found.retrieval
+    code_facts = retrieval.code_facts if retrieval else None
+    searchers = [repository.searcher for repository in found.searched]
+    return {
+        "question": question,
+        "mode": mode,
+        "taken": dict(retrieval.taken) if retrieval else {},
+        "confidence": to_json(judge(searchers, retrieval)) if retrieval else None,
+        "results": [to_json(hit) for hit in found.hits],
+        "code_facts": to_json(code_facts) if code_facts else None,
+        "matches": to_json(found.matches) if found.matches else None,
+        "remarks": list(found.remarks),
+        "coverage": [to_json(repository.coverage) for repository in repositories],
+    }
+
+
+def _found(engine: Engine, repositories: list[Repository], query: SearchQuery) -> SearchOutcome:
+    """Search the repositories; a damaged store is rebuilt first."""
+    from rag.service.search import search_repositories
+
     try:
-        return searchers, find(searchers, question, k=k)
+        return search_repositories(repositories, query)
     except StoreCorrupt as damage:
-        searchers = [repository.searcher for repository in engine.rebuilt(repositories, damage)]
-        return searchers, find(searchers, question, k=k)
+        return search_repositories(engine.rebuilt(repositories, damage), query)
+
+
+def _print_found(found: SearchOutcome, *, several: bool) -> None:
+    if found.retrieval is None:
+        _print_lines(found.hits, several=several)
+        return
+    if found.retrieval.code_facts:
+        _print_facts(found.retrieval.code_facts, several=several)
+    _print_hits(found.hits, several=several)
+
+
+def _print_lines(hits: tuple[Hit, ...], *, several: bool) -> None:
+    """Print the matching lines like grep, each after its place."""
+    for hit in hits:
+        place = f"{hit.path}:{hit.start}"
+        first, *more = hit.text.split("\n")
+        out(f"{visible(f'{hit.repo}:{place}' if several else place)}: {first}")
+        for line in more:
+            out(f"  {line}")
 
 
 def _print_facts(found: CodeFacts, *, several: bool) -> None:

@@ -202,6 +202,26 @@ _INTERPRETERS = {
 }
 
 
+_OTHER_NAMES = {
+    "c#": "csharp",
+    "f#": "fsharp",
+    "golang": "go",
+    "makefile": "make",
+    "objective-c": "objc",
+    "shell": "bash",
+}
+LANGUAGES = frozenset(_EXTENSIONS_OF) | frozenset(_BY_NAME.values()) | frozenset(_INTERPRETERS.values())
+"""The names of languages, without the few that only a text shows."""
+_FAMILIES = {"typescript": ("typescript", "tsx")}
+
+
+def languages_named(name: str) -> tuple[str, ...]:
+    """Return the languages that a name or file extension means, such as `Python`, `c++` or `.ts`."""
+    wanted = name.strip().lower().removeprefix(".")
+    language = wanted if wanted in LANGUAGES else _OTHER_NAMES.get(wanted) or _BY_EXTENSION.get(wanted)
+    return () if language is None else _FAMILIES.get(language, (language,))
+
+
 def language_of_path(path: str) -> str | None:
     """Return the language of a path, `TEXT` for a name without extension, None for an unknown one."""
     return _language_of_name(path.rpartition("/")[2].lower())

@@ -24,8 +24,9 @@ from rag.errors import ConversationMismatch, NotFound
 from rag.service import Dialog, Engine, Repository, aconverse, converse, locate
 from rag.service.engine import FailedGenerator
 from rag.service.history import History
+from rag.service.search import SearchQuery
 from rag.settings import Settings, load_settings
-from rag.types import Answer, Conversation, Hit, Source
+from rag.types import Answer, Conversation, Hit, SearchFilter, SearchMode, Source
 
 
 class RAG(adalflow.core.component.Component):  # type: ignore[misc]
@@ -132,9 +133,25 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         others = [repository for repository in self.repositories if repository.source != source]
         self._ask_about([*others, self.engine.repository(source)])
 
-    def retrieve(self, query: str, k: int = 10) -> tuple[Hit, ...]:
-        """Search without generating, in the context of the conversation; return hits, best first."""
-        return self._dialog().search(query, k=k).hits
+    def retrieve(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        mode: SearchMode = "question",
+        ignore_case: bool = False,
+        only: SearchFilter | None = None,
+    ) -> tuple[Hit, ...]:
+        """Search without generating, in the context of the conversation; return hits, best first.
+
+        Args:
+            query: a question; with `mode` "exact" a string to find, with "regex" an expression.
+            k: the number of hits.
+            mode: what the query is.
+            ignore_case: whether a string or an expression ignores case.
+            only: the files to search.
+        """
+        return self._dialog().find(SearchQuery(query, mode, ignore_case, k, only or SearchFilter())).hits
 
     @property
     def transformed_docs(self) -> Sequence[Any]:

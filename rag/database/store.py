@@ -42,9 +42,16 @@ class Store:
     """Implements `rag.ports.ChunkIndex` over the mapped files. Read-only; safe to share between threads."""
 
     def __init__(
-        self, path: Path, segments: Sequence[Segment], *, commit: str | None = None, dirty: bool = False
+        self,
+        path: Path,
+        segments: Sequence[Segment],
+        *,
+        commit: str | None = None,
+        dirty: bool = False,
+        hidden: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self.path = path
+        self.hidden = hidden
         self.segments = tuple(segments)
         self.commit, self.dirty = commit, dirty
         self._postings: dict[str, Postings] = {}
@@ -70,7 +77,14 @@ class Store:
 
     def at(self, checkout: Checkout) -> Store:
         """Return the same store with the checkout's commit in its hits."""
-        return Store(self.path, self.segments, commit=checkout.commit, dirty=checkout.dirty)
+        return Store(
+            self.path, self.segments, commit=checkout.commit, dirty=checkout.dirty, hidden=self.hidden
+        )
+
+    def without(self, files: npt.NDArray[np.bool_]) -> Store:
+        """Return the same store in which the chunks of some files, shape (total_files,), count as deleted."""
+        hidden = files if self.hidden is None else files | self.hidden
+        return Store(self.path, self.segments, commit=self.commit, dirty=self.dirty, hidden=hidden)
 
     @property
     def header(self) -> Mapping[str, Any]:
@@ -108,12 +122,12 @@ class Store:
 
     @cached_property
     def dead(self) -> npt.NDArray[np.bool_] | None:
-        """Deleted chunks, shape (len(self),); None when there are none."""
-        if len(self.segments) == 1:
+        """Deleted and hidden chunks, shape (len(self),); None when there are none."""
+        if len(self.segments) == 1 and self.hidden is None:
             return None
-        mask = np.zeros(len(self), np.bool_)
-        mask[: self._first[1]] = self.dead_files[self.segments[0].columns["chunk_file"]]
-        return mask
+        gone = np.zeros(self.total_files, np.bool_) if self.hidden is None else self.hidden.copy()
+        gone[: len(self.dead_files)] |= self.dead_files
+        return np.asarray(gone[self.file])
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -197,6 +211,37 @@ class Store:
         """Return the path of a file by its number."""
         base = self.segments[0]
         return base.path(file) if file < base.file_count else self.segments[1].path(file - base.file_count)
+
+    @cached_property
+    def languages(self) -> list[str]:
+        """The language of each file, by its number."""
+        return [
+            str(segment.header["languages"][number])
+            for segment in self.segments
+            for number in segment.columns["file_language"].tolist()
+        ]
+
+    @cached_property
+    def divided(self) -> npt.NDArray[np.bool_]:
+        """Which files have a line that is divided between chunks, shape (total_files,)."""
+        file = self.file
+        same_line = self._across("chunk_end")[:-1] == self._across("chunk_start")[1:]
+        divided = np.zeros(self.total_files, np.bool_)
+        divided[file[:-1][same_line & (file[:-1] == file[1:])]] = True
+        return divided
+
+    def file_bytes(self, file: int) -> bytes:
+        """Return the text of a file by its number, as UTF-8; it is not cached.
+
+        Raises:
+            StoreCorrupt: it is damaged.
+        """
+        base = self.segments[0].file_count
+        segment, row = (self.segments[0], file) if file < base else (self.segments[1], file - base)
+        try:
+            return zlib.decompress(segment.string("file_text", row))
+        except zlib.error as error:
+            raise StoreCorrupt(path=str(self.path), why=f"a text is damaged ({error})") from error
 
     def postings(self, term: str) -> Postings:
         """Return the live chunks that hold `term`, ascending, with its counts in body and head.
@@ -311,7 +356,10 @@ class Store:
         for number, segment in reversed(list(enumerate(self.segments))):
             if path in segment.paths:
                 file = segment.paths.index(path)
-                if number or not self.dead_files[file]:
+                is_hidden = (
+                    self.hidden is not None and self.hidden[file + number * self.segments[0].file_count]
+                )
+                if not is_hidden and (number or not self.dead_files[file]):
                     return segment, file
         return None
 

@@ -30,6 +30,7 @@ _MAX_PHRASES = 8
 quotation marks."""
 
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{3,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{3,400})['’](?!\w)")
+_OTHER_SPELLING = 0.9
 _ENOUGH_RUNS = 6
 """This many runs in a chunk count as the whole text."""
 
@@ -45,14 +46,18 @@ def is_quoted(indexes: Sequence[ChunkIndex], text: str) -> bool:
 def phrase_chunks(index: ChunkIndex, text: str) -> dict[int, float]:
     """Return the chunks that hold a part of a text word for word, with the share of it that they hold.
 
-    What is in quotation marks or backticks must occur as a whole, if it has at least two words. Of any other
-    text the share is that of its runs of four words; a message with values in it is held in part.
+    What is in quotation marks or backticks must occur as a whole, if it has at least two words; in another
+    spelling (case, punctuation) it counts a little less. Of any other text the share is that of its runs of
+    four words; a message with values in it is held in part.
     """
     found: dict[int, float] = {}
-    quoted = [tuple(_words(part)) for parts in _QUOTED.findall(text) for part in parts if part]
-    phrases = [part for part in dict.fromkeys(quoted) if len(part) > 1 and any(map(_is_meaningful, part))]
-    for phrase in phrases[:_MAX_PHRASES]:
-        found |= dict.fromkeys((chunk for chunk, _ in _holding(index, [phrase])), 1.0)
+    quoted = dict.fromkeys(part for parts in _QUOTED.findall(text) for part in parts if part)
+    phrases = [(part, tuple(_words(part))) for part in quoted]
+    phrases = [(part, run) for part, run in phrases if len(run) > 1 and any(map(_is_meaningful, run))]
+    for phrase, run in phrases[:_MAX_PHRASES]:
+        for chunk, _ in _holding(index, [run]):
+            is_exact = phrase in index.hit(chunk, 0.0, {}).text
+            found[chunk] = max(found.get(chunk, 0.0), 1.0 if is_exact else _OTHER_SPELLING)
     runs = _runs(text)
     for chunk, count in _holding(index, runs):
         found[chunk] = max(found.get(chunk, 0.0), min(count / min(len(runs), _ENOUGH_RUNS), 1.0))

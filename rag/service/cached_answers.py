@@ -105,7 +105,7 @@ def look_up(
     if not (is_wanted(dialog.engine.settings) if wanted is None else wanted):
         return None
     locations = [repository.source.location for repository in dialog.repositories]
-    if not question.strip() or len(set(locations)) < len(locations):
+    if not question.strip() or dialog.only or len(set(locations)) < len(locations):
         return None  # citations cannot distinguish two versions of a repository
     return LookUp(dialog, question, standalone, generator)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rag.answer.not_found import not_found, warning
 from rag.corpus.acquire import committed
-from rag.errors import ConfigError, ProviderError, StoreCorrupt
+from rag.errors import ConfigError, NotFound, ProviderError, StoreCorrupt
 from rag.memory.freshness import State, check_turns
 from rag.memory.recent_turns import turn_tokens, window
 from rag.ports import takes_bags
@@ -29,6 +29,7 @@ from rag.service.engine import Engine, Repository
 from rag.service.history import History
 from rag.service.recall import known_of, language_for, recall_older
 from rag.service.retention import KeptFiles
+from rag.service.search import SearchOutcome, SearchQuery, nothing_within, search_repositories, within
 from rag.service.snapshots import FolderState
 from rag.types import (
     Answer,
@@ -39,6 +40,7 @@ from rag.types import (
     DialogTurn,
     Hit,
     Prepared,
+    SearchFilter,
     Span,
     Subject,
     UserQuery,
@@ -99,6 +101,8 @@ class Dialog:
         self.engine, self.repositories = engine, tuple(repositories)
         self.history = history or History(engine, conversation, name=name)
         self.selection = selection
+        self.only = SearchFilter()
+        self._searched: tuple[Sequence[Repository], list[Repository]] | None = None
         self._searches: OrderedDict[tuple[Any, ...], RetrievalResult] = OrderedDict()
 
     @property
@@ -110,7 +114,26 @@ class Dialog:
     def is_plain(self) -> bool:
         """Whether engine, repositories and conversation determine everything, so that another process can
         prepare a question with the same result."""
-        return self.history.is_stored and self.selection is None
+        return self.history.is_stored and self.selection is None and not self.only
+
+    @property
+    def searched(self) -> list[Repository]:
+        """The repositories with only the files that may be searched."""
+        if self._searched is None or self._searched[0] is not self.repositories:
+            self._searched = self.repositories, within(self.repositories, self.only)
+        return self._searched[1]
+
+    def restrict(self, only: SearchFilter) -> None:
+        """Search only the files that a filter allows from now on.
+
+        Raises:
+            NotFound: it allows no indexed file.
+            SearchInvalid, SourceError: the filter is invalid.
+        """
+        self.only, self._searched = only, None
+        self._searches.clear()
+        if only and not any(repository.store.live_count for repository in self.searched):
+            raise NotFound(nothing_within(only))
 
     def rebuild(self, damage: StoreCorrupt) -> None:
         """Re-index the repository whose store is damaged. Raises what `Engine.rebuilt` raises."""
@@ -146,6 +169,19 @@ class Dialog:
         """Search in the context of the turns, by default those of the history."""
         return self._search(question, self.past() if turns is None else turns, k)
 
+    def find(self, query: SearchQuery) -> SearchOutcome:
+        """Search for a question in the context of the turns, for a string, or for an expression.
+
+        Raises:
+            SearchInvalid, SourceError: the pattern or the filter is invalid.
+        """
+
+        def ask(chosen: Sequence[Repository]) -> RetrievalResult:
+            other = Dialog(self.engine, chosen, history=self.history) if query.only else self
+            return other.search(query.text, k=query.k)
+
+        return search_repositories(self.repositories, query, ask)
+
     def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
         """Search once for the same question, turns and stores; the last few results are cached."""
         past = [_exchange(turn) for turn in _answered_turns(turns)]
@@ -153,7 +189,7 @@ class Dialog:
         key = (question, tuple((each.question, each.places) for each in past), k, stores)
         found = self._searches.get(key)
         if found is None:
-            found = search([r.searcher for r in self.repositories], question, past=past, k=k)
+            found = search([r.searcher for r in self.searched], question, past=past, k=k)
             self._searches[key] = found
             if len(self._searches) > _CACHED_SEARCHES:
                 self._searches.popitem(last=False)
@@ -193,7 +229,7 @@ class Dialog:
             answer_tokens=settings.answer_tokens,
             language=language_for(settings.language, known),
             repositories=[r.source.name for r in self.repositories],
-            parts=other_parts([r.searcher for r in self.repositories], found.hits),
+            parts=other_parts([r.searcher for r in self.searched], found.hits),
             known=known,
             warning=warning(confidence, found.hits),
             missing_words=confidence.missing_words if confidence else (),
@@ -246,7 +282,7 @@ class Dialog:
         A model's standalone question is judged without the turns, but searched with them: a small model often
         only repeats the question, or resolves half of its references.
         """
-        searchers = [repository.searcher for repository in self.repositories]
+        searchers = [repository.searcher for repository in self.searched]
         if not self.engine.settings.gate:
             return self._search(standalone or question, turns, k), None
         if standalone and not _answered_turns(turns) and not self.is_foreign(question):
@@ -333,7 +369,8 @@ class Dialog:
     def with_coverage(self, answer: Answer) -> Answer:
         """Add the coverage of the repositories to an answer, and a note on files that are not indexed yet."""
         coverage = tuple(repository.coverage for repository in self.repositories)
-        notes = (one.note for one in coverage)
+        notes = [one.note for one in coverage]
+        notes += [f"only files that match the filter ({self.only}) were searched"] if self.only else []
         return replace(answer, coverage=coverage, notes=(*answer.notes, *(note for note in notes if note)))
 
     def _at_commit(self, citations: Sequence[Citation]) -> tuple[Citation, ...]:

@@ -108,3 +108,14 @@ def test_many_quotations_are_looked_up_within_bounds(shop: Searcher):
     began = time.process_time()
     phrase_chunks(shop.index, text)
     assert time.process_time() - began < 1
+
+
+def test_the_exact_spelling_of_a_quoted_phrase_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def a():\n    return 'Connection lost: retry later'\n")
+    (tmp_path / "b.py").write_text("def b():\n    return 'connection lost, retry later'\n")
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        index = engine.repository(str(tmp_path)).searcher.index
+        for phrase, path in (("Connection lost: retry", "a.py"), ("connection lost, retry", "b.py")):
+            found = phrase_chunks(index, f'Where is "{phrase}" from?')
+            best = max(found, key=lambda chunk: found[chunk])
+            assert index.hit(best, 0.0, {}).path == path and sorted(found.values()) == [0.9, 1.0]

@@ -14,7 +14,7 @@ from rag.evaluation.metrics import LineSpan
 from rag.schema import OLD_NAMES, order_of
 from rag.serve.errors import TooLarge
 from rag.serve.service import MAX_REPOSITORIES
-from rag.types import MAX_HISTORY
+from rag.types import MAX_HISTORY, Kind, SearchFilter, SearchMode
 
 MAX_RESULTS = 100
 MAX_QUESTIONS = 500
@@ -25,6 +25,7 @@ MAX_CHARS = 500_000
 _MAX_FILES = 100
 _MAX_CHARS = 10_000
 _MAX_LINES = 10_000_000
+_MAX_FILTERS = 20
 
 
 def _whole(value: object) -> object:
@@ -49,6 +50,7 @@ Corrected = Annotated[str, Field(max_length=1_000_000, examples=["It expires aft
 FactText = Annotated[
     str, Field(min_length=1, max_length=2000, pattern=r"\S", examples=["Codes have seven characters"])
 ]
+_Filter = Annotated[str, Field(min_length=1, max_length=300)]
 _Number = Annotated[int, Field(ge=0, le=2**53, examples=[1]), WHOLE]
 _Order = Annotated[
     Annotated[int, Field(ge=-1, le=2**53), WHOLE] | None,
@@ -76,16 +78,37 @@ class IndexRequest(Strict):
     rebuild: bool = False
 
 
-class SearchRequest(Strict):
-    """A search."""
+class Filtered(Strict):
+    """The files to search: globs, languages (names or file extensions) and kinds; empty for all."""
+
+    paths: Annotated[list[_Filter], Field(max_length=_MAX_FILTERS, examples=[["src/"]])] = Field(
+        default_factory=list
+    )
+    languages: Annotated[list[_Filter], Field(max_length=_MAX_FILTERS, examples=[["python"]])] = Field(
+        default_factory=list
+    )
+    kinds: Annotated[list[Kind], Field(max_length=_MAX_FILTERS, examples=[["code"]])] = Field(
+        default_factory=list
+    )
+
+    @property
+    def only(self) -> SearchFilter:
+        """Return the filter of the search."""
+        return SearchFilter(tuple(self.paths), tuple(self.languages), tuple(self.kinds))
+
+
+class SearchRequest(Filtered):
+    """A search for a question, for a string (`exact`) or for an expression in RE2's syntax (`regex`)."""
 
     question: Question
+    mode: SearchMode = "question"
+    ignore_case: bool = False
     repositories: Names = Field(default_factory=list)
     conversation: ConversationName | None = None
     k: Annotated[int, Field(ge=1, le=MAX_RESULTS), WHOLE] = 10
 
 
-class AskRequest(Strict):
+class AskRequest(Filtered):
     """A question. Without repositories, those of the conversation are used."""
 
     question: Question

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Coverage: TypeAlias = Json
     Freshness: TypeAlias = Json
     Hit: TypeAlias = Json
+    PatternMatches: TypeAlias = Json
     Citation: TypeAlias = Json
     CheckedCitation: TypeAlias = Json
     CodeFacts: TypeAlias = Json
@@ -46,6 +47,7 @@ else:
     CheckedCitation = _models.of(types.Citation, "CheckedCitation", url=str, freshness=Freshness)
     Citation = _models.of(types.Citation, url=str)
     Hit = _models.of(types.Hit, url=str)
+    PatternMatches = _models.of(types.PatternMatches)
     _models.of(
         types.Hit,
         "RankedHit",
@@ -163,11 +165,14 @@ def repository_state(entry: ServedRepository, service: Service) -> RepositorySta
 
 
 class SearchResult(ResponseModel):
-    """The hits, best first."""
+    """The hits, best first; with `exact` and `regex` lines, and the number of all matches."""
 
     question: str
+    mode: str
     standalone_question: str
     hits: list[Hit]
+    matches: PatternMatches | None
+    remarks: list[str]
     code_facts: CodeFacts | None
     coverage: list[Coverage]
 

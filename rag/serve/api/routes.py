@@ -20,7 +20,7 @@ from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import judge
 from rag.retrieval.search import search_in_turn
-from rag.schema import to_json
+from rag.schema import Json, to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
 from rag.serve.api.pagination import Limit, Offset, page
@@ -30,6 +30,7 @@ from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Repository
 from rag.service.read_lines import read_lines
+from rag.service.search import SearchOutcome, SearchQuery
 from rag.types import Answer
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
@@ -131,21 +132,21 @@ def _asking(service: Service) -> APIRouter:
     async def search(
         request: Request, asked: requests.SearchRequest, caller: CallerOf
     ) -> responses.SearchResult:
-        """Search without generating an answer, best first; a conversation gives context for follow-ups."""
+        """Search without generating an answer, best first; a conversation gives context for follow-ups.
+
+        With `mode` `exact` or `regex`, `question` is found in the text: the hits are lines, and `matches`
+        counts all matches. The filters select the files before the hits are ranked.
+        """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(
             caller, asked.repositories, conversation=asked.conversation, named=False
         )
+        query = SearchQuery(asked.question, asked.mode, asked.ignore_case, asked.k, asked.only)
         async with service.limiter.slot():
-            result = await to_thread(dialog.search, asked.question, k=asked.k)
+            result = await to_thread(dialog.find, query)
         rendered = Renderer(service, caller, str(request.base_url))
-        return responses.SearchResult(
-            question=asked.question,
-            standalone_question=result.sought.standalone,
-            hits=[rendered.hit(hit) for hit in result.hits],
-            code_facts=rendered.code_facts(result.code_facts),
-            coverage=[sent(service, to_json(one.coverage), "api") for one in dialog.repositories],
-        )
+        coverage = [sent(service, to_json(one.coverage), "api") for one in dialog.repositories]
+        return _search_result(asked, result, rendered, coverage)
 
     @router.post(
         "/ask",
@@ -162,6 +163,8 @@ def _asking(service: Service) -> APIRouter:
         """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(caller, asked.repositories, conversation=asked.conversation)
+        if asked.only:
+            await to_thread(dialog.restrict, asked.only)
         body_of = Renderer(service, caller, str(request.base_url), dialog).answer
 
         def failed(error: ProviderError) -> RagError:
@@ -195,6 +198,22 @@ def _asking(service: Service) -> APIRouter:
         )
 
     return router
+
+
+def _search_result(
+    asked: requests.SearchRequest, found: SearchOutcome, rendered: Renderer, coverage: list[Json]
+) -> responses.SearchResult:
+    retrieval = found.retrieval
+    return responses.SearchResult(
+        question=asked.question,
+        mode=asked.mode,
+        standalone_question=retrieval.sought.standalone if retrieval else "",
+        hits=[rendered.hit(hit) for hit in found.hits],
+        matches=to_json(found.matches) if found.matches else None,
+        remarks=list(found.remarks),
+        code_facts=rendered.code_facts(retrieval.code_facts if retrieval else None),
+        coverage=coverage,
+    )
 
 
 def _evaluation(service: Service) -> APIRouter:

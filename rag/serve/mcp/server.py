@@ -26,6 +26,7 @@ from rag.serve.api.rendering import sent
 from rag.serve.mcp.sessions import Sessions
 from rag.serve.mcp.tools import (
     AskResult,
+    CodeFound,
     LinesRead,
     Places,
     Progress,
@@ -36,6 +37,8 @@ from rag.serve.mcp.tools import (
 )
 from rag.serve.service import Service
 from rag.serve.telemetry import JsonFormatter
+from rag.service.search import SearchQuery
+from rag.types import Kind, SearchFilter, SearchMode
 
 try:  # 2.x
     from mcp.server import MCPServer as _Server
@@ -77,6 +80,10 @@ Ref = Annotated[str | None, Field(description="A branch, tag or commit. Default:
 Conversation = Annotated[
     str | None,
     Field(description="The conversation of an earlier answer, to continue it. Default: a new one."),
+]
+Mode = Annotated[
+    SearchMode,
+    Field(description="question; exact: a string to find as it is; regex: an expression in RE2's syntax."),
 ]
 Limit = Annotated[int, Field(ge=1, le=50, description="The largest number of results.")]
 Line = Annotated[int, Field(ge=1, description="A line number, from 1.")]
@@ -245,15 +252,30 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
 def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
     @server.tool(annotations=_READS)
     async def search_code(
-        query: Annotated[str, Field(description="A question or words, not necessarily words of the code.")],
+        query: Annotated[
+            str,
+            Field(description="A question or words, not necessarily words of the code; or what `mode` says."),
+        ],
         ctx: Context,
         repoName: OnlyRepo = None,  # noqa: N803
         limit: Limit = 10,
         ref: Ref = None,
-    ) -> Annotated[CallToolResult, Places]:
-        """Find the functions, classes and sections that are relevant to a question, with lines and text."""
+        mode: Mode = "question",
+        ignore_case: Annotated[bool, Field(description="For exact and regex: ignore case.")] = False,
+        path: Annotated[str | None, Field(description="Only files that match this glob.")] = None,
+        language: Annotated[str | None, Field(description="Only files in this language.")] = None,
+        kind: Annotated[Kind | None, Field(description="Only files of this kind.")] = None,
+    ) -> Annotated[CallToolResult, CodeFound]:
+        """Find the functions, classes and sections that are relevant to a question, with lines and text; or
+        every line with a string or a regular expression."""
         caller = _caller(ctx, service)
-        return await _result(service, tools.search_code(caller, repoName, query, limit, ref, _progress(ctx)))
+        only = SearchFilter(
+            paths=(path,) if path else (),
+            languages=(language,) if language else (),
+            kinds=(kind,) if kind else (),
+        )
+        asked = SearchQuery(query, mode, ignore_case, limit, only)
+        return await _result(service, tools.search_code(caller, repoName, asked, ref, _progress(ctx)))
 
     @server.tool(annotations=_READS)
     async def read_span(

@@ -10,7 +10,7 @@ import asyncio
 from asyncio import to_thread
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field
@@ -31,6 +31,7 @@ from rag.serve.service import MAX_REPOSITORIES, Service
 from rag.service import Dialog, Repository
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall
+from rag.service.search import SearchQuery
 from rag.types import Answer
 from rag.wiki.models import WikiStructure
 from rag.wiki.outline import structure_outline
@@ -52,12 +53,14 @@ if TYPE_CHECKING:
     Citation: TypeAlias = Json
     Hit: TypeAlias = Json
     CodeFacts: TypeAlias = Json
+    PatternMatches: TypeAlias = Json
     Lines: TypeAlias = Json
 else:
     _models = JsonModels("mcp")
     Coverage = _models.of(types.Coverage)
     Citation = _models.of(types.Citation, url=str)
     Hit = _models.of(types.Hit, url=str)
+    PatternMatches = _models.of(types.PatternMatches)
     _models.of(types.CodeFact, url=str)
     CodeFacts = _models.of(types.CodeFacts)
     Lines = _models.of(types.Span, "Lines", "Lines of a file.", text=str)
@@ -96,6 +99,14 @@ class Places(ToolReply):
     """The places found, best first."""
 
     places: list[Hit] = Field(default_factory=list)
+
+
+class CodeFound(Places):
+    """The places found, best first; for a string or an expression lines, and the number of all matches."""
+
+    mode: types.SearchMode = "question"
+    matches: PatternMatches | None = None
+    remarks: list[str] = Field(default_factory=list)
     code_facts: CodeFacts | None = None
 
 
@@ -232,18 +243,29 @@ class Toolbox:
     # ------------------------------------------------------------ tools for exploring code
 
     async def search_code(
-        self, caller: Caller, repo: str | None, query: str, limit: int, ref: str | None, progress: Progress
-    ) -> Places:
-        """Return the chunks that are most relevant to a query, with their text."""
-        self._service.limiter.check_question(query, param="query")
+        self, caller: Caller, repo: str | None, query: SearchQuery, ref: str | None, progress: Progress
+    ) -> CodeFound:
+        """Return the chunks that are most relevant to a question, or the lines that match a pattern."""
+        self._service.limiter.check_question(query.text, param="query")
         entry, repository = await self._ready(caller, repo, ref, progress)
         dialog = Dialog(self._service.engine_for(caller), [repository])
+        query = replace(query, k=max(1, min(query.k, _MAX_HITS)))
         async with self._service.limiter.slot():
-            found = await to_thread(dialog.search, query, k=max(1, min(limit, _MAX_HITS)), turns=[])
-        places = [self._place(hit, entry) for hit in found.hits]
-        listed = _listed(found.hits, nothing="Nothing was found.")
-        code_facts = self._code_facts(found.code_facts, {repository.source.location: entry} if entry else {})
-        return _found(listed, places, repository).model_copy(update={"code_facts": code_facts})
+            found = await to_thread(dialog.find, query)
+        text = _listed(found.hits, nothing="Nothing was found.")
+        notes = [*([found.matches.note] if found.matches else []), *found.remarks]
+        return CodeFound(
+            result=_with_coverage("\n\n".join([text, *notes]), repository.coverage),
+            coverage=[to_json(repository.coverage)],
+            places=[self._place(hit, entry) for hit in found.hits],
+            mode=query.mode,
+            matches=to_json(found.matches) if found.matches else None,
+            remarks=list(found.remarks),
+            code_facts=self._code_facts(
+                found.retrieval.code_facts if found.retrieval else None,
+                {repository.source.location: entry},
+            ),
+        )
 
     async def read_span(
         self,

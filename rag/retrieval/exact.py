@@ -1,0 +1,290 @@
+"""Search the indexed text for a string or a regular expression, and count all matches.
+
+Every file of the stores is read, except where the postings show that it cannot match: a word inside the
+string, with its borders on both sides, is a word of the text, so its terms are in the postings. Regular
+expressions are RE2's, which take linear time. At a time limit the search ends with what it found until then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+import re2
+
+from rag.analysis import terms, words
+from rag.errors import SearchInvalid
+from rag.ports import ChunkIndex
+from rag.types import Hit, PatternMatches
+
+MAX_PATTERN_CHARS = 1_000
+MAX_SECONDS = 10.0
+_MAX_PLACES = 5_000
+"""The number of lines that are put into order; the others are only counted."""
+_MAX_TEXT_CHARS = 400
+"""The length of the text that is shown of the lines of a match."""
+_BATCH = 128
+"""The number of files that one thread reads at a time."""
+_MAX_THREADS = 4
+
+_ORDER = {"code": 0.8, "config": 0.7, "test": 0.6, "doc": 0.5}
+_KIND_ORDER = np.asarray([0, 2, 3, 1])
+"""The scores of hits by kind, and the order by the number of a kind; the score of a definition is 1."""
+_DOC = 2
+_COMMENT = re.compile(r"\s*(?://|/?\*|# |--|;;|%|\"\"\"|''')")
+"""The beginning of a line that may mention the name of a definition above the line that defines it."""
+
+Span = tuple[int, int]
+Spans = Callable[[bytes], Iterator[Span]]
+
+
+@dataclass(frozen=True, slots=True)
+class TextResult:
+    """The lines on which a match begins: where the matched name is defined, code, configuration, tests,
+    documents; within these in the order of the stores, by path and line.
+    """
+
+    hits: tuple[Hit, ...]
+    matches: PatternMatches
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The lines of a match, from the line on which it begins, in a chunk; `text` is what is shown of them."""
+
+    chunk: int
+    first: int
+    last: int
+    text: str
+    is_definition: bool
+
+
+@dataclass(slots=True)
+class _Found:
+    """The matches in some files of one store: the counts, and the first places."""
+
+    count: int = 0
+    lines: int = 0
+    files: int = 0
+    places: list[_Place] = field(default_factory=list)
+    complete: bool = True
+
+    def add(self, other: _Found) -> None:
+        """Add the matches in other files."""
+        self.count += other.count
+        self.lines += other.lines
+        self.files += other.files
+        self.places += other.places[: _MAX_PLACES - len(self.places)]
+        self.complete &= other.complete
+
+
+def find_text(
+    indexes: Sequence[ChunkIndex],
+    pattern: str,
+    *,
+    regex: bool = False,
+    ignore_case: bool = False,
+    k: int = 10,
+    max_seconds: float = MAX_SECONDS,
+) -> TextResult:
+    """Find a string, or an expression in RE2's syntax, in the text of all live files.
+
+    PatternMatches do not overlap; empty matches do not count. `^` and `$` match at every line.
+
+    Raises:
+        SearchInvalid: the pattern is empty, too long, or not an expression.
+    """
+    spans = _matcher(pattern, regex=regex, ignore_case=ignore_case)
+    until = time.monotonic() + max_seconds
+    inner = [] if regex or ignore_case else _inner_words(pattern)
+    total = _Found()
+    hits: list[Hit] = []
+    for index in indexes:
+        found = _search(index, spans, inner, until)
+        hits += (_hit(index, place) for place in _best(index, found.places, k))
+        total.add(found)
+    hits.sort(key=lambda hit: -hit.score)
+    more = total.lines - min(k, len(hits))
+    return TextResult(
+        tuple(hits[:k]), PatternMatches(total.count, total.lines, total.files, more, complete=total.complete)
+    )
+
+
+def _matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Spans:
+    """Return a function that yields where a pattern matches in a text."""
+    if not pattern:
+        raise SearchInvalid("the string to find is empty")
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise SearchInvalid(
+            f"the pattern has {len(pattern):,} characters, the limit is {MAX_PATTERN_CHARS:,}"
+        )
+    wanted = pattern.encode("utf-8", "surrogatepass")
+    if not regex and not ignore_case:
+        return partial(_occurrences, wanted)
+    options = re2.Options()
+    options.log_errors = False
+    options.literal = not regex
+    options.case_sensitive = not ignore_case
+    try:
+        expression = re2.compile(b"(?m)" + wanted if regex else wanted, options)
+    except re2.error as error:
+        why = error.args[0].decode("utf-8", "replace") if error.args else "not an expression"
+        raise SearchInvalid(
+            f"invalid regular expression: {why}; the syntax is RE2's, without look-around and back-references"
+        ) from error
+    return lambda text: (match.span() for match in expression.finditer(text) if match.end() > match.start())
+
+
+def _occurrences(wanted: bytes, text: bytes) -> Iterator[Span]:
+    at = text.find(wanted)
+    while at >= 0:
+        yield at, at + len(wanted)
+        at = text.find(wanted, at + len(wanted))
+
+
+def _inner_words(literal: str) -> list[str]:
+    """Return the words of a string that are whole words wherever it occurs: not those at its ends."""
+    found = words(literal)
+    at_start = bool(found) and literal.startswith(found[0])
+    at_end = bool(found) and literal.endswith(found[-1])
+    return found[at_start : len(found) - at_end]
+
+
+def _search(index: ChunkIndex, spans: Spans, inner: Sequence[str], until: float) -> _Found:
+    """Search one store. Several threads read, since most of the time is spent on decompression."""
+    files = _candidates(index, inner)
+    batches = [files[at : at + _BATCH] for at in range(0, len(files), _BATCH)]
+    threads = min(os.cpu_count() or 1, _MAX_THREADS, max(len(batches), 1))
+    found = _Found()
+    with ThreadPoolExecutor(threads) as pool:
+        for at in range(0, len(batches), threads):
+            room = _MAX_PLACES - len(found.places)
+            for one in pool.map(partial(_read, index, spans, until, room), batches[at : at + threads]):
+                found.add(one)
+    return found
+
+
+def _candidates(index: ChunkIndex, inner: Sequence[str]) -> list[int]:
+    """Return the live files that may hold all these words; code first, documents last, since places are
+    limited.
+    """
+    live = np.arange(len(index)) if index.dead is None else np.flatnonzero(~index.dead)
+    files, first = np.unique(index.file[live], return_index=True)
+    for term in {term for word in inner for term in terms(word)}:
+        may = index.divided.copy()
+        may[index.file[index.postings(term).chunks]] = True
+        files, first = files[may[files]], first[may[files]]
+    found: list[int] = files[np.argsort(_KIND_ORDER[index.kind[live[first]]], kind="stable")].tolist()
+    return found
+
+
+def _read(index: ChunkIndex, spans: Spans, until: float, room: int, files: Sequence[int]) -> _Found:
+    """Search some files of a store; return at most `room` places."""
+    found = _Found()
+    for file in files:
+        if time.monotonic() > until:
+            found.complete = False
+            break
+        text = index.file_bytes(file)
+        chunks = _Chunks(index, file)
+        line, last, counted_to = 1, 0, 0
+        for start, end in spans(text):
+            found.count += 1
+            line += text.count(b"\n", counted_to, start)
+            counted_to = start
+            if line == last:
+                continue
+            last = line
+            found.lines += 1
+            if len(found.places) < room:
+                found.places.append(chunks.place(text, line, (start, end)))
+        found.files += last > 0
+    return found
+
+
+class _Chunks:
+    """The chunks of a file, read when the first match is found."""
+
+    def __init__(self, index: ChunkIndex, file: int) -> None:
+        self._index, self._file = index, file
+
+    @cached_property
+    def _numbers(self) -> range:
+        first, end = (int(np.searchsorted(self._index.file, self._file, side)) for side in ("left", "right"))
+        return range(first, end)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [self._index.lines(chunk)[0] for chunk in self._numbers]
+
+    @cached_property
+    def _names(self) -> list[tuple[str, str]]:
+        return self._index.names(np.asarray(self._numbers, np.int64))
+
+    def place(self, text: bytes, line: int, match: Span) -> _Place:
+        """Return the place of a match that begins on a line of the file's text."""
+        start, end = match
+        at = int(np.searchsorted(self._starts, line, side="right")) - 1
+        from_ = text.rfind(b"\n", 0, start) + 1
+        to = text.find(b"\n", end - 1)
+        to = len(text) if to < 0 else to
+        return _Place(
+            chunk=self._numbers[at],
+            first=line,
+            last=line + text.count(b"\n", start, end - 1),
+            text=_shown(text, from_, to, match),
+            is_definition=self._is_definition(text, at, line, from_, match),
+        )
+
+    def _is_definition(self, text: bytes, at: int, line: int, from_: int, match: Span) -> bool:
+        """Return whether a match contains the name that its chunk defines, where it is defined."""
+        symbol = self._names[at][0]
+        if not symbol or (at > 0 and self._names[at - 1] == self._names[at]):
+            return False
+        named = re.compile(rb"(?<![\w$])" + re.escape(symbol.encode("utf-8", "replace")) + rb"(?![\w$])")
+        found = named.search(text, from_, match[1])
+        if found is None or found.start() < match[0]:
+            return False
+        begins = from_
+        for _ in range(line - self._starts[at]):
+            begins = text.rfind(b"\n", 0, begins - 1) + 1
+        *above, here = (
+            text[begins : match[1]].decode("utf-8", "replace").rsplit("\n", line - self._starts[at])
+        )
+        if self._index.kind[self._numbers[at]] == _DOC:
+            return not any(symbol in one for one in above)
+        return not _COMMENT.match(here) and not any(
+            symbol in one and not _COMMENT.match(one) for one in above
+        )
+
+
+def _shown(text: bytes, start: int, end: int, match: Span) -> str:
+    """Return what is shown of the lines of a match, cut around its beginning if they are long."""
+    first = max(start, min(match[0] - _MAX_TEXT_CHARS // 4, end - _MAX_TEXT_CHARS))
+    shown = text[first : min(end, first + _MAX_TEXT_CHARS)].decode("utf-8", "replace")
+    return ("…" if first > start else "") + shown + ("…" if first + _MAX_TEXT_CHARS < end else "")
+
+
+def _best(index: ChunkIndex, places: Sequence[_Place], k: int) -> list[_Place]:
+    """Return the k first places of a store in the order of a result."""
+    paths: dict[int, str] = {}
+
+    def rank(place: _Place) -> tuple[bool, int, str, int]:
+        file = int(index.file[place.chunk])
+        path = paths.get(file) or paths.setdefault(file, index.file_path(file))
+        return not place.is_definition, int(_KIND_ORDER[index.kind[place.chunk]]), path, place.first
+
+    return sorted(places, key=rank)[:k]
+
+
+def _hit(index: ChunkIndex, place: _Place) -> Hit:
+    hit = index.hit(place.chunk, 0.0, {})
+    score = 1.0 if place.is_definition else _ORDER[hit.kind]
+    span = replace(hit.span, start=place.first, end=place.last)
+    return replace(hit, span=span, text=place.text, score=score, blank_end="")

@@ -1,0 +1,92 @@
+"""One search for every interface: a question, a string or an expression, in all files or in some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from rag.database.filtering import filtered
+from rag.retrieval.search import RetrievalResult, search
+from rag.service.engine import Repository
+from rag.types import Hit, PatternMatches, SearchFilter, SearchMode
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """What is searched: `text` is a question, a string or an expression; `only` selects the files."""
+
+    text: str
+    mode: SearchMode = "question"
+    ignore_case: bool = False
+    k: int = 10
+    only: SearchFilter = field(default_factory=SearchFilter)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """Hits, best first. `matches` counts those of a pattern; `retrieval` is the result for a question.
+
+    `remarks` are sentences for the person who asked. `searched` are the repositories with only the files that
+    the filter allows.
+    """
+
+    hits: tuple[Hit, ...]
+    searched: Sequence[Repository]
+    remarks: tuple[str, ...] = ()
+    matches: PatternMatches | None = None
+    retrieval: RetrievalResult | None = None
+
+
+Ask = Callable[[Sequence[Repository]], RetrievalResult]
+
+
+def search_repositories(
+    repositories: Sequence[Repository], query: SearchQuery, ask: Ask | None = None
+) -> SearchOutcome:
+    """Search repositories; the files are selected before the hits are ranked.
+
+    Args:
+        repositories: the repositories, open for search.
+        query: what is searched.
+        ask: searches for the question, by default without the context of a conversation.
+
+    Raises:
+        SearchInvalid: the pattern or the filter is invalid.
+        SourceError: a glob is invalid.
+        StoreCorrupt: a store is damaged where the search had to read it.
+    """
+    chosen = within(repositories, query.only)
+    remarks = () if any(one.store.live_count for one in chosen) else (nothing_within(query.only),)
+    if query.mode != "question":
+        from rag.retrieval.exact import find_text  # late: a question needs no regular expressions of RE2
+
+        found = find_text(
+            [one.store for one in chosen],
+            query.text,
+            regex=query.mode == "regex",
+            ignore_case=query.ignore_case,
+            k=query.k,
+        )
+        return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
+    result = ask(chosen) if ask else search([one.searcher for one in chosen], query.text, k=query.k)
+    return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
+
+
+def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repository]:
+    """Return the repositories with only the files that a filter allows.
+
+    Raises:
+        SearchInvalid, SourceError: as `rag.database.filtering.filtered`.
+    """
+    if not only:
+        return list(repositories)
+    stores = [filtered(repository.store, only) for repository in repositories]
+    return [
+        replace(repository, store=store, searcher=replace(repository.searcher, index=store))
+        for repository, store in zip(repositories, stores, strict=True)
+    ]
+
+
+def nothing_within(only: SearchFilter) -> str:
+    """Return a sentence on repositories without a file that a filter allows."""
+    return f"no indexed file matches the filter ({only})" if only else "nothing is indexed"

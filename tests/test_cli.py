@@ -274,11 +274,14 @@ def test_without_refreshing_the_files_behind_are_counted(sample_repo):
 
 def test_hits_as_json_say_where_and_why(sample_repo):
     found = rag("search", sample_repo, SIGNED, "-k", 3, "--json").json
-    assert set(found) == {"question", "taken", "confidence", "coverage", "results", "seconds"}
+    assert set(found) == {
+        *("question", "taken", "confidence", "coverage", "results", "seconds"),
+        *("code_facts", "remarks", "matches", "mode"),
+    }
     assert len(found["results"]) == 3
     assert set(found["results"][0]) == {
         *("repository", "path", "start_line", "end_line", "symbol", "scope", "unit", "kind", "language"),
-        *("score", "legs", "commit", "blob", "text", "blank_end", "dirty", "location"),
+        *("score", "legs", "commit", "blob", "text", "blank_end", "dirty", "location", "reason"),
         *OLD_OUTPUT["cli"].keys() - {"order", "forked_at"},
     }
     scores = [hit["score"] for hit in found["results"]]

@@ -159,7 +159,8 @@ def _search_stores(
     rarity = Rarity([searcher.index for searcher in searchers])
     gathered = [_gather(searcher, sought, rarity, begins=not past) for searcher in searchers]
     best_lexical, best_dense = _best(g.lexical for g in gathered), _best(g.dense for g in gathered)
-    kinds = classify(sought)
+    # A question that refers to places is answered by them.
+    kinds = [] if any(g.pointed for g in gathered) else classify(sought)
     depth = max(k, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
@@ -175,7 +176,7 @@ def _search_stores(
     ranked = tuple(hit for hit, _ in best[:k])
     code_facts = _code_facts(kinds, sought, searchers, best)
     return RetrievalResult(
-        hits=merged_hits(code_facts, ranked, [s.index for s in searchers], k) if code_facts else ranked,
+        hits=_with_facts(code_facts, best, k) if code_facts else ranked,
         ranked=ranked,
         code_facts=code_facts,
         sought=sought,
@@ -183,6 +184,11 @@ def _search_stores(
         lexical=best_lexical if alone else None,
         taken=taken,
     )
+
+
+def _with_facts(facts: CodeFacts, best: Sequence[tuple[Hit, ChunkIndex]], k: int) -> tuple[Hit, ...]:
+    indexes = {id(index): index for _, index in best}
+    return merged_hits(facts, [hit for hit, _ in best], list(indexes.values()), k)
 
 
 def _code_facts(

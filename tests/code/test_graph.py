@@ -132,7 +132,8 @@ def test_go_methods_and_packages():
             "go.mod": "module example.org/app\n",
             "q/q.go": "package q\ntype Queue struct{}\nfunc New() *Queue { return nil }\n"
             "func (q *Queue) Put() { q.grow() }\nfunc (q *Queue) grow() {}\n",
-            "main.go": 'package main\nimport "example.org/app/q"\nfunc main() {\n\tx := q.New()\n\tx.Put()\n}\n',
+            "main.go": 'package main\nimport "example.org/app/q"\n'
+            "func main() {\n\tx := q.New()\n\tx.Put()\n}\n",
         }
     ).graph
     assert called(graph, "New") == [("main.go", 4, True)]

@@ -17,7 +17,8 @@ MAX_FACTS = 60
 _MAX_FILES_READ = 40
 _MAX_CHARS_READ = 4_000_000
 """Limits of the files read for one question."""
-_KEPT_HITS = 3
+_FIRST_FACTS, _KEPT_HITS = 5, 3
+"""How many chunks with facts come before the first hits of the ranking, and how many of these follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +142,23 @@ def _fact(place: FactPlace) -> CodeFact:
 def merged_hits(
     found: CodeFacts, ranked: Sequence[Hit], indexes: Sequence[ChunkIndex], k: int
 ) -> tuple[Hit, ...]:
-    """Return the k best hits: first the chunks that hold the facts, in their order, then the ranking.
+    """Return the k best hits: the chunks that hold the first facts, in their order, the first three of the
+    ranking, the chunks of the other facts, then the rest of the ranking.
 
-    The last three are always those of the ranking. The scores descend: those of the facts are raised above
-    the best one.
+    The scores descend: those of the facts are raised above the best one. Fewer hits are the first of more.
     """
     known = {_key(hit): hit for hit in ranked}
-    first = _holding(found.items, indexes, limit=max(k - _KEPT_HITS, 1))
+    holding = _holding(found.items, indexes, limit=k)
+    hits = {key: hit for key, (hit, _) in holding.items()} | known
+    first = dict(islice(holding.items(), _FIRST_FACTS))
+    kept = [key for key in known if key not in first][:_KEPT_HITS]
+    order = [*first, *kept, *(key for key in holding if key not in first and key not in kept)]
     best = max((hit.score for hit in ranked), default=0.0)
     placed = {}
-    for position, (key, (hit, reason)) in enumerate(first.items()):
-        score = best + (len(first) - position) / 1_000
-        placed[key] = replace(known.get(key, hit), score=score, reason=reason)
+    for position, key in enumerate(order):
+        reason = holding[key][1] if key in holding else ""
+        score = best + (MAX_FACTS + _KEPT_HITS - position) / 1_000
+        placed[key] = replace(hits[key], score=score, reason=reason)
     rest = [hit for key, hit in known.items() if key not in placed]
     return (*placed.values(), *rest)[:k]
 

@@ -115,7 +115,7 @@ def _everywhere(asked: Asked, file: FileText, series: Series) -> tuple[list[Fact
 
 
 def _distance(one: str, other: str) -> int:
-    """Return how many folders lie between two files."""
+    """Return the number of folders between two files."""
     a, b = one.split("/")[:-1], other.split("/")[:-1]
     same = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     return len(a) + len(b) - 2 * same

@@ -44,7 +44,7 @@ from dataclasses import MISSING, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter, itemgetter
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from rag.types import (
@@ -262,21 +262,31 @@ def from_json(cls: type[T], written: Mapping[str, Any]) -> T:
     return found
 
 
-def with_old_names(written: Any, interface: Interface) -> Any:
-    """Add the deprecated names that an interface still returns to every object in the JSON."""
-    kind = type(written)
-    if kind is list:
-        return [with_old_names(one, interface) for one in written]
-    if kind is not dict:
-        return written
-    found = {
-        name: with_old_names(value, interface) if type(value) in _NESTED and name not in OPAQUE else value
-        for name, value in written.items()
-    }
-    for name, old in OLD_OUTPUT[interface].items():
-        if old.fields[0] in written and name not in found and all(field in written for field in old.fields):
-            found[name] = old.value(*[written[field] for field in old.fields])
-    return found
+def with_old_names(
+    written: Any, interface: Interface, changes: Mapping[str, Callable[[Any], Any]] = MappingProxyType({})
+) -> Any:
+    """Add the deprecated names that an interface still returns to every object in the JSON.
+
+    `changes` replace the values of fields, by name.
+    """
+    old_names = OLD_OUTPUT[interface].items()
+
+    def changed(written: Any) -> Any:
+        if type(written) is list:
+            return [changed(one) if type(one) in _NESTED else one for one in written]
+        found = {
+            name: changed(value) if type(value) in _NESTED and name not in OPAQUE else value
+            for name, value in written.items()
+        }
+        for name, old in old_names:
+            if old.fields[0] in written and name not in found and all(map(written.__contains__, old.fields)):
+                found[name] = old.value(*[written[field] for field in old.fields])
+        for name, change in changes.items():
+            if name in written:
+                found[name] = change(written[name])
+        return found
+
+    return changed(written) if type(written) in _NESTED else written
 
 
 def with_new_names(written: Mapping[str, Any]) -> Json:

@@ -105,6 +105,11 @@ class Service:
             self._engines[caller.namespace] = known
         return known
 
+    @property
+    def redacts(self) -> bool:
+        """Whether callers may be remote, so that folders are replaced by their names."""
+        return self._redactor is not None
+
     def redacted(self, text: str) -> str:
         """Return a text as callers may read it: for remote callers, folders are replaced by their names."""
         return text if self._redactor is None else self._redactor.redact(text)

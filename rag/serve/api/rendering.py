@@ -5,10 +5,13 @@ For remote callers, folders are sent by name instead of path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import NoneType
 from typing import Any
+
+from starlette.responses import Response
 
 from rag.memory.facts import Fact
 from rag.schema import Interface, Json, checked_citations, checked_turn, to_json, with_old_names
@@ -18,6 +21,7 @@ from rag.serve.service import Service
 from rag.service import Dialog
 from rag.types import (
     Answer,
+    Checkout,
     Citation,
     CodeFact,
     CodeFacts,
@@ -30,6 +34,7 @@ from rag.types import (
 )
 
 _NUMBERS = frozenset({int, float, bool, NoneType})
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 Pairs = Iterable[tuple[Citation, Freshness]]
 
 
@@ -47,6 +52,7 @@ class Renderer:
         self._service, self._base = service, base
         self._entries = service.registry.visible_to(caller)
         self._open = {r.source.location: r.checkout for r in dialog.repositories} if dialog else {}
+        self._served: dict[str, tuple[str | None, Checkout | None]] = {}
 
     def hit(self, hit: Hit) -> Json:
         """Return a hit with its text."""
@@ -68,14 +74,18 @@ class Renderer:
         return self._sent(checked_turn(turn, ())) | {"citations": self.checked(pairs)}
 
     def answer(self, answer: Answer) -> Json:
-        """Return an answer."""
+        """Return an answer, for `json_response` or an event: its texts may be invalid.
+
+        It has thousands of values, so they are not examined one by one.
+        """
         written = to_json(answer)
         for ranked, hit in zip(written["hits"], answer.hits, strict=True):
             ranked["repository"] = self._name(hit)
         written["code_facts"] = self._code_facts(answer.code_facts)
         for name, citations in (("citations", answer.citations), ("sources", answer.sources)):
             written[name] = self._with_urls(written[name], citations)
-        return self._sent(written)
+        found: Json = with_old_names(written, "api", _redactions(self._service))
+        return found
 
     def code_facts(self, found: CodeFacts | None) -> Json | None:
         """Return facts, which are None for a question of no known kind."""
@@ -118,31 +128,40 @@ class Renderer:
         return self._sent(written | {"citations": self._with_urls(written["citations"], fact.citations)})
 
     def _with_urls(self, written: list[Json], citations: Iterable[Citation]) -> list[Json]:
-        return [
-            one | {"repository": self._name(of), "url": self._url(of)}
-            for one, of in zip(written, citations, strict=True)
-        ]
-
-    def _url(self, citation: Citation) -> str:
-        location = citation.location
-        opened = (s.checkout for s in self._entries if s.source.location == location and s.checkout)
-        checkout = self._open.get(location) or next(opened, None)
-        return citation_url(citation, checkout, self._name(citation), self._base)
+        for one, of in zip(written, citations, strict=True):
+            one["repository"] = self._name(of)
+            one["url"] = citation_url(of, self._served_as(of.location)[1], one["repository"], self._base)
+        return written
 
     def _link(self, of: Hit | CodeFact) -> str:
         return viewer_link(self._base, self._name(of), of.path, of.start, of.end)
 
     def _name(self, of: Hit | CodeFact | Citation) -> str:
         """Return the name that a repository is served under, or its own name."""
-        return next((s.name for s in self._entries if s.source.location == of.location), of.repo)
+        name, _ = self._served_as(of.location)
+        return of.repo if name is None else name
+
+    def _served_as(self, location: str) -> tuple[str | None, Checkout | None]:
+        """Return the name that a location is served under, and its checkout; None if there is none."""
+        if (known := self._served.get(location)) is None:
+            entries = [entry for entry in self._entries if entry.source.location == location]
+            opened = (entry.checkout for entry in entries if entry.checkout)
+            checkout = self._open.get(location) or next(opened, None)
+            known = self._served[location] = entries[0].name if entries else None, checkout
+        return known
 
     def _sent(self, written: Json) -> Json:
         return sent(self._service, written, "api")
 
 
+def json_response(written: Json) -> Response:
+    """Return JSON as a response that is neither validated nor copied; invalid text becomes `?`."""
+    return Response(_ENCODER.encode(written).encode("utf-8", "replace"), media_type="application/json")
+
+
 def sent(service: Service, written: Json, interface: Interface) -> Json:
     """Return JSON as an interface sends it: invalid text replaced, folders by name, with deprecated names."""
-    redactions = {"location": service.shown_location, "reason": service.redacted}
+    redactions = _redactions(service)
 
     def texts(value: Any, name: str = "") -> Any:
         kind = type(value)
@@ -159,6 +178,11 @@ def sent(service: Service, written: Json, interface: Interface) -> Json:
 
     found: Json = with_old_names(texts(written), interface)
     return found
+
+
+def _redactions(service: Service) -> dict[str, Callable[[str], str]]:
+    """Return the functions that redact the values of fields, by name; none if the server is private."""
+    return {"location": service.shown_location, "reason": service.redacted} if service.redacts else {}
 
 
 def encodable(text: str) -> str:

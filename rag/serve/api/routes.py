@@ -24,7 +24,7 @@ from rag.schema import Json, to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
 from rag.serve.api.pagination import Limit, Offset, page
-from rag.serve.api.rendering import Renderer, encodable, sent
+from rag.serve.api.rendering import Renderer, encodable, json_response, sent
 from rag.serve.errors import ModelFailed, shape_of
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
@@ -153,9 +153,7 @@ def _asking(service: Service) -> APIRouter:
         response_model=responses.Answer,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
-    async def ask(
-        request: Request, asked: requests.AskRequest, caller: CallerOf
-    ) -> responses.Answer | Response:
+    async def ask(request: Request, asked: requests.AskRequest, caller: CallerOf) -> Response:
         """Answer a question and store it as a turn of the conversation, which is created if needed.
 
         With `stream`: events `piece` ({"text": …}), then one `answer` (as without `stream`) or `error`.
@@ -170,12 +168,13 @@ def _asking(service: Service) -> APIRouter:
         def failed(error: ProviderError) -> RagError:
             if error.quotes is None:
                 return error
-            quotes = body_of(error.quotes)
+            quotes = sent(service, body_of(error.quotes), "api")
             return ModelFailed(error, service.public_message(error), {"quotes": quotes})
 
         if not asked.stream:
             try:
-                return body_of(await until_disconnect(request, service.answered(dialog, asked.question)))
+                answer = await until_disconnect(request, service.answered(dialog, asked.question))
+                return json_response(body_of(answer))
             except ProviderError as error:
                 raise failed(error) from error
 

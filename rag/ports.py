@@ -753,6 +753,11 @@ class Grouping(Protocol):
         ...
 
 
+def has_transactions(store: object) -> TypeGuard[Grouping]:
+    """Whether a memory store has transactions (for why not `isinstance`, see `takes_bags`)."""
+    return hasattr(store, "together")
+
+
 class TokenCounter(Protocol):
     """Counts tokens; a counter that has to estimate errs on the high side."""
 
@@ -799,6 +804,11 @@ class CompletingGenerator(TextGenerator, Protocol):
             ProviderError: the service failed or returned an empty reply.
         """
         ...
+
+
+def is_completing(generator: TextGenerator) -> TypeGuard[CompletingGenerator]:
+    """Whether a generator completes other prompts (for why not `isinstance`, see `takes_bags`)."""
+    return hasattr(generator, "complete")
 
 
 class AsyncGenerator(TextGenerator, Protocol):

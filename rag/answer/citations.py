@@ -23,8 +23,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rag.answer.markdown import Fence, closes_fence
-from rag.answer.references import LineEditor
+from rag.answer.markdown import Fence, closes_fence, opened_fence
+from rag.answer.references import LineEditor, may_refer
 from rag.types import Citation, NumberedSource
 
 _LINES = re.compile(r"(\d{1,9})(?:[–-](\d{1,9}))?")
@@ -105,6 +105,9 @@ class CitationFilter:
             if closes_fence(self._fenced_line + end, self._fence):
                 self._fence = None
             self._fenced_line = ""
+            return end
+        if self._line is None and not may_refer(end):
+            self._fence = opened_fence(end)
             return end
         line = self._growing_line()
         self._line = None

@@ -54,6 +54,11 @@ _Group = Literal["indexing", "unknown", "known"]
 """A run of references, as far as it was read: indexing so far, without a known number, or with one."""
 
 
+def may_refer(line: str) -> bool:
+    """Return whether a line has a bracket: without one it has no reference."""
+    return "[" in line or "【" in line
+
+
 def reference_spans(text: str) -> dict[int, tuple[int, int]]:
     """Return where a text first refers to each number: start and end of the brackets, in characters."""
     spans: dict[int, tuple[int, int]] = {}

@@ -20,7 +20,7 @@ from rag.answer.fallback import fallback_answer
 from rag.answer.finish import finish, warning_paragraph
 from rag.answer.not_found import warning
 from rag.errors import ProviderError, StoreCorrupt
-from rag.ports import CompletingGenerator, TextGenerator, is_async
+from rag.ports import CompletingGenerator, TextGenerator, is_async, is_completing
 from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
@@ -235,7 +235,7 @@ def _completion(
     dialog: Dialog, prompt_of: Callable[[str], str | None], question: str, generator: TextGenerator
 ) -> _Steps[str]:
     """Return the model's reply to a prompt made from the question; "" if there is no prompt or it fails."""
-    if not isinstance(generator, CompletingGenerator):
+    if not is_completing(generator):
         return ""
     prompt: str | None = yield _Work(partial(prompt_of, question))
     if not prompt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
-from rag.ports import Grouping
+from rag.ports import has_transactions
 from rag.service.engine import Engine, Repository
 from rag.service.retention import forget, keep_cited, keep_prompt
 from rag.types import Conversation, DialogTurn, Prompt, Source
@@ -55,7 +55,7 @@ class History:
         if self.conversation is None and self._begin is not None:
             self.conversation = self._begin(sources)
         store = self.engine.turns
-        with store.together() if isinstance(store, Grouping) else nullcontext():
+        with store.together() if has_transactions(store) else nullcontext():
             conversation = self.conversation or self.begin(sources)
             trimmed = self._trimmed_by_next(conversation)
             stored = store.append(turn, conversation=conversation.id, namespace=turn.namespace)

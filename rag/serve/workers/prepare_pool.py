@@ -36,7 +36,7 @@ from rag.serve.workers.subprocesses import Child, start_child
 from rag.service import Dialog, Engine
 from rag.service.quote_preview import with_quotes
 from rag.settings import Settings
-from rag.types import Checkout, Conversation, Hit, NumberedSource, Prepared
+from rag.types import Checkout, Conversation, Hit, NumberedSource, Prepared, Span
 
 if TYPE_CHECKING:
     from rag.service import Repository
@@ -250,7 +250,7 @@ def _reducers(*types: type) -> dict[type, Callable[[Any], tuple[type, tuple[Any,
     return dict.fromkeys(types, lambda value: (type(value), values[type(value)](value)))
 
 
-_DISPATCH_TABLE = {**copyreg.dispatch_table, **_reducers(Hit, NumberedSource)}
+_DISPATCH_TABLE = {**copyreg.dispatch_table, **_reducers(Hit, NumberedSource, Span)}
 """A prepared question contains dozens of these."""
 
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from rag.errors import RagError
-from rag.ports import Grouping
+from rag.ports import Grouping, has_transactions
 from rag.service import Dialog
 from rag.types import Answer
 
@@ -37,7 +37,7 @@ class WriteBatcher:
             RagError: what `store` raised, and nothing of it is stored; or the transaction failed.
         """
         turns = dialog.engine.turns
-        if not isinstance(turns, Grouping):
+        if not has_transactions(turns):
             return await to_thread(store)
         done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((store, done))

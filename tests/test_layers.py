@@ -11,7 +11,7 @@ from tools import house
 ROOT = Path(__file__).resolve().parent.parent / "rag"
 ROOMS = {"code", "corpus", "database", "retrieval", "memory", "prompt", "answer", "answer_cache"}
 GROUND = set(
-    "types errors analysis resources schema searchable quoting parsing messages markup lines".split()
+    "types errors analysis resources schema searchable quoting parsing messages markup lines top_k".split()
 ) | {"isolated", "isolation", "processes"}
 PORTS = {"ports", "settings"}
 DOORS = {"cli", "__main__", "serve", "wiki", "evaluation", "adapters"}

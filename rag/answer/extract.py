@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 
-from rag.analysis import terms, words
+from rag.analysis import term_set, terms, words
 from rag.lines import lines_of
 from rag.quoting import fence, one_line
 from rag.types import CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
@@ -274,7 +274,7 @@ def _stretch(scores: Sequence[float], chosen: Set[int], inner: Set[int], room: i
 
 def _weights(question: str, hits: Sequence[Hit]) -> dict[str, float]:
     """Return the weight of each term of the question: log(1 + sources / sources that hold it)."""
-    bags = [set(terms(hit.text)) for hit in hits]
+    bags = [term_set(hit.text) for hit in hits]
     return {
         term: math.log(1 + len(bags) / held)
         for term in dict.fromkeys(terms(question))
@@ -362,7 +362,7 @@ def _short(line: str) -> str:
 
 def _matched(question: str, quoted: str) -> list[str]:
     """Return the words of the question that occur in the quote, in any form, each once, as typed."""
-    held = set(terms(quoted))
+    held = term_set(quoted)
     found: dict[str, str] = {}
     for word in words(question):
         whole = terms(word)[-1:]  # for an identifier only the whole: a part of it is another word

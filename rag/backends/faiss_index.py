@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from rag.errors import DimensionMismatch
 from rag.ports import Lists, Rows, Vectors
+from rag.top_k import top_k
 
 Cosines = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]
@@ -136,7 +137,7 @@ def _in_block(
     else:
         near = query @ wide if rows is None else (query @ wide)[rows]
     if k < len(near):
-        best = np.argpartition(-near, k)[:k]
+        best = top_k(near, k)
         return near[best], best if rows is None else rows[best]
     return near, np.arange(len(near)) if rows is None else rows
 

@@ -24,7 +24,7 @@ from rag.errors import ContextTooSmall
 from rag.lines import whole_lines_of, without_blank_end
 from rag.ports import TokenCounter
 from rag.prompt.background import Known
-from rag.prompt.merge import merge
+from rag.prompt.merge import add, merge
 from rag.prompt.templates import Template
 from rag.prompt.views import facts_view, plain, view_of
 from rag.types import CodeFacts, DialogTurn, Hit, NumberedSource, Prompt
@@ -213,12 +213,13 @@ class _Draft:
 
     def _joining(self) -> list[int]:
         """Return the parts that join a hit, or a part that does, in their order."""
-        shown, joining = list(self.hits), []
-        sources = len(merge(shown)) if self.parts and shown else 0
-        for position, part in enumerate(self.parts):
-            if shown and (joined := len(merge([*shown, part]))) <= sources:
+        shown, joining = merge(self.hits) if self.parts else [], []
+        for position, part in enumerate(self.parts if shown else ()):
+            joined = [*shown]
+            add(joined, part)
+            if len(joined) <= len(shown):
                 joining.append(position)
-                shown, sources = [*shown, part], joined
+                shown = joined
         return joining
 
     def cost(self, hits: Sequence[Hit] = (), turns: Sequence[DialogTurn] = ()) -> int:
@@ -273,18 +274,15 @@ class _Draft:
         """Add each part that joins a source and fits whole."""
         if any(kind == "part" for kind, _ in self.added):
             return  # all of them were added with everything else
-        shown = self._shown()
-        sources = len(merge(shown))
-        for position, part in enumerate(self.parts):
-            if self.left <= 0 or not shown:
+        shown = merge(self._shown())
+        for position, part in enumerate(self.parts if shown else ()):
+            joined = [*shown]
+            add(joined, part)
+            if self.left <= 0:
                 return
-            joined = len(merge([*shown, part]))
-            if joined > sources:
-                continue
-            cost = self.cost([part])
-            if cost <= self.left:
+            if len(joined) <= len(shown) and (cost := self.cost([part])) <= self.left:
                 self._add("part", position, cost)
-                shown, sources = [*shown, part], joined
+                shown = joined
 
     def finished(self, hits_given: int, turns_given: int) -> Prompt:
         """Render what was added; while it is over the budget, remove the last piece."""

@@ -18,16 +18,20 @@ def merge(hits: Sequence[Hit]) -> list[Hit]:
     """
     merged: list[Hit] = []
     for hit in hits:
-        current = hit
-        place = len(merged)
-        for position in range(len(merged) - 1, -1, -1):
-            if merged[position].path != current.path:
-                continue
-            if (joined := _joined(merged[position], current)) is not None:
-                current, place = joined, position
-                del merged[position]
-        merged.insert(place, current)
+        add(merged, hit)
     return merged
+
+
+def add(merged: list[Hit], hit: Hit) -> None:
+    """Add a hit to merged hits, which are changed: `merge` adds its hits one after another."""
+    place = len(merged)
+    for position in range(len(merged) - 1, -1, -1):
+        if merged[position].span.path != hit.span.path:
+            continue
+        if (joined := _joined(merged[position], hit)) is not None:
+            hit, place = joined, position
+            del merged[position]
+    merged.insert(place, hit)
 
 
 def _joined(better: Hit, worse: Hit) -> Hit | None:

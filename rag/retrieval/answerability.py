@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
-from rag.analysis import is_stop_word, terms
+from rag.analysis import is_stop_word, term_set, terms
 from rag.ports import takes_bags
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
@@ -229,7 +229,7 @@ def _judged_text(found: RetrievalResult) -> str:
 def _question_words(searchers: Sequence[Searcher], found: RetrievalResult) -> list[_Word]:
     """Return the meaningful words of the question, each once, in their order."""
     text = _judged_text(found)
-    held = {term for hit in found.ranked[:CHECKED_HITS] for term in _terms_of(hit)}
+    held = set().union(*map(_terms_of, found.ranked[:CHECKED_HITS]))
     held |= {term for repo in {hit.repo for hit in found.hits} for term in terms(repo)}
     chunks = sum(searcher.index.live_count for searcher in searchers)
     words: dict[str, _Word] = {}
@@ -261,8 +261,8 @@ def _held_share(parts: Sequence[str], rarity: dict[str, float], held: set[str]) 
     return sum(rarity[piece] for piece in pieces if piece in held) / total / 2 if total else 0.5
 
 
-def _terms_of(hit: Hit) -> list[str]:
-    return terms(f"{hit.text} {hit.path} {hit.scope} {hit.symbol}")
+def _terms_of(hit: Hit) -> set[str]:
+    return term_set(f"{hit.text} {hit.path} {hit.scope} {hit.symbol}")
 
 
 def _rarity(chunks: int, holding: int) -> float:

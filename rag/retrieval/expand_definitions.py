@@ -40,10 +40,11 @@ def _around(searcher: Searcher, hit: Hit) -> list[Hit]:
         return []
     defining = np.asarray(index.defining(hit.symbol), np.int64)
     parts = {}
-    for chunk, name, file in zip(
-        defining.tolist(), index.names(defining), index.file[defining].tolist(), strict=True
-    ):
-        if name == (hit.symbol, hit.scope) and index.file_path(file) == hit.path:
+    files = index.file[defining].tolist()
+    of_path = {file for file in set(files) if index.file_path(file) == hit.path}
+    inside = defining[[file in of_path for file in files]]
+    for chunk, name in zip(inside.tolist(), index.names(inside), strict=True):
+        if name == (hit.symbol, hit.scope):
             parts[index.lines(chunk)[0]] = chunk
     if hit.start not in parts:
         return []

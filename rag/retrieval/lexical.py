@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.ports import ChunkIndex, Postings
+from rag.top_k import top_k
 
 Scores = npt.NDArray[np.float32]
 Chunks = npt.NDArray[np.int64]
@@ -185,8 +186,9 @@ def _norm(lengths: npt.NDArray[np.int32], chunks: npt.NDArray[Any], b: float, me
 
 def _top(scores: Scores, k: int) -> Chunks:
     """Return the positions of the k best scores above 0, ascending."""
-    best = np.argpartition(-scores, k - 1)[:k] if k < len(scores) else np.arange(len(scores))
-    return np.sort(best[scores[best] > 0])
+    found = np.flatnonzero(scores > 0)
+    best: Chunks = found[top_k(scores[found], k)]
+    return best
 
 
 def bm25(index: ChunkIndex, terms: Mapping[str, float], rarity: Rarity | None = None) -> Scores:

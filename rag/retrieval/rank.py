@@ -158,7 +158,9 @@ def mention_signal(index: ChunkIndex, chunks: Chunks, question: ParsedQuestion) 
     defining = set()
     for name in question.names:
         defining.update(index.defining(last_part(name)))
-    values = np.asarray([chunk in defining for chunk in chunks.tolist()], np.float32)
+    values = np.zeros(len(chunks), np.float32)
+    if defining:
+        values += [chunk in defining for chunk in chunks.tolist()]
     if question.paths:
         files = {f: index.file_path(f) for f in set(index.file[chunks].tolist())}
         named = {f for f, path in files.items() if any(is_path(path, p) for p in question.paths)}
@@ -169,6 +171,8 @@ def mention_signal(index: ChunkIndex, chunks: Chunks, question: ParsedQuestion) 
 
 def reference_signal(chunks: Chunks, pointed: Mapping[int, float]) -> Signal:
     """Return how strongly the question refers to each chunk."""
+    if not pointed:
+        return np.zeros(len(chunks), np.float32)
     return np.asarray([pointed.get(chunk, 0.0) for chunk in chunks.tolist()], np.float32)
 
 

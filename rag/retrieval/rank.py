@@ -45,6 +45,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -290,15 +291,22 @@ def bundle_factor(
     """
     factors = np.ones(len(chunks), np.float32)
     files = index.file[chunks].tolist()
+    known = _BUNDLES.setdefault(index, {})
     bundles: dict[int, bool] = {}
     for pair in _copies(index, chunks, names):
         for i in pair:
-            if files[i] not in bundles:
-                asked = _is_asked_for(index.file_path(files[i]), question)
-                bundles[files[i]] = not asked and _is_bundle(index, files[i])
-            if bundles[files[i]]:
+            file = files[i]
+            if file not in bundles:
+                if file not in known:
+                    known[file] = _is_bundle(index, file)
+                bundles[file] = known[file] and not _is_asked_for(index.file_path(file), question)
+            if bundles[file]:
                 factors[i] = weights.bundle
     return factors
+
+
+_BUNDLES: WeakKeyDictionary[ChunkIndex, dict[int, bool]] = WeakKeyDictionary()
+"""Whether a file of a store is a bundle, as far as it was asked: this takes longer than the other signals."""
 
 
 def _is_asked_for(path: str, question: ParsedQuestion) -> bool:
@@ -353,7 +361,10 @@ def _copies(index: ChunkIndex, chunks: Chunks, names: Sequence[Name]) -> list[tu
         near = [
             (a, b)
             for a, b in combinations(group, 2)
-            if files[a] != files[b] and _alike(lengths[a], lengths[b])
+            if files[a] != files[b]
+            # As `_alike`; a call for each of thousands of pairs would take a twentieth of a search.
+            and lengths[a] >= _SAME_LENGTH * lengths[b]
+            and lengths[b] >= _SAME_LENGTH * lengths[a]
         ]
         if near:
             vectors = dict(zip(group, rows(index, chunks[group]), strict=True))

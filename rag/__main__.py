@@ -20,7 +20,34 @@ def main() -> None:
 
     if is_ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    run()
+    try:
+        run()
+    except SystemExit as exited:
+        if exited.code is None or isinstance(exited.code, int):
+            _leave(exited.code or 0)
+        raise
+
+
+def _leave(code: int) -> None:
+    """End the process without dismantling the interpreter, which takes a tenth of the time of a search.
+
+    The stores are closed by then. Return where the interpreter has work of its own to do: other threads, a
+    profiler, output that cannot be written.
+    """
+    import atexit
+    import sys
+    import threading
+
+    if threading.active_count() > 1 or sys.gettrace() is not None or sys.getprofile() is not None:
+        return
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code)
 
 
 def _end(*_: object) -> NoReturn:

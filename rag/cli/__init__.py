@@ -103,6 +103,9 @@ def main() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     gc.set_threshold(*_GC_THRESHOLDS)
     first = sys.argv[1:2]
+    if not _OF_WORDS.isdisjoint(first):
+        # One question needs no threads for products of matrices; numpy starts them when it is imported.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         commands(first if first and first[0] in _COMMANDS else _COMMANDS)()
     except KeyboardInterrupt:  # before the command started

@@ -181,7 +181,7 @@ def ask(dialog: Dialog, question: Question) -> Answered:
     assert isinstance(answer, Answer)
     shown = [(n, LineSpan(*place)) for n, *place in generator.quoted] if answer.found else []
     cited = [LineSpan(c.path, c.start, c.end) for c in answer.citations] if answer.found else []
-    sources = list(dict.fromkeys(n for n, _ in shown))
+    sources = list(dict.fromkeys(n for n, _ in shown if n))
     whole = sources[: generator.quoted_sources]
     return Answered(
         question,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds import lists, messages, settings
+from rag.retrieval.kinds import failures, lists, messages, settings
 from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
 
@@ -23,6 +23,7 @@ KINDS: Mapping[str, KindRules] = {
     messages.NAME: KindRules(messages.is_asked, messages.find, 12),
     lists.NAME: KindRules(lists.is_asked, lists.find, 60),
     settings.NAME: KindRules(settings.is_asked, settings.find, 60),
+    failures.NAME: KindRules(failures.is_asked, failures.find, 12),
 }
 """The kinds by name; of several that a question is of, the first one with facts answers it."""
 

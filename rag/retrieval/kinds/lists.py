@@ -34,7 +34,7 @@ _CODE = 0
 _ASKS = re.compile(
     r"\b(?:list|enumerate|name)\s+(?:me\s+)?(?:all|every|each|the|of)\b"
     r"|\b(?:all|every)\s+(?:of\s+)?(?:the\s+)?(?:[\w-]+\s+){0,3}\w+"
-    r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]+\s+){0,4}?[a-z-]{3,}(?<!ss)(?<!us)(?<!is)s\b"
+    r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]+\s+){0,4}?(?!does|this|has|was)[a-z-]{3,}(?<!ss)(?<!us)(?<!is)s\b"
     r"(?:\s+(?:of|for|in|to|on|a|an|the|from|with)\b[^?.,;]{0,60})?"
     r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|will|must|be)\b"
     r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b",
@@ -43,9 +43,10 @@ _ASKS = re.compile(
 _NOT_LISTS = re.compile(
     r"\b(?:who|what|which|where)\b[^?.]{0,40}\b(?:calls?|called|callers?|invokes?|happens)\b"
     r"|\b(?:which|what|the|an) (?:option|setting|flag|switch|parameter|environment variable|directive)\b"
-    r"|\b(?:which|what|the) default\b"
+    r"|\b(?:which|what|the) default\b|\bsteps?\b"
     r"|\bdefault (?:of|for)\b|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
-    r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when)\b",
+    r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when|what if)\b"
+    r"|\b(?:are|is|be) (?:raised|thrown|returned)\b",
     re.I,
 )
 _EVERYWHERE = CLASS_KEYWORDS | FUNCTION_KEYWORDS | {"enum", "instance", "impl", "@callback"}

@@ -31,6 +31,7 @@ _ASKS = re.compile(
     r"|can't|unable|invalid|unknown|unexpected|denied|refused|missing|not found|exceeded)\b",
     re.I,
 )
+_QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{6,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{6,400})['’](?!\w)")
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.){8,400})\"|'((?:[^'\\]|\\.){8,400})'|`((?:[^`\\]|\\.){8,400})`")
 _PLACEHOLDER = re.compile(
     r"%[-+ #0]*[\d.*]*(?:\([\w.]+\))?[hlzL]*[a-zA-Z@]|#\{[^{}]*\}|\$\{[^{}]*\}|\{[^{}\s]*\}|\$\w+|\\[nrt]"
@@ -47,13 +48,16 @@ def find(asked: Asked) -> CodeFacts | None:
     """Return the line of the literal that fits the message best, and the uses of its constant."""
     if not any(one.hit.legs.get("phrase") for one in asked.best):
         return None
-    message = [word.lower() for word in words(asked.question.question.text)][:_MAX_MESSAGE_WORDS]
+    message = _lower(asked.question.question.text)[:_MAX_MESSAGE_WORDS]
+    phrases = [
+        _lower(part) for parts in _QUOTED.findall(asked.question.question.text) for part in parts if part
+    ]
     at = None
     best = _MIN_MEANINGFUL - 1 if _ASKS.search(asked.question.question.text) else _MIN_UNMARKED - 1
     for file in asked.best_files(_FILES):
         if asked.kind_of(file) in ("code", "config"):
             for number, parts in _literals(file):
-                if (fit := _fit(parts, message)) > best:
+                if (fit := max(_fit(parts, message), _quoted(parts, phrases))) > best:
                     best, at = fit, (file, number)
     if at is None:
         return None
@@ -74,7 +78,7 @@ def _literals(file: FileText) -> Iterator[tuple[int, list[list[str]]]]:
         for found in _LITERAL.findall(line):
             count += 1
             fixed = _PLACEHOLDER.split(next(filter(None, found)))
-            parts = [[word.lower() for word in words(part)] for part in fixed]
+            parts = [_lower(part) for part in fixed]
             yield number, [part for part in parts if part]
 
 
@@ -92,6 +96,17 @@ def _fit(parts: list[list[str]], message: list[str]) -> int:
             return 0
         at += len(part)
     return meaningful
+
+
+def _quoted(parts: list[list[str]], phrases: list[list[str]]) -> int:
+    """Return the number of words of the longest phrase that a fixed part of a literal holds, twice."""
+    held = [f" {' '.join(part)} " for part in parts]
+    found = (phrase for phrase in phrases if any(f" {' '.join(phrase)} " in part for part in held))
+    return max((2 * len(phrase) for phrase in found if len(phrase) >= _MIN_WORDS), default=0)
+
+
+def _lower(text: str) -> list[str]:
+    return [word.lower() for word in words(text)]
 
 
 def _uses(asked: Asked, near: FileText, number: int, name: str) -> Iterator[FactPlace]:

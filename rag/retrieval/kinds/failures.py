@@ -1,0 +1,111 @@
+"""Find what happens if something fails: the lines of the subject that raise, handle or return a failure.
+
+The subject is one of the best hits: the ranking counts most, then how many such lines a hit has and how much
+of the question they and the lines before them hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rag.analysis import terms
+from rag.lines import lines_of
+from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts
+from rag.retrieval.lexical import Rarity
+from rag.types import CodeFacts
+
+NAME = "failure"
+_HITS = 10
+_MAX_PLACES = 6
+_ENOUGH = 3
+_MAX_LINE_CHARS = 400
+_FAILS, _COVERED = 0.2, 0.2
+"""How much failure lines count beside the ranking, and how much the share of the question that they hold."""
+_ASKS = re.compile(
+    r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
+    r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
+    r"|(?:gives?|hands?|comes?) back|(?:left|leave) behind)\b"
+    r"|\bexception or\b|\bor (?:an? )?(?:exception|error)\b"
+    r"|\bwhat\b[^?]{0,120}\b(?:fail\w*|goes wrong|breaks?|broken|missing|crash\w*|hangs?|refuses?"
+    r"|time(?:s |d )?out|invalid|corrupt\w*|garbage|not exist|does not|doesn't|do not|is not|isn't|cannot"
+    r"|can't|never|too (?:long|many|large|big)|(?:more|longer) than|without|killed|lost|throws?|raises?)\b"
+    r"|\b(?:fails?|goes wrong|broken|missing|crash\w*|killed|never|not exist|does not|is not|longer than)\b"
+    r"[^?]{0,120}\bwhat\b",
+    re.I,
+)
+_NOT = re.compile(
+    r"\b(?:step by step|follow|trace|walk me|sequence of|one after the other|which tests?)\b"
+    r"|\b(?:is|are) there (?:a |any )?tests?\b|\btest(?:s|ed)? (?:that|for)\b",
+    re.I,
+)
+_FAILURE = re.compile(
+    r"\b(?:raise|throw|throws|rescue|except|catch|panic|abort|fail\w*|exit|die|errors?\.New|Errorf|Err|error|err"
+    r"|warn\w*|ERR\w*|E[A-Z]{3,}|return -1|return (?:nil|None|null|false|NULL|undefined)|Left|Nothing"
+    r"|invalid\w*|reject|bail|anyhow|ensure)\b|:error|\bERROR|\b[A-Z]+_E[A-Z]+\b"
+)
+_COMMENT = re.compile(r"\s*(?://|#(?!\s*define)|/\*|\*|--|;|\"{3}|'{3}|<!--|%|:)")
+_REASONS = (
+    ("raises", re.compile(r"\b(?:raise|throw|panic|abort|die|reject)\b")),
+    ("handles", re.compile(r"\b(?:except|catch|rescue)\b")),
+    ("returns", re.compile(r"\breturn\b")),
+)
+
+
+def is_asked(question: ContextualQuestion) -> bool:
+    """Return whether a question asks what happens if something fails, or what is returned then."""
+    text = question.question.text
+    return bool(_ASKS.search(text)) and not _NOT.search(text)
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the failure lines of the hit that fits best; None if no hit has some."""
+    wanted = _weights(asked)
+    best, chosen = 0.0, None
+    top = max(asked.best[0].hit.score, 1e-9)
+    for one in asked.best[:_HITS]:
+        if one.hit.kind != "code":
+            continue
+        lines = lines_of(one.hit.text)
+        failing = [n for n, line in enumerate(lines) if _is_failure(line[:_MAX_LINE_CHARS])]
+        covered = _covered(lines, failing, wanted)
+        score = one.hit.score / top + _FAILS * min(len(failing), _ENOUGH) / _ENOUGH + _COVERED * covered
+        if failing and score > best:
+            best, chosen = score, (one, lines, failing)
+    if chosen is None or best < max(_plain(asked), 0.0):
+        return None
+    one, lines, failing = chosen
+    file = asked.file(one.index, one.hit.path)
+    if file is None:
+        return None
+    kept = sorted(failing, key=lambda n: -_covered(lines, [n], wanted))[:_MAX_PLACES]
+    places = [FactPlace(file, one.hit.start + n, _reason(lines[n])) for n in sorted(kept)]
+    name = one.hit.label or one.hit.path
+    count = "1 line" if len(failing) == 1 else f"{len(failing)} lines"
+    return code_facts(NAME, name, f"`{name}` has {count} on failures", places, count=len(failing))
+
+
+def _is_failure(line: str) -> bool:
+    return _COMMENT.match(line) is None and _FAILURE.search(line) is not None
+
+
+def _plain(asked: Asked) -> float:
+    """Return the score of the best hit if it is no code: then nothing is a subject but what beats it."""
+    return 0.0 if asked.best[0].hit.kind == "code" else 1.0
+
+
+def _weights(asked: Asked) -> dict[str, float]:
+    rarity = Rarity(asked.indexes)
+    return {term: max(rarity(term), 0.1) for term in asked.question.question.terms}
+
+
+def _covered(lines: Sequence[str], failing: Sequence[int], wanted: dict[str, float]) -> float:
+    """Return the share of the question, by weight, in some lines and the two lines before each."""
+    near = {n for at in failing for n in range(max(at - 2, 0), at + 1)}
+    held = set(terms(" ".join(lines[n][:_MAX_LINE_CHARS] for n in sorted(near)))) & wanted.keys()
+    return sum(wanted[term] for term in held) / (sum(wanted.values()) or 1.0)
+
+
+def _reason(line: str) -> str:
+    return next((reason for reason, pattern in _REASONS if pattern.search(line)), "reports")

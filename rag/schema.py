@@ -20,6 +20,8 @@ the field names except for those in this table; a name has the same meaning ever
     asked, answered    times of a question and of its answer
     usage          {prompt_tokens, answer_tokens, total_tokens, estimated, cost_usd}
     confidence     {value, found, sought, unmet, absent, foreign, first_right}; null if not computed
+    code_facts     {kind, subject, summary, items, count, certain_count, complete, note}; null if no rule of
+                   a kind of question found anything
     freshness      {state, reason, path, start_line, end_line} of a citation; of a turn, the worst of them
 
 A span is not nested: its fields are fields of its hit or citation. The hits of an answer have no text. Times

@@ -18,7 +18,7 @@ from itertools import islice
 
 from rag.analysis import term_set, terms, words
 from rag.lines import lines_of
-from rag.quoting import fence, one_line
+from rag.quoting import fence, one_line, visible
 from rag.types import CodeFacts, Hit, NumberedSource, Prepared, Usage, source_of
 
 QUOTED_SOURCES = 3
@@ -187,7 +187,7 @@ def _code_facts(
     several: bool,
 ) -> str:
     """Return the facts: one sentence, then each on a line with its place, number and text."""
-    lines = [f"{one_line(found.summary)}:", ""]
+    lines = [f"{visible(found.summary)}:", ""]
     told_apart = len({item.reason for item in found.items}) > 1
     for item in found.items:
         n = source_of(item, sources)
@@ -195,11 +195,11 @@ def _code_facts(
         path = one_line(f"{item.repo}:{item.path}" if several else item.path)
         number = f" [{n}]" if n else ""
         doubt = "" if item.certain else ", possibly"
-        reason = f" — {one_line(item.reason)}{doubt}" if told_apart or doubt else ""
+        reason = f" — {visible(item.reason)}{doubt}" if told_apart or doubt else ""
         lines.append(f"- `{path}:{_range(item.start, item.end)}`{number} `{_first_line(item.text)}`{reason}")
     if (more := found.count - len(found.items)) > 0:
         lines.append(f"- and {more:,} more")
-    lines += ["", f"{one_line(found.note)}."] if found.note else []
+    lines += ["", f"{visible(found.note)}."] if found.note else []
     return "\n".join(lines) + "\n"
 
 

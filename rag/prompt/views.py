@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from rag.quoting import fence, one_line, well_formed, without_markers
+from rag.quoting import fence, one_line, visible, well_formed, without_markers
 from rag.types import (
     AssistantResponse,
     Citation,
@@ -97,13 +97,13 @@ def facts_view(
             n=source_of(item, sources),
             text=_word(" ".join(item.text.split())[:_MAX_FACT_CHARS]),
             place=_word(f"{item.repo}:{item.path}" if name_repository else item.path) + f":{item.start}",
-            reason=_word(item.reason),
+            reason=_line(item.reason),
             certain=item.certain,
         )
         for item in found.items
     ]
     more = max(found.count - len(items), 0)
-    return CodeFactsView(found.kind, _word(found.summary), tuple(items), more, _word(found.note))
+    return CodeFactsView(found.kind, _line(found.summary), tuple(items), more, _line(found.note))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +160,7 @@ def _citation_view(citation: Citation) -> Citation:
 
 def _word(text: str) -> str:
     return without_markers(one_line(text))
+
+
+def _line(text: str) -> str:
+    return without_markers(visible(text))

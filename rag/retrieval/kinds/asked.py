@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-import numpy as np
-
 from rag.lines import lines_of
 from rag.ports import ChunkIndex
+from rag.quoting import one_line
 from rag.retrieval.context import ContextualQuestion
 from rag.types import CodeFact, CodeFacts, Hit, Kind
 
@@ -21,7 +20,7 @@ _MAX_CHARS_READ = 4_000_000
 """Limits of the files read for one question."""
 _FIRST_FACTS, _KEPT_HITS = 5, 3
 """How many chunks with facts come before the first hits of the ranking, and how many of these follow."""
-_MAX_PARTS = 12
+_MAX_NAME_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +98,9 @@ class Asked:
         return FileText(index, path, lines, index.chunks_of(path))
 
 
-def definition_lines(file: FileText, hit: Hit) -> tuple[int, int]:
-    """Return the first and last line of the definition that a hit is a part of, of the hit without a name."""
-    at = file.chunks.index(file.chunk_at(hit.start))
-    near = file.chunks[max(at - _MAX_PARTS, 0) : at + _MAX_PARTS + 1]
-    names = file.index.names(np.asarray(near, np.int64))
-    first = last = at - max(at - _MAX_PARTS, 0)
-    while hit.symbol and first > 0 and names[first - 1] == (hit.symbol, hit.scope):
-        first -= 1
-    while hit.symbol and last + 1 < len(near) and names[last + 1] == (hit.symbol, hit.scope):
-        last += 1
-    return file.index.lines(near[first])[0], file.index.lines(near[last])[1]
-
-
-def defining_line(file: FileText, hit: Hit) -> int:
-    """Return the line, from 1, that names what a hit is a part of; the first line if none does."""
-    first, last = definition_lines(file, hit)
-    lines = enumerate(file.lines[first - 1 : last], first)
-    return next((number for number, line in lines if hit.symbol in line), first)
+def named(text: str) -> str:
+    """Return a name or path of the repository between backticks, for a summary or a reason."""
+    return f"`{one_line(text[:_MAX_NAME_CHARS])}`"
 
 
 def code_facts(

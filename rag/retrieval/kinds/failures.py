@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rag.analysis import terms
 from rag.lines import lines_of
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts
+from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts, named
 from rag.retrieval.lexical import Rarity
 from rag.types import CodeFacts
 
@@ -83,7 +83,7 @@ def find(asked: Asked) -> CodeFacts | None:
     places = [FactPlace(file, one.hit.start + n, _reason(lines[n])) for n in sorted(kept)]
     name = one.hit.label or one.hit.path
     count = "1 line" if len(failing) == 1 else f"{len(failing)} lines"
-    return code_facts(NAME, name, f"`{name}` has {count} on failures", places, count=len(failing))
+    return code_facts(NAME, name, f"{named(name)} has {count} on failures", places, count=len(failing))
 
 
 def _is_failure(line: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from rag.analysis import terms
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, defining_line
+from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.kinds.list_fit import (
     CLASS_KEYWORDS,
     FUNCTION_KEYWORDS,
@@ -33,9 +33,9 @@ _OTHER_FILES = 40
 _CODE = 0
 _ASKS = re.compile(
     r"\b(?:list|enumerate|name)\s+(?:me\s+)?(?:all|every|each|the|of)\b"
-    r"|\b(?:all|every)\s+(?:of\s+)?(?:the\s+)?(?:[\w-]+\s+){0,3}\w+"
-    r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]+\s+){0,4}?(?!does|this|has|was)[a-z-]{3,}(?<!ss)(?<!us)(?<!is)s\b"
-    r"(?:\s+(?:of|for|in|to|on|a|an|the|from|with)\b[^?.,;]{0,60})?"
+    r"|\b(?:all|every)\s+(?:of\s+)?(?:the\s+)?(?:[\w-]{1,40}\s{1,9}){0,3}\w"
+    r"|\b(?:which|what)\s+(?:are\s+(?:all\s+)?the\s+)?(?:[\w-]{1,40}\s{1,9}){0,4}?(?!does|this|has|was)[a-z-]{3,40}(?<!ss)(?<!us)(?<!is)s\b"
+    r"(?:\s+(?:of|for|in|to|on|from|with)\b[^?.,;]{0,60})?"
     r"\s+(?:are|can|could|does|do|did|may|might|exist|has|have|come|ship|will|must|be)\b"
     r"|\b(?:which|what)\s+\w*(?:kinds|types|sorts)\s+of\b",
     re.I,
@@ -43,18 +43,18 @@ _ASKS = re.compile(
 _NOT_LISTS = re.compile(
     r"\b(?:who|what|which|where)\b[^?.]{0,40}\b(?:calls?|called|callers?|invokes?|happens)\b"
     r"|\b(?:which|what|the|an) (?:option|setting|flag|switch|parameter|environment variable|directive)\b"
-    r"|\b(?:which|what|the) default\b|\bsteps?\b"
+    r"|\b(?:which|what|the) default\b|\bsteps?\b|\bthrough which\b"
     r"|\bdefault (?:of|for)\b|\b(?:is|are) there (?:a |any )?tests?\b|\bwhich tests?\b"
     r"|\b(?:after|before|when) all\b|\bat all\b|^\s*(?:why|how|when|what if)\b"
     r"|\b(?:are|is|be) (?:raised|thrown|returned)\b",
     re.I,
 )
 _EVERYWHERE = CLASS_KEYWORDS | FUNCTION_KEYWORDS | {"enum", "instance", "impl", "@callback"}
-_VERBS = {
-    "call": "is called {} times",
-    "subclass": "has {} direct subclasses",
-    "decorated": "decorates {} definitions",
-    "assignment": "is set in {} places",
+_WORDS = {
+    "call": ("is called in", "places"),
+    "decorated": ("decorates", "definitions"),
+    "assignment": ("is set in", "places"),
+    "subclass": ("has", "direct subclasses"),
 }
 
 
@@ -74,23 +74,30 @@ def _answer(asked: Asked, best: Fit) -> CodeFacts | None:
     """Return the members of a series as facts, completed from other files; a base class comes before them."""
     file, series = best.file, best.series
     subject, note = subject_of(file, series), ""
-    places = [FactPlace(file, line, f"member of `{subject}`") for line in series.members]
+    places = [FactPlace(file, line, f"member of {named(subject)}") for line in series.members]
     if best.parts or (series.shape in SHARED and series.anchor not in _EVERYWHERE):
         more, note = _everywhere(asked, file, series)
         places = places if len(more) < len(places) else more
     count = len({(one.file.path, one.line) for one in places})
-    summary = f"`{subject}` {_VERBS.get(series.shape, 'has {} members')}".format(count)
+    verb, noun = _WORDS.get(series.shape, ("has", "members"))
+    summary = f"{named(subject)} {verb} {count} {noun}"
     if series.shape == "subclass":
-        places = [*_definition(asked, file, subject), *places]
+        places = [*_definition(asked, places, subject), *places]
     return code_facts(NAME, subject, summary, places, note=note, count=count)
 
 
-def _definition(asked: Asked, near: FileText, name: str) -> list[FactPlace]:
-    """Return where the code defines a name, at most one place."""
-    hits = (near.index.hit(chunk, 0.0, {}) for chunk in near.index.defining(name)[:_OTHER_FILES])
-    hit = next((hit for hit in hits if hit.symbol == name and hit.kind == "code"), None)
-    file = asked.file(near.index, hit.path) if hit else None
-    return [FactPlace(file, defining_line(file, hit), "their base class")] if file and hit else []
+def _definition(asked: Asked, places: list[FactPlace], name: str) -> list[FactPlace]:
+    """Return where the code declares a name, at most one place: where the index or a member's file has it."""
+    index = places[0].file.index
+    hits = (index.hit(chunk, 0.0, {}) for chunk in index.defining(name)[:_OTHER_FILES])
+    paths = [*(hit.path for hit in hits if hit.kind == "code"), *(place.file.path for place in places)]
+    for path in dict.fromkeys(paths):
+        file = asked.file(index, path)
+        for number, line in enumerate(file.lines if file else [], 1):
+            shapes = shapes_of(line) if name in line else []
+            if file and any(shape == "declaration" and declared == name for shape, _, declared in shapes):
+                return [FactPlace(file, number, "their base class")]
+    return []
 
 
 def _everywhere(asked: Asked, file: FileText, series: Series) -> tuple[list[FactPlace], str]:
@@ -110,7 +117,7 @@ def _everywhere(asked: Asked, file: FileText, series: Series) -> tuple[list[Fact
         for number, line in enumerate(other.lines, 1):
             shapes = ((shape, anchor) for shape, anchor, _ in shapes_of(line)) if needle in line else ()
             if (series.shape, series.anchor) in shapes:
-                places.append(FactPlace(other, number, f"member of `{subject}`"))
+                places.append(FactPlace(other, number, f"member of {named(subject)}"))
     note = "" if len(others) < _OTHER_FILES else f"may be incomplete: only {_OTHER_FILES} files were read"
     return places, note
 

@@ -26,7 +26,7 @@ _MIN_MEANINGFUL = 2
 _MIN_UNMARKED = 4
 """The least words of a literal, and words with a meaning; more if nothing marks the question as a message."""
 _ASKS = re.compile(
-    r"[\"“«`'‘][^\"“”«»`\n]{12,}[\"”»`'’]"
+    r"[\"“«`'‘][^\"“”«»`\n]{12,200}[\"”»`'’]"
     r"|\b(?:\w*errors?|\w*exception|warn(?:ing)?|fatal|fail(?:ed|ure|s)?|traceback|panic|cannot|could not"
     r"|can't|unable|invalid|unknown|unexpected|denied|refused|missing|not found|exceeded)\b",
     re.I,
@@ -102,7 +102,7 @@ def _quoted(parts: list[list[str]], phrases: list[list[str]]) -> int:
     """Return the number of words of the longest phrase that a fixed part of a literal holds, twice."""
     held = [f" {' '.join(part)} " for part in parts]
     found = (phrase for phrase in phrases if any(f" {' '.join(phrase)} " in part for part in held))
-    return max((2 * len(phrase) for phrase in found if len(phrase) >= _MIN_WORDS), default=0)
+    return max((2 * len(phrase) for phrase in found if len(phrase) >= _MIN_UNMARKED), default=0)
 
 
 def _lower(text: str) -> list[str]:

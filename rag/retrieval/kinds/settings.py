@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from rag.analysis import is_stop_word, terms
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts
+from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
 from rag.retrieval.lexical import Rarity
 from rag.types import CodeFacts
 
@@ -36,7 +36,9 @@ _ASKS_HOW = re.compile(
     re.I,
 )
 _NOT = re.compile(
-    r"\b(?:who|what|where)\b[^?.]{0,40}\b(?:calls?|callers?)\b|\b(?:happens|tested|tests?)\b", re.I
+    r"\b(?:who|what|where)\b[^?.]{0,40}\b(?:calls?|callers?)\b|\b(?:happens|tested|tests?)\b"
+    r"|^\s*where\b(?!.*\b(?:default|set|configur\w*|options?|settings?)\b)",
+    re.I,
 )
 _LITERAL = (
     r"(?:[\"'`]|[-+(]*\d|\[|\{|(?:[Tt]rue|[Ff]alse|[Nn]one|null|nil|undefined|yes|no|on|off)\b|:\w"
@@ -138,7 +140,7 @@ def find(asked: Asked) -> CodeFacts | None:
     facts = [
         FactPlace(one.file, one.line, _REASONS[one.sort].format(one.name)) for one in places[:_MAX_PLACES]
     ]
-    summary = f"`{name}` is the setting that fits best, declared in `{places[0].file.path}`"
+    summary = f"{named(name)} is the setting that fits best; it is declared in {named(places[0].file.path)}"
     return code_facts(NAME, name, summary, facts)
 
 
@@ -158,17 +160,17 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
     asks_environment = not _ENVIRONMENT_TERMS.isdisjoint(wanted)
     for setting in found.values():
         share: dict[str, float] = {}
-        named = set(terms(setting.places[0].name))
+        words = set(terms(setting.places[0].name))
         for place in setting.places[:_MAX_READ_PLACES]:
             for term in set(terms(place.text)) & wanted.keys():
                 share[term] = max(share.get(term, 0.0), _TEXT_SHARE)
             for term in set(terms(place.file.path)) & wanted.keys():
                 share[term] = max(share.get(term, 0.0), _PATH_SHARE)
-        for term in named & wanted.keys():
+        for term in words & wanted.keys():
             share[term] = _NAME_SHARE
         setting.coverage = sum(wanted[term] * value for term, value in share.items()) / total
-        setting.score = setting.coverage + _PRECISION * len(named & wanted.keys()) / max(len(named), 1)
-        setting.score += _ONE_WORD if len(named) < 2 else 0.0
+        setting.score = setting.coverage + _PRECISION * len(words & wanted.keys()) / max(len(words), 1)
+        setting.score += _ONE_WORD if len(words) < 2 else 0.0
         setting.score += _RANK * max(place.near for place in setting.places)
         setting.score += _LOCAL * all(place.sort in ("local", "documented") for place in setting.places)
         if asks_environment:
@@ -183,10 +185,9 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
 def _weights(asked: Asked) -> dict[str, float]:
     """Return the terms of the question with their weights: their rarity, less for words of any setting."""
     rarity = Rarity(asked.indexes)
-    own = [term for term in asked.question.terms if term in asked.question.question.terms]
     return {
-        term: max(rarity(term), 0.1) * (_WEAK_WEIGHT if term in _WEAK else asked.question.terms[term])
-        for term in own
+        term: max(rarity(term), 0.1) * (_WEAK_WEIGHT if term in _WEAK else weight)
+        for term, weight in asked.question.terms.items()
     }
 
 
@@ -195,7 +196,10 @@ def _lines_near(lines: Sequence[str], wanted: Mapping[str, float]) -> list[int]:
     words = "|".join(re.escape(term[:_STEM]) for term in wanted if len(term) > 2)
     if not words:
         return []
-    word = re.compile(words, re.I)
+    word = re.compile(
+        words,
+        re.I,
+    )
     held = [n for n, line in enumerate(lines, 1) if word.search(line[:_MAX_LINE_CHARS])]
     return sorted({n for at in held for n in range(max(at - _BELOW, 1), min(at + _ABOVE, len(lines)) + 1)})
 

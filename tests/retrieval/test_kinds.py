@@ -1,0 +1,238 @@
+"""Questions of known kinds are answered by rules: facts with their lines, first among the hits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rag.answer.extract import ExtractiveGenerator
+from rag.retrieval.context import CARRY, in_context
+from rag.retrieval.kinds.classify import classify
+from rag.retrieval.kinds.series import series_of
+from rag.retrieval.question import parse_question
+from rag.retrieval.search import Searcher, search
+from rag.service import Dialog, Engine, converse
+from rag.settings import Settings
+from rag.types import MAX_QUESTION_CHARS, Answer, CodeFacts
+
+FILES = {
+    "shop/color.py": '''
+from enum import Enum
+
+
+class GlazeColor(Enum):
+    """The colours of a glaze."""
+
+    # warm ones
+    RED = 1
+    OCHRE = 2
+    UMBER = 3
+    # cold ones
+    COBALT = 4
+    CELADON = 5
+''',
+    "shop/errors.py": """
+class KilnError(Exception):
+    pass
+
+
+class KilnTooHot(KilnError):
+    pass
+
+
+class KilnTooCold(KilnError):
+    pass
+
+
+class KilnDoorOpen(KilnError):
+    pass
+""",
+    "shop/firing.py": '''
+class KilnCracked(KilnError):
+    pass
+
+
+def fire_kiln(kiln, hours):
+    """Fire the kiln for some hours."""
+    if kiln.door_open:
+        raise KilnDoorOpen(f"the door of kiln {kiln.number} is open, close it before firing")
+    try:
+        kiln.heat(hours)
+    except OverflowError:
+        return None
+    return kiln
+
+
+def describe(kiln):
+    """Describe the kiln and how it is fired."""
+    return f"kiln {kiln.number}"
+''',
+    "shop/settings.py": """
+class Settings:
+    def __init__(self):
+        # How many hours the kiln cools down after firing.
+        self.cooling_hours = 12
+        # The colour of the label.
+        self.label_color = "red"
+""",
+    "shop/cli.py": """
+parser.add_argument("--cooling-hours", type=int, help="hours the kiln cools down after firing")
+parser.add_argument("--label-color", help="colour of the label")
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with closing(Engine(Settings(home=tmp_path_factory.mktemp("home"), memory="memory:"))) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pottery")
+    for path, text in FILES.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    for number in range(20):
+        (folder / f"other{number}.py").write_text(
+            f"def job{number}(queue):\n    return queue.take({number})\n"
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shop(engine: Engine, folder: Path) -> Searcher:
+    return engine.repository(str(folder)).searcher
+
+
+def facts(shop: Searcher, question: str) -> CodeFacts:
+    found = search([shop], question).code_facts
+    assert found is not None
+    return found
+
+
+def test_the_members_of_an_enum_are_listed(shop: Searcher):
+    found = facts(shop, "List all colours that a glaze can have.")
+    assert (found.kind, found.subject, found.count, found.complete) == ("list", "GlazeColor", 5, True)
+    assert [item.text.split()[0] for item in found.items] == ["RED", "OCHRE", "UMBER", "COBALT", "CELADON"]
+    assert [item.start for item in found.items] == [9, 10, 11, 13, 14]
+    assert found.summary == "`GlazeColor` has 5 members"
+
+
+def test_the_subclasses_in_other_files_are_listed(shop: Searcher):
+    found = facts(shop, "Which kiln error classes are there?")
+    assert (found.subject, found.count) == ("KilnError", 4)
+    names = [item.text.split()[1].partition("(")[0] for item in found.items]
+    assert names == ["KilnError", "KilnTooHot", "KilnTooCold", "KilnDoorOpen", "KilnCracked"]
+    assert found.items[0].reason == "their base class"
+
+
+def test_a_setting_is_shown_with_its_default_first(shop: Searcher):
+    found = facts(shop, "Which option sets how many hours the kiln cools down, and what is the default?")
+    assert (found.kind, found.subject) == ("setting", "cooling_hours")
+    assert found.items[0].text.strip() == "self.cooling_hours = 12"
+    assert found.items[1].path == "shop/cli.py"
+
+
+def test_the_literal_of_a_pasted_message_is_first(shop: Searcher):
+    found = facts(shop, "KilnDoorOpen: the door of kiln 7 is open, close it before firing")
+    assert (found.kind, found.items[0].path, found.items[0].start) == ("message", "shop/firing.py", 9)
+    assert search([shop], "the door of kiln 7 is open, close it before firing").hits[0].reason
+
+
+def test_the_failures_of_the_subject_are_shown(shop: Searcher):
+    found = facts(shop, "What happens if the kiln cannot be fired because its door is open?")
+    assert (found.kind, found.subject) == ("failure", "fire_kiln")
+    assert [(item.start, item.reason) for item in found.items] == [
+        (9, "raises"),
+        (12, "handles"),
+        (13, "returns"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Where is the kiln fired?", "How is a kiln described?", "fire_kiln", "Why does the kiln cool?", ""],
+)
+def test_other_questions_are_searched_only(shop: Searcher, question: str):
+    found = search([shop], question)
+    assert found.code_facts is None and found.hits == found.ranked
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_the_chunks_of_the_facts_come_first_among_k_hits(shop: Searcher, k: int):
+    found = search([shop], "Which kiln error classes are there?", k=k)
+    assert found.code_facts and len(found.hits) == k
+    assert found.hits[0].path == found.code_facts.items[0].path and found.hits[0].reason
+    scores = [hit.score for hit in found.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert len({(hit.path, hit.start) for hit in found.hits}) == k
+
+
+def test_an_answer_shows_the_facts_with_their_sources_before_the_quotes(engine: Engine, folder: Path):
+    dialog, generator = Dialog(engine, [engine.repository(str(folder))]), ExtractiveGenerator()
+    *_, answer = converse(dialog, "List all colours that a glaze can have.", generator)
+    assert isinstance(answer, Answer) and answer.code_facts
+    lines = answer.text.splitlines()
+    assert lines[0] == "`GlazeColor` has 5 members:"
+    assert lines[2] == "- `shop/color.py:9` [1] `RED = 1`"
+    assert answer.citations[0].path == "shop/color.py"
+    assert (1, "shop/color.py", 9, 9) in generator.quoted
+    prompt = dialog.prepare("List all colours that a glaze can have.").prompt.text
+    assert "Found by a rule: `GlazeColor` has 5 members." in prompt
+    assert "- shop/color.py:9 [1]: RED = 1\n" in prompt
+
+
+TABLES = {
+    "c": ('route_t routes[] = {\n\t/* 1 */\n\t{ "get", get },\n\t{ "put", put },\n};\n', "entry", 2),
+    "go": ("const (\n\tModeOff Mode = iota // none\n\tModeOn\n\tModeAuto\n)\n", "name", 3),
+    "json": ('{\n  "a": 1,\n  "b": {\n    "x": 0\n  },\n  "c": 3\n}\n', "key", 3),
+    "ruby": ("class Store\n  register :file, FileStore\n  register :memory, MemoryStore\nend\n", "call", 2),
+    "haskell": ("data Color\n  = Red\n  | Green\n  | Blue\n", "alternative", 2),
+    "elixir": ("  @callback put(key) :: :ok\n  @doc \"x\"\n  @callback get(key) :: term\n", "declaration", 2),
+    "csharp": ("class Options\n{\n\tpublic string Run;\n\n\t[Option]\n\tpublic bool Wait;\n}\n", "typed", 2),
+    "python": ('@put("a")\n@other\ndef one():\n    1\n\n@put("b")\ndef two():\n    2\n', "decorated", 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", TABLES)
+def test_series_of_many_languages_are_found(language: str):
+    text, shape, count = TABLES[language]
+    found = [one for one in series_of(text.split("\n")) if one.shape == shape]
+    assert max(len(one.members) for one in found) == count
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("a = " + "(" * 300, "x." * 180 + "y", "'" * 390, "public " * 55),
+        *('["a", ' * 60, "{" + " " * 390, "f" + "(" * 390),
+    ],
+)
+def test_hostile_lines_take_little_time(line: str):
+    began = time.perf_counter()
+    series_of([line] * 500)
+    assert time.perf_counter() - began < 2
+
+
+def test_many_levels_and_names_take_little_time():
+    began = time.perf_counter()
+    series_of([" " * (n % 200) + f"call{n}('x')" for n in range(4_000)])
+    assert time.perf_counter() - began < 4
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["which-", "‘", "'a ", "what ", "list all ", "where default ", "which errors ", "what if ", "from x "],
+)
+def test_a_hostile_question_is_classified_in_little_time(part: str):
+    text = (part * MAX_QUESTION_CHARS)[:MAX_QUESTION_CHARS]
+    asked = in_context(parse_question(text), (), CARRY)
+    began = time.perf_counter()
+    classify(asked)
+    assert time.perf_counter() - began < 1

@@ -648,9 +648,9 @@ class _Search:
                         self.names.add(binding.here)
 
     @cached_property
-    def _class_names(self) -> list[str]:
-        """The names of the classes that have the targets as members, and of their subclasses."""
-        names = set(self.classes)
+    def _subclass_names(self) -> list[str]:
+        """The names of the subclasses of the classes that have the targets as members."""
+        names: set[str] = set()
         for value in self.targets:
             file = self.graph.file(value.path)
             outer = file.class_of(file.graph.definitions[value.number].parent)
@@ -697,6 +697,8 @@ class _Search:
             return file.language not in _RESOLVED
         if not self.classes and use.receiver.startswith(UNKNOWN) and file.language in _RESOLVED:
             return False  # functions are not called on objects
+        if use.receiver[:1].isupper() and "." not in use.receiver and not self._resembles(use):
+            return False  # a member of another class
         is_rare = use.name not in _COMMON and self.definition_count <= _FEW_DEFINITIONS
         return is_rare or self._resembles(use)
 
@@ -704,7 +706,10 @@ class _Search:
         """Return whether the name of the object resembles the class of a target."""
         receiver = use.receiver.lstrip(UNKNOWN).rpartition(".")[2].removesuffix("()").strip("_$").lower()
         receiver = receiver.replace("_", "")
-        return len(receiver) > 2 and any(receiver in name for name in self._class_names)
+        if len(receiver) < 3:
+            return False
+        own = (name.lower().replace("_", "") for name in self.classes)
+        return any(receiver in name for name in own) or any(receiver in name for name in self._subclass_names)
 
     def _lines(self, file: _File) -> Iterator[CodeUse]:
         """Yield the lines that hold a name, in a language whose references are not read."""

@@ -89,6 +89,7 @@ _JAVASCRIPT_ONLY = """
 (formal_parameters (identifier) @bind)
 (class_declaration name: (identifier) @name) @class
 (class) @class
+(variable_declarator name: (identifier) @name value: (class)) @class
 (class_heritage [(identifier) (member_expression)] @base)
 (field_definition property: (property_identifier) @name value: (arrow_function)) @function
 """

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rag.code.imports import READERS, Import
 from rag.code.reference_queries import QUERIES
@@ -23,6 +23,8 @@ from rag.code.reference_queries import QUERIES
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
+GRAPH_VERSION = 1
+"""Changes with what is read; a store made with another one is rebuilt."""
 _SECONDS = 0.5
 _MAX_REFERENCES = 50_000
 _MAX_SUBSTITUTIONS = 6
@@ -35,8 +37,7 @@ UNKNOWN = "?"
 """What the receiver of a call on a value of unknown type begins with; the name of that value follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Defined:
+class Defined(NamedTuple):
     """A definition: its lines, and the number of the definition that encloses it, -1 at the top.
 
     `unit` is "f" for a function, "c" for a class. `owner` is the expression it was assigned to
@@ -54,8 +55,7 @@ class Defined:
     flags: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A reference to `name` on a line within definition `within`.
 
     `receiver` is the expression before it, seen from the top of the file: "" for a plain name, `self`,
@@ -69,8 +69,7 @@ class Reference:
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """What a name at the top (`within` -1) or an attribute of a class is assigned; "" if that is unknown."""
 
     within: int
@@ -96,10 +95,10 @@ def has_references(language: str) -> bool:
 def graph_values(graph: FileGraph) -> list[Any]:
     """Return a file's graph as JSON values; `graph_of` reverses it."""
     return [
-        [[d.name, d.parent, d.unit, d.start, d.end, d.owner, d.returns, d.flags] for d in graph.definitions],
+        graph.definitions,
         [[i.module, i.names, i.start, i.end, i.within, int(i.types_only)] for i in graph.imports],
-        [[r.name, r.receiver, r.line, r.within, r.role] for r in graph.references],
-        [[v.within, v.name, v.value] for v in graph.variables],
+        graph.references,
+        graph.variables,
     ]
 
 
@@ -107,13 +106,13 @@ def graph_of(values: Any) -> FileGraph:
     """Return the graph of a file from its JSON values. Raises ValueError, TypeError if they are no graph."""
     definitions, imports, references, variables = values
     return FileGraph(
-        tuple(Defined(*each) for each in definitions),
+        tuple(map(Defined._make, definitions)),
         tuple(
             Import(module, tuple((there, here) for there, here in names), start, end, within, bool(types))
             for module, names, start, end, within, types in imports
         ),
-        tuple(Reference(*each) for each in references),
-        tuple(Variable(*each) for each in variables),
+        tuple(map(Reference._make, references)),
+        tuple(map(Variable._make, variables)),
     )
 
 
@@ -242,6 +241,8 @@ class _Reader:
         self._open(node, "function")
 
     def on_class(self, node: Node) -> None:
+        if self.scope.kind == "class" and self.scope.is_named and self.scope.end == node.end_byte:
+            return  # the value of `var Name = class {`
         self._open(node, "class")
 
     def on_closure(self, node: Node) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rag.analysis import ANALYZER_VERSION
+from rag.code.references import GRAPH_VERSION
 from rag.corpus import CHUNKER_VERSION, SECRET_RULES_VERSION
 from rag.corpus.read import file_blob
 from rag.corpus.walk import Walk, walk
@@ -89,6 +90,7 @@ def fingerprint(source: Source, embedder: Embedder, options: Options) -> dict[st
         "analyzer": ANALYZER_VERSION,
         "chunker": f"{CHUNKER_VERSION}:{options.max_chars}",
         "embedder": embedder.fingerprint,
+        "graph": GRAPH_VERSION,
         "filters": [list(source.filters.include), list(source.filters.exclude)],
         "max_file_bytes": options.max_file_bytes,
         "secret_rules": SECRET_RULES_VERSION,

@@ -104,16 +104,24 @@ def named(text: str) -> str:
 
 
 def code_facts(
-    kind: str, subject: str, summary: str, places: Sequence[FactPlace], *, note: str = "", count: int = 0
+    kind: str,
+    subject: str,
+    summary: str,
+    places: Sequence[FactPlace],
+    *,
+    note: str = "",
+    count: int = 0,
+    is_doubtful: bool = False,
 ) -> CodeFacts | None:
-    """Return places as facts, each once, at most `MAX_FACTS`; None without a certain one.
+    """Return places as facts, each once, at most `MAX_FACTS`; None without a certain one, unless
+    `is_doubtful`.
 
     With a `note`, which says what may be missing, they are not complete. `count` is the number of facts if
     some of the places only lead to them, 0 for that of the places.
     """
     places = list({(id(one.file), one.line): one for one in places}.values())
     certain = sum(one.certain for one in places)
-    if not certain:
+    if not places or not (certain or is_doubtful):
         return None
     return CodeFacts(
         kind=kind,

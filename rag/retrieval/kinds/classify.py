@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds import failures, lists, messages, settings
+from rag.retrieval.kinds import callers, failures, lists, messages, settings
 from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
 
@@ -21,6 +21,7 @@ class KindRules(NamedTuple):
 
 KINDS: Mapping[str, KindRules] = {
     messages.NAME: KindRules(messages.is_asked, messages.find, 12),
+    callers.NAME: KindRules(callers.is_asked, callers.find, 0),
     lists.NAME: KindRules(lists.is_asked, lists.find, 60),
     settings.NAME: KindRules(settings.is_asked, settings.find, 60),
     failures.NAME: KindRules(failures.is_asked, failures.find, 12),

@@ -1,0 +1,224 @@
+"""Who calls, uses, overrides, extends or imports something: looked up in the graph of the code.
+
+The subject is what the question names, else (in a follow-up) that of the conversation. Of several definitions
+of a name, the words of the question choose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rag.analysis import is_stop_word, terms
+from rag.code.languages import kind_of, language_of_path
+from rag.ports import ChunkIndex, CodeGraph
+from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.kinds.asked import Asked, FactPlace, code_facts
+from rag.types import CodeDefinition, CodeFacts, CodeUse
+
+NAME = "callers"
+_RELATIONS = {
+    "overrides": re.compile(r"\b(overrid\w+|re-?implement\w*|overload\w*)\b", re.I),
+    "subclasses": re.compile(
+        r"\b(subclass\w*|sub-class\w*|extends?|extended|inherits?|derives?|derived)\b", re.I
+    ),
+    "importers": re.compile(r"\b(imports?|imported|importers?)\b", re.I),
+    "callers": re.compile(
+        r"\b(callers?|call(?:ing)?[ -]?sites?|calls?|called|invok\w+|invocations?|triggered|exercised)\b",
+        re.I,
+    ),
+    "uses": re.compile(
+        r"\b(us(?:es?|ed|ing|ages?)|users of|referenc\w+|asks?|relies|rely|depends?|draws? on|mentions?)\b",
+        re.I,
+    ),
+}
+"""The relations, in the order in which their words decide."""
+_ASKING = re.compile(
+    r"^\W*(?:and |but |so |ok(?:ay)?,? |then )*(?:who|what|which|where|from (?:where|which)|list|show|find"
+    r"|does (?:any|some)\w*|is \w+ (?:called|used)|callers?|call sites?|usages?|uses|users|any callers)\b"
+    r"|\b(?:callers?|call sites?|usages|users) of\b|\bwho (?:calls?|uses?|asks?|invokes?)\b"
+    r"|\bwhere\b[^.?!]{0,120}\b(?:called|used|invoked|call)\b|\b(?:from (?:where|which)|which)\b",
+    re.I,
+)
+_OTHER_KINDS = re.compile(
+    r"\bwhat happens\b|\b(?:why|reason|how|settings?|options?|flags?|switch|defaults?|when|moment)\b", re.I
+)
+_NEGATED = re.compile(
+    r"\([^()]{0,200}\b(?:not|other|leave)\b[^()]{0,200}\)"
+    r"|(?:(?<=[.?!,;-])|\band)\s*(?:but )?(?:not|no|I do not mean|I don't mean|leave)\b[^.?!]{0,200}"
+    r"|(?<=[.?!])[^.?!]{0,120}\b(?:not|n't) count\b[^.?!]{0,100}"
+    r"|(?<=[.?!]) (?:there are|several|many)\b[^.?!]{0,200}",
+    re.I,
+)
+_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$~][\w$]*)*")
+_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_|::|->|#|\w\.\w|[A-Za-z]\d")
+_BEFORE = frozenset(
+    """calls call uses use of function method class invokes invoke overrides override imports import extends
+    helper macro component hook references""".split()
+)
+_AFTER = frozenset(
+    "method function class called used invoked macro of from helper overridden imported".split()
+)
+_MAX_CANDIDATES = 40
+_MAX_TARGETS = 12
+_SAYS = {
+    "callers": ("called", "calls"),
+    "uses": ("used", "uses"),
+    "overrides": ("overridden", "overrides"),
+    "subclasses": ("extended", "extends"),
+    "importers": ("imported", "imports"),
+}
+_DOUBT = "Where the type of an object is not known, its name decides"
+_SPAN = re.compile(r"(?<!`)`+([^`\n]{1,200})`+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The definitions that a question is about, all of one name."""
+
+    index: ChunkIndex
+    targets: list[CodeDefinition]
+
+
+def is_asked(question: ContextualQuestion) -> bool:
+    """Return whether a question asks for the uses of something."""
+    text = question.question.text
+    return bool(_ASKING.search(text)) and not _OTHER_KINDS.search(text) and _relation(text) is not None
+
+
+def _relation(text: str) -> str | None:
+    text = _NEGATED.sub(" ", text)
+    return next((name for name, pattern in _RELATIONS.items() if pattern.search(text)), None)
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the uses, certain ones first, those in tests last; None if the subject is not clear."""
+    relation = _relation(asked.question.question.text)
+    subject = _subject(asked)
+    if relation is None or subject is None:
+        return None
+    graph, target = subject.index.graph, subject.targets[0]
+    uses = _uses(graph, relation, subject.targets)
+    if relation == "callers" and not uses:
+        uses = _uses(graph, "uses", subject.targets)  # passed on, or a class that is only named
+    if not uses:
+        return _unused(asked, subject, relation)
+    uses.sort(key=lambda use: (not use.certain, _is_test(use.path)))
+    places = list(_places(asked, subject, uses, relation))
+    return code_facts(
+        NAME,
+        target.qualified_name,
+        _summary(relation, subject, uses),
+        places,
+        note="" if all(use.certain for use in uses) else _DOUBT,
+        is_doubtful=True,
+    )
+
+
+def _uses(graph: CodeGraph, relation: str, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
+    of_one: Callable[[CodeDefinition], list[CodeUse]]
+    if relation in ("callers", "uses"):
+        return list(graph.callers(targets) if relation == "callers" else graph.uses(targets))
+    if relation == "importers":
+        return [use for path in dict.fromkeys(t.path for t in targets) for use in graph.importers(path)]
+    of_one = graph.overrides if relation == "overrides" else graph.subclasses
+    found = {use: None for target in targets for use in of_one(target)}
+    own = {(target.path, target.start) for target in targets}
+    return [use for use in found if (use.path, use.line) not in own or len(targets) == 1]
+
+
+def _is_test(path: str) -> bool:
+    return kind_of(path, language_of_path(path) or "text") == "test"
+
+
+def _places(asked: Asked, subject: _Subject, uses: Sequence[CodeUse], relation: str) -> Iterator[FactPlace]:
+    name = subject.targets[0].name
+    for use in uses:
+        file = asked.file(subject.index, use.path)
+        if file is not None and use.line <= len(file.lines):
+            verb = "mentions" if use.role == "mention" and relation == "callers" else _SAYS[relation][1]
+            yield FactPlace(file, use.line, f"{verb} {name}", certain=use.certain)
+
+
+def _summary(relation: str, subject: _Subject, uses: Sequence[CodeUse]) -> str:
+    name, count = subject.targets[0].qualified_name, len({(use.path, use.line) for use in uses})
+    certain = len({(use.path, use.line) for use in uses if use.certain})
+    verb = _SAYS[relation][0]
+    places = f"{count} place" + ("s" if count != 1 else "")
+    if not certain:
+        return f"`{name}` is possibly {verb} in {places}"
+    return f"`{name}` is {verb} in {places}" + (f", {certain} of them certain" if certain < count else "")
+
+
+def _unused(asked: Asked, subject: _Subject, relation: str) -> CodeFacts | None:
+    """Return that there are no uses, with the definition."""
+    target = subject.targets[0]
+    file = asked.file(subject.index, target.path)
+    if file is None:
+        return None
+    exported = "; it is exported" if target.is_exported else ""
+    summary = f"`{target.qualified_name}` is {_SAYS[relation][0]} in 0 places in this repository{exported}"
+    place = FactPlace(file, target.start, f"defines {target.name}")
+    found = code_facts(NAME, target.qualified_name, summary, [place])
+    return None if found is None else replace(found, count=0, certain_count=0)
+
+
+# ---------------------------------------------------------------- the subject
+
+
+def _subject(asked: Asked) -> _Subject | None:
+    text = asked.question.question.text
+    positive = _NEGATED.sub(" ", text)
+    for name, is_sure in _names(positive):
+        for index in asked.indexes:
+            if found := index.graph.definitions(name)[:_MAX_CANDIDATES]:
+                chosen = _chosen(found, text, positive, name)
+                if is_sure or len(chosen) <= _MAX_TARGETS:
+                    return _Subject(index, chosen[:_MAX_TARGETS])
+    return _in_focus(asked)
+
+
+def _names(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield what may be a name of code, the surest first, and whether it is written as one."""
+    spans = [name for span in _SPAN.findall(text) for name in _NAME.findall(span)]
+    words = _NAME.findall(text)
+    like_code = [word for word in words if _LIKE_CODE.search(word)]
+    yield from ((name, True) for name in dict.fromkeys((*spans, *like_code)))
+    for n, word in enumerate(words):
+        before = words[n - 1].lower() if n else ""
+        after = words[n + 1].lower() if n + 1 < len(words) else ""
+        if len(word) < 2 or is_stop_word(word) or word.lower() in _BEFORE | _AFTER:
+            continue
+        if before in _BEFORE or (after in _AFTER and before not in ("a", "an")):
+            yield word, False
+
+
+def _chosen(found: Sequence[CodeDefinition], text: str, positive: str, name: str) -> list[CodeDefinition]:
+    """Return the definitions that the other words of the question fit best."""
+    own = set(terms(name))
+    wanted = set(terms(positive)) - own
+    unwanted = {term for part in _NEGATED.findall(text) for term in terms(part)} - own - wanted
+    is_member = bool(re.search(r"\bmethods?\b|\bclass\b|\w[.#]\w", positive))
+    is_function = bool(re.search(r"\bmodule-level\b|\bfunctions?\b", positive)) and not is_member
+
+    def score(one: CodeDefinition) -> tuple[int, int, bool]:
+        around = set(terms(f"{one.path.rpartition('.')[0]} {one.scope}"))
+        shape = (is_member and bool(one.scope)) or (is_function and not one.scope)
+        return len(around & wanted) - len(around & unwanted), int(shape), not _is_test(one.path)
+
+    best = max(score(one) for one in found)
+    return [one for one in found if score(one) == best]
+
+
+def _in_focus(asked: Asked) -> _Subject | None:
+    """Return what "it" means: the subject of the conversation."""
+    question, meant = asked.question.question, asked.question.subject
+    if meant is None or not meant.symbol or not question.dependent:
+        return None
+    for index in asked.indexes:
+        found = [one for one in index.graph.definitions(meant.symbol) if one.path == meant.path]
+        same = [one for one in found if one.scope == meant.scope]
+        if found:
+            return _Subject(index, (same or found)[:_MAX_TARGETS])
+    return None

@@ -1,0 +1,101 @@
+"""Questions about who calls, uses, overrides and imports something."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.retrieval.search import search, search_in_turn
+from rag.service import Engine, locate
+from rag.settings import load_settings
+
+LOCKS = """class Lock:
+    def acquire_lock(self):
+        return 1
+
+    def start(self):
+        self.acquire_lock()
+
+def unused_helper():
+    return 2
+"""
+JOBS = """from app.locks import Lock
+
+class FileLock(Lock):
+    def acquire_lock(self):
+        return 2
+
+def run_all(lock):
+    made = Lock()
+    made.acquire_lock()
+    lock.acquire_lock()
+"""
+FILES = {"app/locks.py": LOCKS, "app/jobs.py": JOBS}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAG_HOME", str(tmp_path_factory.mktemp("home")))
+        yield Engine(load_settings({"memory": "memory:"}))
+
+
+@pytest.fixture(scope="module")
+def searcher(engine, tmp_path_factory):
+    root = tmp_path_factory.mktemp("callers")
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    return engine.repository(locate(str(root))).searcher
+
+
+def facts(searcher, question):
+    found = search([searcher], question).code_facts
+    return None if found is None else [(item.path, item.start, item.certain) for item in found.items]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who calls Lock.acquire_lock?",
+        "where is `acquire_lock` called? Not the one of FileLock.",
+        "callers of acquire_lock of the class Lock in locks (not FileLock)",
+    ],
+)
+def test_call_sites_are_facts(searcher, question):
+    assert facts(searcher, question) == [
+        ("app/jobs.py", 9, True),
+        ("app/locks.py", 6, True),
+        ("app/jobs.py", 10, False),
+    ]
+
+
+def test_the_count_is_in_words(searcher):
+    found = search([searcher], "Who calls Lock.acquire_lock?").code_facts
+    assert found.summary == "`Lock.acquire_lock` is called in 3 places, 2 of them certain"
+    assert (found.count, found.certain_count, found.complete) == (3, 2, False)
+
+
+def test_no_caller_is_an_answer(searcher):
+    found = search([searcher], "Who calls unused_helper?").code_facts
+    assert found.summary == "`unused_helper` is called in 0 places in this repository; it is exported"
+    assert [(item.path, item.start) for item in found.items] == [("app/locks.py", 8)]
+
+
+def test_overrides_and_subclasses(searcher):
+    assert facts(searcher, "Which classes override Lock.acquire_lock?") == [("app/jobs.py", 4, True)]
+    assert facts(searcher, "What extends `Lock`?") == [("app/jobs.py", 3, True)]
+
+
+def test_a_follow_up_asks_about_the_place_last_shown(engine, sample_repo):
+    sample = engine.repository(locate(str(sample_repo))).searcher
+    found = search_in_turn([sample], "And who calls it?", ["Where is a token checked?"])
+    assert found.code_facts.subject == "authenticate"
+    assert found.hits[0].path == found.code_facts.items[0].path
+
+
+OTHERS = ["What is used to lock?", "Where is a lock acquired?", "How do I call it?"]
+
+
+@pytest.mark.parametrize("question", OTHERS)
+def test_other_questions_have_no_callers(searcher, question):
+    assert facts(searcher, question) is None

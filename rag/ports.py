@@ -169,6 +169,10 @@ class CodeGraph(Protocol):
         """Return the definitions of a name, by path and line. `Class.method` limits it to that class."""
         ...
 
+    def defined_in(self, path: str) -> list[CodeDefinition]:
+        """Return the definitions of a file, in order."""
+        ...
+
     def callers(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
         """Return the calls of any of these definitions."""
         ...

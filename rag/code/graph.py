@@ -49,6 +49,7 @@ _DEFINING = re.compile(
     r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
     r"(?:def|defp|defmacro|fun|func|function|fn|sub|class|module|type|data|let|val|var|import|use|alias)\b"
 )
+_PROPERTY = re.compile(r"property\b")
 _COMMENT = re.compile(r"^\s*(?:#|//|--|;|\*|/\*|%|@doc|@spec)")
 
 
@@ -95,6 +96,7 @@ class _File:
         self.named: dict[str, list[int]] = defaultdict(list)
         self.variables: dict[tuple[int, str], list[str]] = defaultdict(list)
         self.bases: dict[int, list[Reference]] = defaultdict(list)
+        self.makers = {one.owner.removesuffix(".prototype") for one in graph.definitions if one.owner}
         for number, one in enumerate(graph.definitions):
             self.named[one.name].append(number)
             self.members[one.parent, one.name].append(number)
@@ -151,6 +153,12 @@ class RepositoryGraph:
                 if all(part in around.split(".")[:-1] for part in parts[:-1]):
                     found.append(self.definition(file, number))
         return found
+
+    def defined_in(self, path: str) -> list[CodeDefinition]:
+        """Return the named definitions of a file, in order."""
+        file = self.file(path)
+        numbers = range(len(file.graph.definitions))
+        return [self.definition(file, number) for number in numbers if file.graph.definitions[number].name]
 
     def callers(self, targets: Sequence[CodeDefinition]) -> list[CodeUse]:
         """Return the calls of any of these definitions, certain ones first."""
@@ -338,18 +346,40 @@ class RepositoryGraph:
         parts = written.split(".")
         if file.language == "rust" and len(parts) > 1 and parts[0] in ("crate", "super"):
             return self._rust_path(file, parts, depth)
+        if file.language in _JAVASCRIPT and (owned := self._owned(file, parts, within)):
+            return owned
         values = self._first(file, parts[0].removesuffix("()"), within, depth, called=parts[0].endswith("()"))
         if parts[0].endswith("()") and parts[0] not in ("super()",):
             values = self._called(values, depth)
         for part in parts[1:]:
-            if not values:
-                return ()
-            values = self._joined(
-                self._attribute(value, part.removesuffix("()"), depth - 1) for value in values
-            )
+            values = self._called(values, depth) if self._are_properties(values) else values
+            name = part.removesuffix("()")
+            values = self._joined(self._attribute(value, name, depth - 1) for value in values)
             if part.endswith("()"):
                 values = self._called(values, depth)
         return values
+
+    def _are_properties(self, values: Values) -> bool:
+        """Return whether these are properties of Python, whose value is what they return."""
+        return bool(values) and all(
+            value.kind == "def"
+            and _PROPERTY.search(self.file(value.path).graph.definitions[value.number].flags)
+            and self.known[value.path][0] == "python"
+            for value in values
+        )
+
+    @staticmethod
+    def _owned(file: _File, parts: list[str], within: int) -> Values:
+        """Return the function that was assigned to `app.name`, for `app.name` and for `this.name` in another
+        function of `app`.
+        """
+        if len(parts) != 2:
+            return ()
+        owner, name = parts
+        if owner == "this":
+            owners = (file.graph.definitions[n].owner for n in file.scopes(within))
+            owner = next((one.removesuffix(".prototype") for one in owners if one), "")
+        return tuple(_Value("def", file.path, number) for number in file.owned.get((owner, name), ()))
 
     def _rust_path(self, file: _File, parts: list[str], depth: int) -> Values:
         made = Import("::".join(parts), (("", parts[-1]),), 0, 0)
@@ -385,9 +415,8 @@ class RepositoryGraph:
         """Return the object of a function that belongs to a type by name: a method of Go, a prototype."""
         for scope in file.scopes(within):
             if owner := file.graph.definitions[scope].owner.removesuffix(".prototype"):
-                return tuple(
-                    value._replace(kind="object") for value in self.top_level(file, owner, depth - 1)
-                )
+                values = self.top_level(file, owner, depth - 1)
+                return tuple(value._replace(kind="object") for value in values if value.kind == "def")
         return ()
 
     def top_level(self, file: _File, name: str, depth: int) -> Values:
@@ -493,7 +522,8 @@ class RepositoryGraph:
             elif value.kind == "def":
                 file = self.file(value.path)
                 one = file.graph.definitions[value.number]
-                if one.unit == "c":
+                is_maker = file.language in _JAVASCRIPT and one.name in file.makers
+                if one.unit == "c" or is_maker:
                     found.append((value._replace(kind="object"),))
                 elif one.returns:
                     made = self.evaluate(file, one.returns, one.parent, depth - 1)
@@ -704,12 +734,11 @@ class _Search:
 
     def _resembles(self, use: Reference) -> bool:
         """Return whether the name of the object resembles the class of a target."""
-        receiver = use.receiver.lstrip(UNKNOWN).rpartition(".")[2].removesuffix("()").strip("_$").lower()
-        receiver = receiver.replace("_", "")
-        if len(receiver) < 3:
-            return False
+        last = use.receiver.lstrip(UNKNOWN).rpartition(".")[2].removesuffix("()")
+        words = {word for word in (*last.lower().split("_"), last.lower().replace("_", "")) if len(word) > 2}
         own = (name.lower().replace("_", "") for name in self.classes)
-        return any(receiver in name for name in own) or any(receiver in name for name in self._subclass_names)
+        names = [*own, *(self._subclass_names if words else ())]
+        return any(word in name for word in words for name in names)
 
     def _lines(self, file: _File) -> Iterator[CodeUse]:
         """Yield the lines that hold a name, in a language whose references are not read."""

@@ -22,6 +22,7 @@ the field names except for those in this table; a name has the same meaning ever
     confidence     {value, found, sought, unmet, absent, foreign, first_right}; null if not computed
     code_facts     {kind, subject, summary, items, count, certain_count, complete, note}; null if no rule of
                    a kind of question found anything
+    subject        {path, symbol, scope, start_line, end_line, name}: what "it" means; null if nothing
     freshness      {state, reason, path, start_line, end_line} of a citation; of a turn, the worst of them
 
 A span is not nested: its fields are fields of its hit or citation. The hits of an answer have no text. Times
@@ -61,6 +62,7 @@ from rag.types import (
     Message,
     Source,
     Span,
+    Subject,
     Usage,
     UserQuery,
     worst,
@@ -131,7 +133,7 @@ _LEFT_OUT: Mapping[type, frozenset[str]] = {
     Answer: frozenset({"documents"}),
     DialogTurn: frozenset({"checks"}),
 }
-_COMPUTED: Mapping[type, tuple[str, ...]] = {Usage: ("total_tokens",)}
+_COMPUTED: Mapping[type, tuple[str, ...]] = {Usage: ("total_tokens",), Subject: ("name",)}
 """Properties that are in the form of a value in addition to its fields."""
 _DOTTED_NAME = re.compile(r"([^\s./]+(?:\.[^\s./\d][^\s./]*)*)\.([^\s./\d][^\s./]*)")
 

@@ -196,7 +196,12 @@ class Subject:
     @property
     def name(self) -> str:
         """Scope and symbol joined by a dot, for display; the path if nothing is defined."""
-        return f"{self.scope}.{self.symbol}".strip(".") if self.symbol else self.path
+        return f"{self.scope}.{self.symbol}" if self.scope and self.symbol else self.symbol or self.path
+
+    @property
+    def place(self) -> str:
+        """`path:start-end`; the path alone if the lines are not known."""
+        return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
 
 
 class Located:
@@ -843,7 +848,7 @@ class Prepared:
 
     `conversation` is None before its first turn; `confidence` is None if it was not computed. `quotes` is the
     extractive answer, in pieces, if it was written along with the rest. `code_facts` is None for a question
-    of no known kind, or if its rules found nothing.
+    of no known kind, or if its rules found nothing. `subject` is what "it" means.
     """
 
     question: str
@@ -855,6 +860,7 @@ class Prepared:
     confidence: Confidence | None = None
     quotes: tuple[str, ...] | None = None
     code_facts: CodeFacts | None = None
+    subject: Subject | None = None
 
 
 @dataclass(slots=True)
@@ -867,7 +873,8 @@ class Answer:
     not ("" for none); `missing_words` are the words of the question that are missing. `cached` is the id of
     the turn with the original answer, "" for a new answer. `cut` is True if the model reached its token
     limit. `coverage` has one entry per repository. `code_facts` is None if no rule of a kind of question
-    found anything. Unpacks as DeepWiki's `(answer, documents)`.
+    found anything. `subject` is what "it" meant in a
+    follow-up, or what the question was set to be about. Unpacks as DeepWiki's `(answer, documents)`.
     """
 
     text: str
@@ -895,6 +902,7 @@ class Answer:
     missing_words: tuple[str, ...] = ()
     coverage: tuple[Coverage, ...] = ()
     code_facts: CodeFacts | None = None
+    subject: Subject | None = None
     documents: list[Any] = field(default_factory=list)
 
     @property

@@ -66,6 +66,7 @@ def finish(
         missing_words=prepared.confidence.missing_words if warned and prepared.confidence else (),
         seconds=prepared.seconds,
         code_facts=prepared.code_facts,
+        subject=prepared.subject,
     )
 
 

@@ -37,6 +37,7 @@ def not_found(prepared: Prepared) -> Answer:
         text=_text(prepared, prepared.confidence or Confidence(0.0, False)),
         question=prepared.question,
         standalone_question=prepared.standalone_question,
+        subject=prepared.subject,
         hits=prepared.hits,
         usage=Usage(estimated=False, cost_usd=0.0),
         found=False,

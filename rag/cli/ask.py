@@ -33,7 +33,7 @@ from rag.errors import ConfigError, NotFound, ProviderError, RagError, SourceNot
 from rag.quoting import visible
 from rag.resources import is_folder
 from rag.schema import to_json
-from rag.types import Answer, Conversation, Filters, Source
+from rag.types import Answer, Conversation, Filters, Source, Subject
 
 if TYPE_CHECKING:
     from rag.service import Dialog, Engine
@@ -62,6 +62,8 @@ def ask(
     rag ask . "Where is a token checked?"
 
     rag ask "And who calls it?" -c
+
+    rag ask . "Who calls it?" --about Storage.put
 
     rag ask -r ../api -r https://example.org/team/web.git "How does login work?"
     """
@@ -131,7 +133,7 @@ def open_dialog(
 
     Raises:
         ConversationMismatch: it belongs to other repositories than the named ones.
-        NotFound: there is no conversation to continue.
+        NotFound: there is no conversation to continue, or nothing with the name of the subject.
         SourceNotFound: one of its folders was moved or removed.
     """
     from rag.service import Dialog, locate
@@ -145,7 +147,10 @@ def open_dialog(
         found = engine.find_conversation(name or found.id, asked)
     wanted = asked or (list(found.sources) if found else []) or [locate(None, index.ref, filters)]
     repositories = [engine.repository(source, refreshing=refreshing) for source in wanted]
-    return Dialog(engine, repositories, found, name=name or "")
+    dialog = Dialog(engine, repositories, found, name=name or "")
+    if conversation.about:
+        dialog.about(conversation.about)
+    return dialog
 
 
 def _continued(
@@ -262,6 +267,8 @@ def answer_question(
     if show:
         prose.end()
         _print_sources(answer, several=len(dialog.repositories) > 1)
+    if answer.subject:
+        print_subject(answer.subject)
     _print_figures(engine, answer)
     return answer
 
@@ -295,6 +302,12 @@ def _print_sources(answer: Answer, *, several: bool) -> None:
     for citation in answer.citations:
         place = visible(f"{citation.repo}:{citation.place}" if several else citation.place)
         out(f"[{citation.n}] {place}{'  ' + citation.qualified_name if citation.symbol else ''}")
+
+
+def print_subject(subject: Subject) -> None:
+    """Print what "it" means."""
+    place = f" ({visible(subject.place)})" if subject.symbol else ""
+    say(f"rag: it = `{visible(subject.name)}`{place}")
 
 
 def _print_notes(answer: Answer) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag.cli import options
-from rag.cli.ask import answer_question, open_dialog
+from rag.cli.ask import answer_question, open_dialog, print_subject
 from rag.cli.selectors import place_in
 from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, say
 from rag.cli.terminal_markdown import TerminalMarkdown
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _HELP = """/turns    the questions so far
 /sources  the sources of the last answer
 /full     the whole last answer
+/about    what "it" means; /about NAME sets it for the next question
 /new      start a new conversation
 /help     show this help
 /quit     end the session (also Ctrl-D)"""
@@ -112,6 +113,8 @@ class Session:
             prose = TerminalMarkdown()
             prose.write(turns[-1].answer if turns else "")
             prose.end()
+        elif name == "/about":
+            self._about(line.partition(" ")[2].strip())
         elif name == "/new":
             from rag.service import Dialog
 
@@ -120,6 +123,18 @@ class Session:
         else:
             out(_HELP)
         return True
+
+    def _about(self, name: str) -> None:
+        """Set or show what "it" means in the next question."""
+        try:
+            subject = self._dialog.about(name) if name else self._dialog.next_subject()
+        except RagError as error:
+            say(f"rag: {error}")
+            return
+        if subject is None:
+            say('rag: "it" means nothing yet; /about NAME sets it')
+        else:
+            print_subject(subject)
 
     def _load_history(self) -> None:
         """Let the arrow keys recall earlier input, also of earlier sessions."""

@@ -198,6 +198,16 @@ Named = Annotated[
     ),
 ]
 
+About = Annotated[
+    str | None,
+    typer.Option(
+        "--about",
+        metavar="NAME",
+        help='What "it" means in the question: a definition or a file.',
+        rich_help_panel=_CONVERSATION,
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsOptions:
@@ -290,6 +300,7 @@ class ConversationOptions:
     go_on: Continue = False
     last: Last = False
     conversation: Named = None
+    about: About = None
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

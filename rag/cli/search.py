@@ -51,7 +51,8 @@ def search(
         bool,
         typer.Option(
             "--batch",
-            help='Read JSON lines {"id", "query", "history", "k"} from stdin, write {"id", "results"}.',
+            help='Read JSON lines {"id", "query", "history", "k"} from stdin; '
+            'write {"id", "results", "subject"}.',
         ),
     ] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Find this string instead of a question.")] = False,
@@ -246,7 +247,8 @@ def _batch_reply(opened: Callable[[], list[Repository]], line: bytes) -> dict[st
         | {"score": round(hit.score, 6)}
         for hit in found.hits
     ]
-    return {"id": request.get("id"), "results": with_old_names(results, "cli")}
+    subject = to_json(found.sought.subject) if found.sought.subject else None
+    return {"id": request.get("id"), "results": with_old_names(results, "cli"), "subject": subject}
 
 
 def _checked_request(request: Any) -> tuple[str, list[str], int]:

@@ -38,12 +38,19 @@ _SELF_CONTAINED_TERMS = 4
 class Exchange:
     """An earlier question and the places its answer came from, best first.
 
-    `subject` is what "it" meant in that question; None if that is not known.
+    `subject` is what "it" meant in that question; None if that is not known. `is_set` means that no question
+    was asked, but the user named the subject of the next one.
     """
 
     question: str
     places: tuple[Subject, ...] = ()
     subject: Subject | None = None
+    is_set: bool = False
+
+    @classmethod
+    def about(cls, subject: Subject) -> Exchange:
+        """Return the exchange with which a user sets the subject."""
+        return cls(subject.name, subject=subject, is_set=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +110,8 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     if question.fresh or not past:
         return ContextualQuestion(question, dict(question.terms), standalone=question.text.strip())
     own = _own_terms(question)
-    leans = question.dependent or len(own) < _SELF_CONTAINED_TERMS
-    share = 1.0 if leans else carry.alone
+    leans = question.dependent or past[-1].is_set
+    share = 1.0 if leans or _leans(question) else carry.alone
     topic = _topic(past)
     meant = [(topic.subject, 1.0)] if topic.subject else []
     meant += [(place, carry.second) for place in past[-1].places[: carry.places]]
@@ -122,7 +129,7 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
         focus=_focus(meant),
         near=tuple(dict.fromkeys(place.path for place, _ in meant)),
         share=share,
-        standalone=_in_words(question, past[-1], meant) if question.dependent else question.text.strip(),
+        standalone=_in_words(question, past[-1], topic.subject) if leans else question.text.strip(),
         subject=topic.subject,
         shown=tuple(dict.fromkeys(exchange.places[0] for exchange in past if exchange.places)),
         bare=not own,
@@ -149,15 +156,27 @@ class _Topic:
 def _topic(past: Sequence[Exchange]) -> _Topic:
     topic = _Topic()
     for exchange in past:
-        if exchange.subject not in (None, topic.subject):
+        if exchange.subject is not None and (
+            exchange.is_set or not _is_same(exchange.subject, topic.subject)
+        ):
             topic = _Topic(exchange.subject, exchange.question)
         if exchange.places and (topic.subject is None or _moves_on(parse_question(exchange.question))):
             topic = _Topic(exchange.places[0], exchange.question)
     return topic
 
 
+def _is_same(one: Subject, other: Subject | None) -> bool:
+    """Return whether two subjects are one, even if its lines have moved."""
+    return other is not None and (one.path, one.scope, one.symbol) == (other.path, other.scope, other.symbol)
+
+
 def _moves_on(question: ParsedQuestion) -> bool:
-    return question.fresh or not (question.dependent or question.asks)
+    return question.fresh or not (_leans(question) or question.asks)
+
+
+def _leans(question: ParsedQuestion) -> bool:
+    """Return whether a follow-up is incomplete without the questions before it."""
+    return question.dependent or len(_own_terms(question)) < _SELF_CONTAINED_TERMS
 
 
 def _own_terms(question: ParsedQuestion) -> dict[str, float]:
@@ -176,7 +195,7 @@ def _focus(meant: Sequence[tuple[Subject, float]]) -> dict[str, float]:
     return focus
 
 
-def _in_words(question: ParsedQuestion, last: Exchange, meant: Sequence[tuple[Subject, float]]) -> str:
-    named = dict.fromkeys(f"`{place.symbol}`" if place.symbol else place.path for place, _ in meant)
-    about = f", about {', '.join(named)}" if named else ""
-    return f'{question.text.strip()} (after "{last.question.strip()}"{about})'
+def _in_words(question: ParsedQuestion, last: Exchange, subject: Subject | None) -> str:
+    about = f"about `{subject.symbol or subject.path}`" if subject else ""
+    after = "" if last.is_set else f'after "{last.question.strip()}"'
+    return f"{question.text.strip()} ({', '.join(filter(None, (after, about)))})"

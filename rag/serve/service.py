@@ -151,6 +151,7 @@ class Service:
         *,
         conversation: str | None = None,
         named: bool = True,
+        about: str | None = None,
     ) -> Dialog:
         """Return a conversation about repositories, ready to ask.
 
@@ -159,9 +160,11 @@ class Service:
             repositories: names, at most 10; if empty, those of the conversation, else the only one served.
             conversation: its id or name; None starts one with its first turn.
             named: start a conversation of this name if there is none; if False, raise NotFound.
+            about: what "it" means in the question, see `Dialog.about`.
 
         Raises:
-            NotFound, ConversationMismatch: the conversation, see `Engine.find_conversation`.
+            NotFound, ConversationMismatch: the conversation, see `Engine.find_conversation`; or `about` is
+                the name of nothing.
             Forbidden: the conversation is about a repository that is not served.
             UnknownRepository: none is named, and there are several.
             BadRequest: too many are named.
@@ -189,7 +192,10 @@ class Service:
         if not entries:
             entries = [self.registry.only_entry()]
         opened = [await self.registry.opened(entry) for entry in entries]
-        return Dialog(engine, opened, found, name=conversation or "" if found is None else "")
+        dialog = Dialog(engine, opened, found, name=conversation or "" if found is None else "")
+        if about:
+            await to_thread(dialog.about, about)
+        return dialog
 
     def _served(self, conversation: Conversation, number: int) -> ServedRepository:
         entry = self.registry.entry_of(conversation.sources[number])

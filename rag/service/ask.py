@@ -219,7 +219,7 @@ def _look_up_and_prepare(
         question, (yield from _completion(dialog, dialog.condensing, question, generator))
     )
     lookup: LookUp | None = None
-    if is_wanted(dialog.engine.settings) if cache is None else cache:
+    if dialog.subject is None and (is_wanted(dialog.engine.settings) if cache is None else cache):
         lookup = yield _Work(partial(look_up, dialog, question, standalone, generator, wanted=True))
     given: CacheHit | None = (yield _Work(lookup.unchanged)) if lookup else None
     if not given and not standalone:

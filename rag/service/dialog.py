@@ -19,7 +19,7 @@ from rag.prompt.background import Known
 from rag.prompt.compose import compose
 from rag.prompt.templates import load_template, render_condense, render_reword
 from rag.retrieval.answerability import judge, titled
-from rag.retrieval.context import Exchange
+from rag.retrieval.context import Exchange, subject_of
 from rag.retrieval.expand_definitions import other_parts
 from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
@@ -31,6 +31,7 @@ from rag.service.recall import known_of, language_for, recall_older
 from rag.service.retention import KeptFiles
 from rag.service.search import SearchOutcome, SearchQuery, nothing_within, search_repositories, within
 from rag.service.snapshots import FolderState
+from rag.service.subjects import find_subject, stored_subject, subject_metadata
 from rag.types import (
     Answer,
     AssistantResponse,
@@ -86,6 +87,9 @@ class Dialog:
         history: the turns before the question, and where its own turn is stored; by default the end of
             `conversation`.
         selection: which hits are shown; by default the best.
+
+    Attributes:
+        subject: what the next question is about, if the user set it.
     """
 
     def __init__(
@@ -103,6 +107,7 @@ class Dialog:
         self.selection = selection
         self.only = SearchFilter()
         self._searched: tuple[Sequence[Repository], list[Repository]] | None = None
+        self.subject: Subject | None = None
         self._searches: OrderedDict[tuple[Any, ...], RetrievalResult] = OrderedDict()
 
     @property
@@ -114,7 +119,7 @@ class Dialog:
     def is_plain(self) -> bool:
         """Whether engine, repositories and conversation determine everything, so that another process can
         prepare a question with the same result."""
-        return self.history.is_stored and self.selection is None and not self.only
+        return self.history.is_stored and self.selection is None and not self.only and self.subject is None
 
     @property
     def searched(self) -> list[Repository]:
@@ -134,6 +139,15 @@ class Dialog:
         self._searches.clear()
         if only and not any(repository.store.live_count for repository in self.searched):
             raise NotFound(nothing_within(only))
+
+    def about(self, name: str) -> Subject:
+        """Set what the next question is about: a definition or a file. Raises NotFound."""
+        self.subject = find_subject(self.repositories, name)
+        return self.subject
+
+    def next_subject(self) -> Subject | None:
+        """Return what "it" means in the next question."""
+        return self.subject or subject_of([_exchange(turn) for turn in _answered_turns(self.turns())])
 
     def rebuild(self, damage: StoreCorrupt) -> None:
         """Re-index the repository whose store is damaged. Raises what `Engine.rebuilt` raises."""
@@ -185,8 +199,9 @@ class Dialog:
     def _search(self, question: str, turns: Sequence[DialogTurn], k: int) -> RetrievalResult:
         """Search once for the same question, turns and stores; the last few results are cached."""
         past = [_exchange(turn) for turn in _answered_turns(turns)]
+        past += [Exchange.about(self.subject)] if self.subject else []
         stores = tuple(repository.store.header["id"] for repository in self.repositories)
-        key = (question, tuple((each.question, each.places) for each in past), k, stores)
+        key = (question, tuple((each.question, each.places, each.subject) for each in past), k, stores)
         found = self._searches.get(key)
         if found is None:
             found = search([r.searcher for r in self.searched], question, past=past, k=k)
@@ -244,6 +259,7 @@ class Dialog:
             seconds={"search": searched - began, "prompt": time.perf_counter() - searched},
             confidence=confidence,
             code_facts=found.code_facts,
+            subject=found.sought.subject if found.sought.share == 1 else None,
         )
 
     def _remembered(
@@ -305,9 +321,9 @@ class Dialog:
         """Return the prompt that asks a model for the standalone question; None if it is standalone already.
 
         That is, if there is no history and the question is in English. None also for "And who calls it?",
-        which is answered best from the call graph.
+        which is answered best from the call graph, and if the user has set the subject.
         """
-        if not question.strip() or is_relation(parse_question(question)):
+        if not question.strip() or self.subject or is_relation(parse_question(question)):
             return None
         turns = window(
             _answered_turns(self.past()),
@@ -329,6 +345,8 @@ class Dialog:
         named by the question's own words.
         """
         if not self.engine.settings.reword or not question.strip() or _answered_turns(self.turns()):
+            return None
+        if self.subject:
             return None
         found, confidence = self._found(question, None, (), _SHOWN)
         if titled(found) >= _TITLE_MATCH or (confidence and not confidence.found):
@@ -361,9 +379,11 @@ class Dialog:
             prompt_hash=answer.prompt_hash or prepared.prompt.hash,
             usage=answer.usage,
             complete=answer.complete,
-            metadata={"cached": answer.cached} if answer.cached else None,
+            metadata=({"cached": answer.cached} if answer.cached else {}) | subject_metadata(prepared.subject)
+            or None,
         )
         stored = self.history.store(turn, prepared.prompt, self.repositories)
+        self.subject = None  # from now on it is the turn's
         return self.with_coverage(with_turn(answer, stored))
 
     def with_coverage(self, answer: Answer) -> Answer:
@@ -401,7 +421,7 @@ def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.with_current_citations()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
     best_first = sorted(used, key=lambda citation: -citation.score)
-    return Exchange(turn.question, tuple(_place(c.span) for c in best_first))
+    return Exchange(turn.question, tuple(_place(c.span) for c in best_first), stored_subject(earlier))
 
 
 def _place(span: Span) -> Subject:

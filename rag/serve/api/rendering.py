@@ -30,6 +30,7 @@ from rag.types import (
     Freshness,
     Hit,
     Message,
+    Subject,
     worst,
 )
 
@@ -86,6 +87,10 @@ class Renderer:
             written[name] = self._with_urls(written[name], citations)
         found: Json = with_old_names(written, "api", _redactions(self._service))
         return found
+
+    def subject(self, subject: Subject | None) -> Json | None:
+        """Return what "it" means; None for nothing."""
+        return None if subject is None else self._sent(to_json(subject))
 
     def code_facts(self, found: CodeFacts | None) -> Json | None:
         """Return facts, which are None for a question of no known kind."""

@@ -45,6 +45,15 @@ Name = Annotated[str, Field(min_length=1, max_length=300, examples=["sample"])]
 Names = Annotated[list[Name], Field(max_length=MAX_REPOSITORIES, examples=[["sample"]])]
 Question = Annotated[str, Field(min_length=1, examples=["Where is a short code made?"])]
 ConversationName = Annotated[str, Field(min_length=1, max_length=200, examples=["login"])]
+SubjectName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=500,
+        description='What "it" means in the question: a definition or a file.',
+        examples=["Storage.put"],
+    ),
+]
 Mark = Annotated[str, Field(min_length=1, max_length=100, examples=["useful"])]
 Corrected = Annotated[str, Field(max_length=1_000_000, examples=["It expires after 14 days."])]
 FactText = Annotated[
@@ -105,6 +114,7 @@ class SearchRequest(Filtered):
     ignore_case: bool = False
     repositories: Names = Field(default_factory=list)
     conversation: ConversationName | None = None
+    about: SubjectName | None = None
     k: Annotated[int, Field(ge=1, le=MAX_RESULTS), WHOLE] = 10
 
 
@@ -114,6 +124,7 @@ class AskRequest(Filtered):
     question: Question
     repositories: Names = Field(default_factory=list)
     conversation: ConversationName | None = None
+    about: SubjectName | None = None
     stream: bool = False
 
 

@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     ConversationDetail: TypeAlias = Json
     Fact: TypeAlias = Json
     Cache: TypeAlias = Json
+    Subject: TypeAlias = Json
 else:
     _models = JsonModels("api")
     _models.of(types.Usage)
     _models.of(types.Confidence)
+    Subject = _models.of(types.Subject)
     Coverage = _models.of(types.Coverage)
     Freshness = _models.of(types.Freshness)
     CheckedCitation = _models.of(types.Citation, "CheckedCitation", url=str, freshness=Freshness)
@@ -170,6 +172,7 @@ class SearchResult(ResponseModel):
     question: str
     mode: str
     standalone_question: str
+    subject: Subject | None
     hits: list[Hit]
     matches: PatternMatches | None
     remarks: list[str]

@@ -139,7 +139,7 @@ def _asking(service: Service) -> APIRouter:
         """
         service.limiter.check_question(asked.question)
         dialog = await service.dialog(
-            caller, asked.repositories, conversation=asked.conversation, named=False
+            caller, asked.repositories, conversation=asked.conversation, named=False, about=asked.about
         )
         query = SearchQuery(asked.question, asked.mode, asked.ignore_case, asked.k, asked.only)
         async with service.limiter.slot():
@@ -160,7 +160,9 @@ def _asking(service: Service) -> APIRouter:
         If the model fails, `quotes` next to `error` is the answer without a model, which is not stored.
         """
         service.limiter.check_question(asked.question)
-        dialog = await service.dialog(caller, asked.repositories, conversation=asked.conversation)
+        dialog = await service.dialog(
+            caller, asked.repositories, conversation=asked.conversation, about=asked.about
+        )
         if asked.only:
             await to_thread(dialog.restrict, asked.only)
         body_of = Renderer(service, caller, str(request.base_url), dialog).answer
@@ -207,6 +209,7 @@ def _search_result(
         question=asked.question,
         mode=asked.mode,
         standalone_question=retrieval.sought.standalone if retrieval else "",
+        subject=rendered.subject(retrieval.sought.subject if retrieval else None),
         hits=[rendered.hit(hit) for hit in found.hits],
         matches=to_json(found.matches) if found.matches else None,
         remarks=list(found.remarks),

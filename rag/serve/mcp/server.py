@@ -85,6 +85,10 @@ Mode = Annotated[
     SearchMode,
     Field(description="question; exact: a string to find as it is; regex: an expression in RE2's syntax."),
 ]
+About = Annotated[
+    str | None,
+    Field(max_length=500, description='What "it" means in the question: the name of a definition or file.'),
+]
 Limit = Annotated[int, Field(ge=1, le=50, description="The largest number of results.")]
 Line = Annotated[int, Field(ge=1, description="A line number, from 1.")]
 LastLine = Annotated[int | None, Field(ge=1, description="The last line. Default: the end of the file.")]
@@ -222,6 +226,7 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         ctx: Context,
         conversation: Conversation = None,
         ref: Ref = None,
+        about: About = None,
         conversationId: OldText = None,  # noqa: N803
     ) -> Annotated[CallToolResult, AskResult]:
         """Ask any question about a repository; the answer cites the lines it is based on.
@@ -232,7 +237,7 @@ def _add_questions(server: Any, service: Service, tools: Toolbox) -> None:
         return await _result(
             service,
             tools.ask_question(
-                caller, repoName, question, conversation or conversationId, ref, _progress(ctx)
+                caller, repoName, question, conversation or conversationId, ref, about, _progress(ctx)
             ),
         )
 

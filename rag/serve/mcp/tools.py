@@ -55,9 +55,11 @@ if TYPE_CHECKING:
     CodeFacts: TypeAlias = Json
     PatternMatches: TypeAlias = Json
     Lines: TypeAlias = Json
+    Subject: TypeAlias = Json
 else:
     _models = JsonModels("mcp")
     Coverage = _models.of(types.Coverage)
+    Subject = _models.of(types.Subject)
     Citation = _models.of(types.Citation, url=str)
     Hit = _models.of(types.Hit, url=str)
     PatternMatches = _models.of(types.PatternMatches)
@@ -77,6 +79,7 @@ class AskResult(ToolReply):
     """An answer with its sources, and the conversation to continue."""
 
     sources: list[Citation] = Field(default_factory=list)
+    subject: Subject | None = None
     found: bool = True
     warning: str = ""
     missing_words: list[str] = Field(default_factory=list)
@@ -203,6 +206,7 @@ class Toolbox:
         question: str,
         conversation: str | None,
         ref: str | None,
+        about: str | None,
         progress: Progress,
     ) -> AskResult:
         """Answer a question about one or more repositories, and store the turn."""
@@ -210,7 +214,7 @@ class Toolbox:
         if len(names) > MAX_REPOSITORIES:
             raise BadRequest(f"{len(names)} repositories were named, the limit is {MAX_REPOSITORIES}")
         entries = [(await self._ready(caller, name, ref, progress))[0] for name in names]
-        dialog = await self._service.dialog(caller, entries, conversation=conversation)
+        dialog = await self._service.dialog(caller, entries, conversation=conversation, about=about)
         await progress(0.5, 1.0, "answering")
         served = {entry.source.location: entry for entry in entries}
 
@@ -225,8 +229,10 @@ class Toolbox:
             quotes = _with_sources(error.quotes, places_of(error.quotes))
             raise ModelFailed(error, f"{self._service.public_message(error)}\n\n{quotes}", {}) from error
         places = places_of(answer)
+        notes = [f"it = `{answer.subject.name}`"] if answer.subject else []
         return AskResult(
-            result=_with_notes(_with_sources(answer, places), answer.notes),
+            result=_with_notes(_with_sources(answer, places), [*notes, *answer.notes]),
+            subject=to_json(answer.subject) if answer.subject else None,
             coverage=[to_json(one) for one in answer.coverage],
             sources=places,
             found=answer.found,

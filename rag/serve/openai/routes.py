@@ -42,7 +42,7 @@ _MODEL = "rag:"
 _MAX_INPUTS = 2_048
 _MAX_MESSAGES = 10_000
 _RAG_FIELDS = """
-    conversation turn number found confidence warning missing_words code_facts model notes coverage
+    conversation turn number found confidence warning missing_words code_facts model notes coverage subject
 """.split()
 _DONE = b"data: [DONE]\n\n"
 
@@ -82,6 +82,7 @@ class ChatRequest(BaseModel):
     model: str
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=_MAX_MESSAGES)]
     stream: StrictBool | None = False
+    about: Annotated[str | None, Field(max_length=500, description='What "it" means: a name.')] = None
     stream_options: StreamOptions | None = None
 
 
@@ -344,6 +345,8 @@ def _add_completions(router: APIRouter, chat: ChatCompletions) -> None:
             x_rag_conversation or x_openwebui_chat_id,
             resends=x_rag_conversation is None,
         )
+        if asked.about:
+            await to_thread(dialog.about, asked.about)
         base = str(request.base_url)
         if asked.stream:
             chunks = chat.stream(dialog, read.question, entries, _as_chunk(head), base)

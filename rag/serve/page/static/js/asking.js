@@ -22,9 +22,16 @@ export const fromServer = (turn) => ({
   model: turn.model,
   usage: turn.usage,
   answered: turn.answered,
+  subject: turn.metadata?.subject,
   notes: turn.complete ? [] : ["This answer is incomplete."],
   hits: null,
 });
+
+/** Set what "it" means in the next question; "" for what the conversation is about. */
+export function setAbout(name) {
+  state.about = name;
+  emit("about");
+}
 
 /** Ask in the open conversation. Ignored while another question is being answered. */
 export async function ask(question) {
@@ -53,8 +60,8 @@ export async function ask(question) {
 }
 
 async function receive(turn) {
-  const { conversation, repository, asking } = state;
-  const body = { question: turn.question, ...(conversation ? { conversation: conversation.id } : { repositories: [repository] }) };
+  const { conversation, repository, asking, about } = state;
+  const body = { question: turn.question, ...(conversation ? { conversation: conversation.id } : { repositories: [repository] }), ...(about && { about }) };
   let next = 0;
   for await (const [name, data] of api.ask(body, asking.signal)) {
     if (name === "piece") {
@@ -80,6 +87,7 @@ function finish(turn, answer) {
     number: answer.number,
     answer: answer.answer,
     standalone: answer.standalone_question,
+    subject: answer.subject,
     citations: answer.sources,
     hits: answer.hits,
     confidence: answer.confidence,
@@ -91,6 +99,7 @@ function finish(turn, answer) {
     seconds: answer.seconds,
     answered: new Date().toISOString(),
   });
+  setAbout("");
   if (!state.conversation) state.conversation = { id: answer.conversation, title: turn.question, name: "", sources: [] };
 }
 

@@ -10,6 +10,8 @@ export const state = {
   turns: [],
   /** The index of the selected turn, which the panel shows; -1 for none. */
   selected: -1,
+  /** What "it" means in the next question, if the user set it: the name of a definition or a file. */
+  about: "",
   /** The AbortController of the running answer, or null. */
   asking: null,
 };

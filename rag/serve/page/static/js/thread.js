@@ -1,7 +1,8 @@
 // The open conversation: questions, answers, and the actions for each.
 
 import { api } from "./api.js";
-import { ask } from "./asking.js";
+import { ask, setAbout } from "./asking.js";
+import { focusQuestion } from "./composer.js";
 import { confirmed } from "./dialogs.js";
 import { ago, byId, h, icon, iconButton, note, place, plural, took } from "./dom.js";
 import { copyText, showMarkdown } from "./markdown.js";
@@ -141,6 +142,7 @@ function ending(turn) {
   const shown = used.slice(0, MAX_CHIPS);
   const more = turn.citations.length - shown.length;
   return h("div", { class: "after" },
+    turn.subject && subject(turn.subject),
     shown.length > 0 && h("div", { class: "chips", role: "group", "aria-label": "Sources" },
       shown.map((one) => chip(turn, one)),
       more > 0 && h("button", { type: "button", class: "chip more", onclick: () => openPanel("sources") }, `+${more}`)),
@@ -161,6 +163,12 @@ function chip(turn, cited) {
   const name = now.path.split("/").pop();
   return h("button", { type: "button", class: `chip ${check?.state ?? ""}`, title: place(now), onclick: () => openCited(turn, cited) },
     h("b", {}, String(cited.n)), h("span", {}, `${name}:${now.start_line}`));
+}
+
+/** A chip with what "it" meant; a click keeps it for the next question. */
+function subject(about) {
+  return h("div", { class: "chips" },
+    h("button", { type: "button", class: "chip more", title: `${place(about)}: ask about this next`, onclick: () => { setAbout(about.name); focusQuestion(); } }, h("span", {}, `it = ${about.name}`)));
 }
 
 function facts(turn) {

@@ -40,6 +40,25 @@ _CALLERS = re.compile(
     r"|triggers?|triggered|call sites?)\b",
     re.IGNORECASE,
 )
+_FACET_LINES = (
+    (
+        re.compile(
+            r"\b(?:fails?|failed|failure|raises?|throws?|goes wrong|errors?|invalid|broken|unknown)\b", re.I
+        ),
+        re.compile(r"\b(?:raise|throw|except|catch|rescue|panic|abort|assert|err(?:or)?|fail\w*)\b", re.I),
+    ),
+    (
+        re.compile(r"\b(?:returns?|returned|gives? back|comes? (?:back|out))\b", re.I),
+        re.compile(r"\b(?:return|yield)\b"),
+    ),
+    (
+        re.compile(r"\b(?:limit|at most|maximum|minimum|too (?:big|large|long|many|small))\b", re.I),
+        re.compile(r"[<>]=?\s*\w"),
+    ),
+)
+"""What a question asks of a definition, and the lines in which code does that."""
+_CONTEXT_WEIGHT = 0.4
+"""The weight of terms that a follow-up has from its context; its own terms weigh 1."""
 _ORNAMENT = re.compile(r"""\s*(?:\[?!\[[^\]]*\]\(|<[^>]*>\s*$|[\w-]+="[^"]*"\s*/?>?\s*$)""")
 _SAYS = re.compile(r"\s*[^\s<>=]+(?:\s+[^\s<>=]+){3}")
 _WORD = re.compile(r"\w")
@@ -87,7 +106,7 @@ def extract(
         )
         yield f"{found}. {why}.\n"
         return
-    sought = _Query.of(prepared.standalone_question or prepared.question, [s.hit for s in sources])
+    sought = _Query.of(prepared, [s.hit for s in sources])
     several = len({(source.hit.repo, source.hit.location) for source in sources}) > 1
     places = quoted if quoted is not None else []
     ordered = sources
@@ -110,18 +129,31 @@ def extract(
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """The question, the weights of its terms, and the names whose callers are asked for."""
+    """The question, the weights of its terms, the names whose callers are asked for, and the lines of the
+    facet that is asked for.
+    """
 
     question: str
     weights: Mapping[str, float]
     called: tuple[str, ...] = ()
+    facet: re.Pattern[str] | None = None
 
     @classmethod
-    def of(cls, question: str, hits: Sequence[Hit]) -> _Query:
+    def of(cls, prepared: Prepared, hits: Sequence[Hit]) -> _Query:
+        asked = prepared.question
+        question = prepared.standalone_question or asked
+        weights, own = _weights(question, hits), set(terms(asked))
+        weights = {term: w if term in own else _CONTEXT_WEIGHT * w for term, w in weights.items()}
+        facet = next((lines for asks, lines in _FACET_LINES if asks.search(asked)), None)
         called = []
         if _CALLERS.search(question):
             called = [(quoted or bare).rpartition(".")[2] for quoted, bare in _NAME.findall(question)]
-        return cls(question, _weights(question, hits), tuple(dict.fromkeys(filter(None, called))))
+        return cls(question, weights, tuple(dict.fromkeys(filter(None, called))), facet)
+
+    def score(self, line: str) -> float:
+        """Return the weight of the terms in a line; a line of the facet has that of the best term more."""
+        is_facet = self.facet is not None and self.facet.search(line) is not None
+        return _score(line, self.weights) + (max(self.weights.values(), default=1.0) if is_facet else 0.0)
 
     def calling(self, hit: Hit) -> list[int]:
         """Return the lines, from 0, that call one of the names; none in the definition of one."""
@@ -170,9 +202,7 @@ def _named(
     lines = lines_of(hit.text)
     best = next(iter(sought.calling(hit)), _defining(hit, lines))
     if best is None:
-        best = max(
-            range(len(lines)), key=lambda i: (_score(lines[i], sought.weights), bool(lines[i].strip()))
-        )
+        best = max(range(len(lines)), key=lambda i: (sought.score(lines[i]), bool(lines[i].strip())))
     places.append((source.n, hit.path, hit.start + best, hit.start + best))
     shown = one_line(lines[best].strip())
     shown = shown if len(shown) <= _MAX_NAMED_WIDTH else shown[:_MAX_NAMED_WIDTH].rstrip() + "…"
@@ -232,7 +262,7 @@ def _chosen_lines(hit: Hit, sought: _Query) -> _Quote:
         return _Quote(lines, _spans(set(range(len(lines))), lines))
     chosen = set(_head(hit, lines))
     ornaments = {i for i, line in enumerate(lines) if _ORNAMENT.match(line)} if hit.kind == "doc" else set()
-    scores = [0.0 if i in ornaments else _score(line, sought.weights) for i, line in enumerate(lines)]
+    scores = [0.0 if i in ornaments else sought.score(line) for i, line in enumerate(lines)]
     for i in sought.calling(hit):
         if i < len(lines):
             scores[i] += 2 * sum(sought.weights.values()) + 1

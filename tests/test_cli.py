@@ -900,6 +900,28 @@ def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):
     assert len(rag("turns", "show", "--json").json) == 2
 
 
+def test_the_subject_is_shown_and_can_be_set(sample_repo):
+    done = rag("ask", sample_repo, "who calls it?", "--about", "authenticate")
+    assert "it = `authenticate` (snip/auth.py:27-39)" in done.err
+    assert rag("ask", "is it tested?", "-c", "--json").json["subject"]["name"] == "authenticate"
+    unknown = rag("ask", sample_repo, "who calls it?", "--about", "authentikate")
+    assert unknown.code == 2
+    assert "similar names: authenticate" in unknown.err
+    typed = "/about\n/about Storage.user_by_token\nwho calls it?\n/about\n/about nothing_like_it\n"
+    chat = rag("chat", sample_repo, stdin=typed).err
+    assert '"it" means nothing yet' in chat
+    assert chat.count("it = `Storage.user_by_token`") == 3
+    assert "nothing is called 'nothing_like_it'" in chat
+
+
+def test_a_batch_of_questions_alone_has_the_subject_of_a_conversation(sample_repo):
+    request = {"id": 1, "query": "is it tested?", "history": ["Where is a token checked?", "who calls it?"]}
+    done = rag("search", sample_repo, "--batch", stdin=json.dumps(request) + "\n")
+    reply = json.loads(done.out.splitlines()[-1])
+    assert reply["subject"]["name"] == "authenticate"
+    assert reply["results"][0]["path"] == "tests/test_auth.py"
+
+
 def test_a_chat_outlives_a_service_that_fails(sample_repo, server):
     server.behaviours = ["unauthorized", "good"]
     done = rag("chat", sample_repo, "--base-url", server.base_url, stdin=f"{SIGNED}\n{SIGNED}\n")

@@ -267,8 +267,6 @@ def answer_question(
     if show:
         prose.end()
         _print_sources(answer, several=len(dialog.repositories) > 1)
-    if answer.subject:
-        print_subject(answer.subject)
     _print_figures(engine, answer)
     return answer
 
@@ -311,6 +309,8 @@ def print_subject(subject: Subject) -> None:
 
 
 def _print_notes(answer: Answer) -> None:
+    if answer.subject:
+        print_subject(answer.subject)
     for note in answer.notes:
         say(f"rag: {note}")
     if not answer.found and answer.hits:

@@ -69,6 +69,9 @@ def stored_subject(turn: DialogTurn) -> Subject | None:
     """Return the subject that was stored with a turn; None if there is none that can be read."""
     written = (turn.metadata or {}).get(_METADATA)
     try:
-        return from_json(Subject, written) if isinstance(written, dict) else None
+        subject = from_json(Subject, written) if isinstance(written, dict) else None
     except (KeyError, TypeError):
         return None
+    if subject is None or not all(isinstance(t, str) for t in (subject.path, subject.symbol, subject.scope)):
+        return None
+    return subject if isinstance(subject.start, int) and isinstance(subject.end, int) else None

@@ -212,3 +212,12 @@ def test_what_is_quoted_stands_in_the_file_at_the_lines_named(
 )
 def test_the_header_says_what_is_quoted(change: dict[str, Any], head: str) -> None:
     assert head in answer("token", like(SIGN, **change))
+
+
+def test_a_follow_up_quotes_the_lines_of_its_facet():
+    fails = replace(
+        prepared("what if it fails?", SIGN), standalone_question="what if it fails? (about `sign`)"
+    )
+    assert "raise Expired" in "".join(extract(fails))
+    returns = replace(prepared("what does it return?", SIGN), standalone_question="… (about `sign`)")
+    assert "return digest" in "".join(extract(returns))

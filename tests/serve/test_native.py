@@ -354,3 +354,15 @@ def test_names_of_earlier_versions_are_taken_and_given(in_memory):
         judged = {"question": QUESTION, "answers": [{"path": hit["path"], **lines}]}
         found = in_memory.post("/api/eval", {"repository": "sample", "questions": [judged]}).json
         assert found["lines"] is not None
+
+
+def test_a_question_is_about_what_the_request_names(served):
+    answer = ask(served, "who calls it?", about="Storage.user_by_token").json
+    assert answer["subject"]["name"] == "Storage.user_by_token"
+    follow_up = ask(served, "is it tested?", conversation=answer["conversation"]).json
+    assert follow_up["subject"]["path"] == "snip/storage.py"
+    wanted = {"question": "who calls it?", "repositories": ["sample"], "about": "user_by_token"}
+    assert served.post("/api/search", wanted).json["subject"]["symbol"] == "user_by_token"
+    reply = served.post("/api/ask", wanted | {"about": "user_by_tokn"})
+    assert reply.status == 404
+    assert "user_by_token" in reply.json["error"]["message"]

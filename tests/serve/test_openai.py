@@ -363,3 +363,10 @@ def test_the_nth_annotation_is_the_place_that_the_number_n_refers_to(serve, prov
 def placed_in_prompt(prompt):
     """The places of the sources by their numbers in a prompt."""
     return {int(n): place for n, place in re.findall(r"\[(\d+)\] `?([\w./-]+:\d+-\d+)", prompt)}
+
+
+def test_a_question_is_about_what_the_request_names(client):
+    answer = ask(client, "who calls it?", extra_body={"about": "Storage.user_by_token"})
+    assert answer.model_extra["rag"]["subject"]["name"] == "Storage.user_by_token"
+    with pytest.raises(openai.NotFoundError, match=r"similar names: .*user_by_token"):
+        ask(client, "who calls it?", extra_body={"about": "user_by_tokn"})

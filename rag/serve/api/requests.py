@@ -51,7 +51,7 @@ SubjectName = Annotated[
         min_length=1,
         max_length=500,
         description='What "it" means in the question: a definition or a file.',
-        examples=["Storage.put"],
+        examples=["Storage.user_by_token"],
     ),
 ]
 Mark = Annotated[str, Field(min_length=1, max_length=100, examples=["useful"])]

@@ -29,7 +29,8 @@ _FACET_TERMS = {
     ),
 }
 """The words that name a facet, by what the question asks for."""
-_FACETS = frozenset({"behaviour", "callers", "docs", "tests"})
+_FACETS = frozenset({"behaviour", "docs", "tests"})
+"""Facets that are found by the words of the subject's question; callers are found by its name."""
 _SELF_CONTAINED_TERMS = 4
 """A question with fewer terms of its own is incomplete."""
 
@@ -115,7 +116,7 @@ def in_context(question: ParsedQuestion, past: Sequence[Exchange], carry: Carry)
     topic = _topic(past)
     meant = [(topic.subject, 1.0)] if topic.subject else []
     meant += [(place, carry.second) for place in past[-1].places[: carry.places]]
-    asks_facet = not own or not question.asks.isdisjoint(_FACETS)
+    asks_facet = "callers" not in question.asks and (not own or not question.asks.isdisjoint(_FACETS))
     began = carry.question * share * (carry.facet if asks_facet else 1.0)
     carried = dict.fromkeys(_own_terms(parse_question(past[-1].question)), carry.last * share)
     carried |= dict.fromkeys(_own_terms(parse_question(topic.question)), began)

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from rag.errors import BackendMissing, SettingsError
-from rag.ports import Embedder, MemoryStore, Reranker, Rows, TokenCounter, VectorIndex, Vectors
 from rag.settings import Settings
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy takes longer to import than some commands run
+    import numpy as np
+    import numpy.typing as npt
+
     from rag.backends.adal_generator import AdalGenerator
+    from rag.ports import Embedder, MemoryStore, Reranker, Rows, TokenCounter, VectorIndex, Vectors
 
 
 def open_embedder(settings: Settings) -> Embedder:

@@ -36,11 +36,12 @@ _COMMANDS = {
 _GC_THRESHOLDS = (100_000, 50, 100)
 """Garbage collection thresholds. With Python's defaults, a tenth of the time of a search goes into collecting
 newly imported modules."""
+_PROGRAMS = ("RAG", "RAG_TURNS")
 _OF_WORDS = frozenset({"ask", "search"})
 
 
-def commands(names: Iterable[str] = _COMMANDS) -> typer.Typer:
-    """Return the command line with these commands."""
+def commands(names: Iterable[str] = _COMMANDS, *, named_only: Iterable[str] = ()) -> typer.Typer:
+    """Return the command line with these commands; those that are `named_only` do nothing."""
     made = typer.Typer(
         name="rag",
         no_args_is_help=True,
@@ -59,8 +60,27 @@ def commands(names: Iterable[str] = _COMMANDS) -> typer.Typer:
             made.command(name, cls=WordsCommand)(command)
         else:
             made.command(name)(command)
+    for name in named_only:
+        made.command(name)(_nothing)
     made.callback()(_root)
     return made
+
+
+def _nothing() -> None:
+    """Take the place of a command of which only the name is needed."""
+
+
+def _completed() -> typer.Typer:
+    """Return as much of the command line as the completion that the shell asks for needs.
+
+    Nothing may be written to stderr: it would appear in the line that is being typed.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    name = next((word for word in line.split()[1:] if word in _COMMANDS), None)
+    if name is not None:
+        return commands([name])
+    return commands((), named_only=_COMMANDS) if "COMP_WORDS" in os.environ else commands()
 
 
 def _version(show: bool) -> None:
@@ -106,6 +126,8 @@ def main() -> None:
     if not _OF_WORDS.isdisjoint(first):
         # One question needs no threads for products of matrices; numpy starts them when it is imported.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if any(os.environ.get(f"_{program}_COMPLETE", "").startswith("complete_") for program in _PROGRAMS):
+        _completed()()
     try:
         commands(first if first and first[0] in _COMMANDS else _COMMANDS)()
     except KeyboardInterrupt:  # before the command started

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.answer.extract import ExtractiveGenerator
 from rag.cli import options
 from rag.cli.screen import ShownAnswer, print_screen
 from rag.cli.selectors import title
@@ -36,6 +35,7 @@ from rag.schema import to_json
 from rag.types import Answer, Conversation, Filters, Source, Subject
 
 if TYPE_CHECKING:
+    from rag.answer.extract import ExtractiveGenerator
     from rag.service import Dialog, Engine
 
 
@@ -235,6 +235,7 @@ def answer_question(
     Raises:
         BrokenPipeError: the reader closed the pipe (`rag ask … | head`). The turn is stored anyway.
     """
+    from rag.answer.extract import ExtractiveGenerator
     from rag.service import converse
 
     generator = engine.answering_generator()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rag.cli import options
 from rag.cli.ask import answer_question, open_dialog, print_subject
 from rag.cli.selectors import place_in
@@ -29,7 +27,7 @@ _HELP = """/turns    the questions so far
 
 @options.grouped
 def chat(
-    source: Annotated[str, typer.Argument(help="A path or a git URL. Default: the current directory.")] = "",
+    source: Annotated[str, options.RepositoryArgument] = "",
     *,
     repo: options.Repositories = None,
     conversation: options.ConversationOptions,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import options
+from rag.cli import completion, options
 from rag.cli.freshness import AsOf
 from rag.cli.selectors import Of, chosen
 from rag.cli.terminal import (
@@ -36,7 +36,13 @@ app = typer.Typer(
 
 Repository = Annotated[
     str | None,
-    typer.Option("--repo", "-r", metavar="SOURCE", help="Only facts about this repository. Default: all."),
+    typer.Option(
+        "--repo",
+        "-r",
+        metavar="SOURCE",
+        help="Only facts about this repository. Default: all.",
+        autocompletion=completion.repository,
+    ),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.cli import options
+from rag.cli import completion, options
 from rag.cli.selectors import Of, chosen, named, number, place_in, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
@@ -41,7 +41,11 @@ AsOf = Annotated[
 
 def check(
     conversation: Annotated[
-        str | None, typer.Argument(help="The name or id of a conversation. Default: the last one.")
+        str | None,
+        typer.Argument(
+            help="The name or id of a conversation. Default: the last one.",
+            autocompletion=completion.conversation,
+        ),
     ] = None,
     as_of: AsOf = None,
     json: options.Json = False,
@@ -79,7 +83,13 @@ def about(
     place: Annotated[str, typer.Argument(help="A file, or a line in it.", metavar="PATH[:LINE]")],
     repo: Annotated[
         str | None,
-        typer.Option("--repo", "-r", metavar="SOURCE", help="The repository. Default: the file's."),
+        typer.Option(
+            "--repo",
+            "-r",
+            metavar="SOURCE",
+            help="The repository. Default: the file's.",
+            autocompletion=completion.repository,
+        ),
     ] = None,
     as_of: AsOf = None,
     json: options.Json = False,

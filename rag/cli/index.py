@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import options
+from rag.cli import completion, options
 from rag.cli.terminal import (
     counted,
     errors_as_exit_codes,
@@ -34,14 +34,18 @@ NAMED = 3
 
 @options.grouped
 def index(
-    source: Annotated[
-        str | None, typer.Argument(help="A path or a git URL. Default: the current directory.")
-    ] = None,
+    source: Annotated[str | None, options.RepositoryArgument] = None,
     *,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the store from scratch.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List all stores.")] = False,
     remove: Annotated[
-        str | None, typer.Option("--remove", metavar="SOURCE", help="Remove the stores of this source.")
+        str | None,
+        typer.Option(
+            "--remove",
+            metavar="SOURCE",
+            help="Remove the stores of this source.",
+            autocompletion=completion.repository,
+        ),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Keep running and re-index files that change, until Ctrl-C.")

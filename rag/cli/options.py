@@ -17,6 +17,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from rag.cli import completion
 from rag.cli.terminal import settings_from
 from rag.settings import Settings
 from rag.types import Filters, SearchFilter
@@ -39,6 +40,7 @@ Words = Annotated[
     list[str],
     typer.Argument(
         metavar="[SOURCE] QUESTION",
+        autocompletion=completion.source,
         help="A path or a git URL, and a question. Default: the repository of the continued conversation, or "
         "the current directory.",
     ),
@@ -163,13 +165,22 @@ NoRefresh = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+RepositoryArgument = typer.Argument(
+    help="A path or a git URL. Default: the current directory.", autocompletion=completion.repository
+)
 Full = Annotated[
     bool,
     typer.Option("--full", help="On a terminal, print the whole answer instead of one screen of it."),
 ]
 Repositories = Annotated[
     list[str] | None,
-    typer.Option("--repo", "-r", help="A repository: a path or a git URL. Repeatable.", metavar="SOURCE"),
+    typer.Option(
+        "--repo",
+        "-r",
+        help="A repository: a path or a git URL. Repeatable.",
+        metavar="SOURCE",
+        autocompletion=completion.repository,
+    ),
 ]
 Continue = Annotated[
     bool,
@@ -193,6 +204,7 @@ Named = Annotated[
     typer.Option(
         "--conversation",
         metavar="NAME",
+        autocompletion=completion.conversation,
         help="Continue this conversation, or start it.",
         rich_help_panel=_CONVERSATION,
     ),

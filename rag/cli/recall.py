@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.analysis import terms
-from rag.cli import options
+from rag.cli import completion, options
 from rag.cli.selectors import named, number, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
@@ -37,7 +36,12 @@ def search(
     words: Annotated[list[str], typer.Argument(help="Words, or names as written in code.")],
     conversation: Annotated[
         str | None,
-        typer.Option("--conversation", metavar="NAME", help="Only this conversation. Default: all."),
+        typer.Option(
+            "--conversation",
+            metavar="NAME",
+            help="Only this conversation. Default: all.",
+            autocompletion=completion.conversation,
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("-k", min=1, help="The maximum number of results.")] = 10,
     json: options.Json = False,
@@ -51,6 +55,7 @@ def search(
 
     rag turns search 北京 --conversation login
     """
+    from rag.analysis import terms
     from rag.service.recall import recall_said
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
@@ -69,7 +74,11 @@ def search(
 @options.grouped
 def consolidate(
     conversation: Annotated[
-        str | None, typer.Argument(help="The name or id of a conversation. Default: the last one.")
+        str | None,
+        typer.Argument(
+            help="The name or id of a conversation. Default: the last one.",
+            autocompletion=completion.conversation,
+        ),
     ] = None,
     keep_recent: Annotated[
         int, typer.Option("--keep-recent", min=0, help="Do not summarise the newest N turns.")
@@ -120,6 +129,8 @@ def _print(engine: Engine, one: Recalled, item: DialogTurn | Message, sought: se
 
 def _excerpt(text: str, sought: set[str]) -> str:
     """Return the text on one line, starting at the line with the most search words."""
+    from rag.analysis import terms
+
     lines = [line for line in text.splitlines() if _WORD.search(line)] or [text]
     best = max(range(len(lines)), key=lambda n: len(sought & set(terms(lines[n]))))
     line = " ".join(["[…]" if best else "", *lines[best:]]).strip()

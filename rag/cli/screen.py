@@ -11,12 +11,10 @@ import math
 import os
 import re
 import shutil
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote as url_quoted
 
 from rag.answer.certainty import certainty
 from rag.lines import lines_of
@@ -155,7 +153,8 @@ class _Page:
         name = self.text(shortened(self._name(hit, lines), width), "cyan")
         root = self._shown.roots.get(hit.location)
         if self._links and root is not None and (root / hit.path).is_file():
-            name.stylize(Style(link=f"file://{socket.gethostname()}{url_quoted(str(root / hit.path))}"))
+            address = (root / hit.path).as_uri().removeprefix("file://")
+            name.stylize(Style(link=f"file://{os.uname().nodename}{address}"))
         return name
 
     def _code(self, hit: Hit, spans: Sequence[tuple[int, int]], rows: int) -> list[Text]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rag.cli import completion
 from rag.cli.terminal import confirm, counted, say
 from rag.errors import ConfigError, NotFound
 from rag.quoting import visible
@@ -22,6 +23,7 @@ Of = Annotated[
     typer.Option(
         "--conversation",
         metavar="NAME",
+        autocompletion=completion.conversation,
         help="The name or id of a conversation. Default: the last one about the current folder's "
         "repository; outside indexed repositories, the last one.",
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag.cli import options
+from rag.cli import completion, options
 from rag.cli.freshness import about, check, marked_stale, replay
 from rag.cli.recall import consolidate, search
 from rag.cli.selectors import (
@@ -93,10 +93,16 @@ def show(
     which: Which = None,
     conversation: Of = None,
     marked: Annotated[
-        list[str] | None, typer.Option("--mark", help="Only turns with one of these marks.")
+        list[str] | None,
+        typer.Option("--mark", help="Only turns with one of these marks.", autocompletion=completion.mark),
     ] = None,
     unmarked: Annotated[
-        list[str] | None, typer.Option("--exclude-mark", help="Only turns without any of these marks.")
+        list[str] | None,
+        typer.Option(
+            "--exclude-mark",
+            help="Only turns without any of these marks.",
+            autocompletion=completion.mark,
+        ),
     ] = None,
     prompt: Annotated[bool, typer.Option("--prompt", help="Show the exact prompt of the turn.")] = False,
     json: options.Json = False,

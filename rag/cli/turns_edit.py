@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag.cli import options
+from rag.cli import completion, options
 from rag.cli.selectors import Of, Which, announce, chosen, named, number, title, to_change, turn_to_change
 from rag.cli.terminal import counted, errors_as_exit_codes, opened_engine, out, out_json, settings_from
 from rag.errors import ConfigError, NotFound
@@ -18,7 +18,9 @@ from rag.types import Conversation, DialogTurn
 if TYPE_CHECKING:
     from rag.service import Engine
 
-Mark = Annotated[str, typer.Argument(help="The mark: any text.", metavar="MARK")]
+Mark = Annotated[
+    str, typer.Argument(help="The mark: any text.", metavar="MARK", autocompletion=completion.mark)
+]
 Some = Annotated[
     list[str] | None, typer.Argument(help="The numbers or ids of turns. Default: all.", metavar="TURN")
 ]

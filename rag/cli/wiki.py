@@ -102,9 +102,7 @@ class PageOptions:
 
 @options.grouped
 def wiki(
-    source: Annotated[
-        str | None, typer.Argument(help="A path or a git URL. Default: the current directory.")
-    ] = None,
+    source: Annotated[str | None, options.RepositoryArgument] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The output folder: new, empty, or an earlier wiki.")
     ] = Path("wiki"),

@@ -18,7 +18,7 @@ from test_cli import Terminal
 
 from rag.answer.certainty import certainty
 from rag.cli.screen import ShownAnswer, screen, shortened
-from rag.types import Answer, Confidence, Hit, NumberedSource, Span
+from rag.types import Answer, CodeFact, CodeFacts, Confidence, Hit, NumberedSource, Span
 
 GOLDEN = Path(__file__).parent / "golden" / "screens"
 UPDATE = "UPDATE_GOLDEN"
@@ -112,6 +112,25 @@ def test_each_place_is_shown_once() -> None:
     assert [text.count("/" + source.path.rpartition("/")[2]) for source in SOURCES] == [1, 1, 1, 1]
 
 
+def test_facts_are_a_list_before_the_quote() -> None:
+    lines = CODE.splitlines()
+    items = [
+        CodeFact(Span("web", SOURCES[0].path, 30 + n, 30 + n), line, location="web", certain=n != 1)
+        for n, line in enumerate(lines * 2)
+    ]
+    facts = CodeFacts(
+        "list", "Session", "`Session` has 32 members", tuple(items), 32, 31, note="may miss some"
+    )
+    found = shown(0.9)
+    found.answer.code_facts = facts
+    quoted = [(1, item.path, item.start, item.start) for item in items]
+    text = drawn(replace(found, quoted=[*quoted, *QUOTED]))
+    assert text.startswith("`Session` has 32 members — sure.\n")
+    assert "… and 18 more" in text and "may miss some." in text and "(possibly)" in text
+    assert len(text.splitlines()) <= 38
+    assert text.count("signing.py:30") == 2  # the fact, and the quote around it
+
+
 def test_colours_and_links_leave_the_text_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     file = tmp_path / "server" / "sessions" / "signing.py"
@@ -180,8 +199,9 @@ def test_a_terminal_gets_one_screen_and_a_pipe_the_whole_answer(sample_repo: Pat
         terminal.type(question + "\n")
         screen_text = ESCAPES.sub("", terminal.wait_for("all of it: /full"))
         assert "More places" in screen_text and "```" not in screen_text
-        terminal.wait_for("> ")
+        terminal.wait_for("\r\n> ")
         terminal.type("/full\n")
         terminal.wait_for("```python")
+        terminal.wait_for("\r\n> ")
         terminal.type("\x04")
         assert terminal.end() == 0

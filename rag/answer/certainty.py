@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rag.quoting import one_line
+from rag.quoting import one_line, visible
 from rag.types import Answer, Hit
 
 SURE, LIKELY = 0.65, 0.4
@@ -26,14 +26,15 @@ def certainty(answer: Answer, hits: Sequence[Hit]) -> str:
     if answer.warning:
         return f"The nearest place is {first}."
     probability = answer.confidence.first_right if answer.confidence else None
+    found = visible(answer.code_facts.summary) if answer.code_facts else f"Best match: {first}"
     if probability is None:
-        return f"Best match: {first}."
+        return f"{found}."
     if probability >= LIKELY:
-        return f"Best match: {first} — {'sure' if probability >= SURE else 'likely'}."
+        return f"{found} — {'sure' if probability >= SURE else 'likely'}."
     near = [hit for hit in hits[:_RIVALS] if hit.score >= _RIVAL_SCORE * hits[0].score]
     rivals = list(dict.fromkeys(f"`{one_line(hit.symbol)}`" if hit.symbol else named(hit) for hit in near))
-    if len(rivals) < 2:
-        return f"Best match: {first} — not sure."
+    if len(rivals) < 2 or answer.code_facts:
+        return f"{found} — not sure."
     *some, last = rivals
     return f"Not sure: {', '.join(some)} and {last} compete."
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rag.answer.certainty import certainty
 from rag.lines import lines_of
 from rag.quoting import CONTROLS, visible
-from rag.types import Answer, Hit, NumberedSource
+from rag.types import Answer, CodeFact, Hit, NumberedSource
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +30,7 @@ _MIN_ROWS = 16
 _MAX_WIDTH = 100
 _MAX_QUOTE_ROWS = 18
 _NEXT_PLACES = 5
+_MAX_FACTS = 14
 _MIN_TEXT_CELLS = 16
 _MAX_HIGHLIGHTED_CHARS = 20_000
 _NO_LINKS = frozenset({"", "dumb", "linux", "cons25", "vt100", "vt220"})
@@ -39,6 +40,8 @@ _COMMENT = re.compile(r"""\s*(?:[rRuU]?(?:"{3}|'{3})|//|/\*|\*|--|#(?!include|de
 
 QuotedLines = tuple[int, str, int, int]
 """The number of a source, its path, and the first and last line that are quoted."""
+_Row = tuple[Hit | CodeFact, int, str]
+"""A place, its line, and the text of that line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ class ShownAnswer:
         """The sources in the order of the answer, each with its quoted lines, counted from 1."""
         by_number = {source.n: source.hit for source in self.sources}
         spans: dict[int, list[tuple[int, int]]] = {}
-        for n, _, first, last in self.quoted:
+        facts = self.answer.code_facts
+        for n, _, first, last in self.quoted[len(facts.items) if facts else 0 :]:  # the facts come first
             if n in by_number and by_number[n].start <= first <= last <= by_number[n].end:
                 spans.setdefault(n, []).append((first, last))
         return [(by_number[n], found) for n, found in spans.items()]
@@ -80,7 +84,7 @@ def print_screen(shown: ShownAnswer, *, hint: str) -> None:
 def screen(shown: ShownAnswer, console: Console, *, rows: int, hint: str) -> list[Text]:
     """Return the lines of the screen, at most about `rows` of them, each as wide as the console or less."""
     page = _Page(console, shown)
-    head = [*page.prose(shown.answer.warning, "yellow"), *page.sentence()]
+    head = [*page.prose(shown.answer.warning, "yellow"), *page.sentence(), *page.facts()]
     places = page.places()
     foot = page.prose(hint, "dim")
     room = rows - len(head) - len(places) - len(foot) - 3
@@ -113,6 +117,18 @@ class _Page:
         """Return what was found, and how sure that is."""
         return self.prose(certainty(self._shown.answer, [hit for hit, _ in self._ordered]), "bold")
 
+    def facts(self) -> list[Text]:
+        """Return the facts for a question of a known kind, one on a line, and what may be missing."""
+        found = self._shown.answer.code_facts
+        if found is None:
+            return []
+        shown = found.items[: _MAX_FACTS if found.count > _MAX_FACTS + 1 else _MAX_FACTS + 1]
+        rows = [(fact, fact.start, _text_of(fact)) for fact in shown]
+        lines = [self.text(), *self._listed(rows)]
+        if found.count > len(shown):
+            lines.append(self.text(f"  … and {found.count - len(shown):,} more", "dim"))
+        return [*lines, *self.prose(found.note and f"{visible(found.note)}.", "dim")]
+
     def quote(self, rows: int) -> list[Text]:
         """Return the best source: its place, and its quoted lines with their numbers."""
         if not self._ordered:
@@ -123,37 +139,51 @@ class _Page:
 
     def places(self) -> list[Text]:
         """Return the next places, one on a line: its place, and the line that says most."""
-        following = self._ordered[1 : 1 + _NEXT_PLACES]
-        if not following:
-            return []
+        rows: list[_Row] = []
+        for hit, spans in self._ordered[1:]:
+            line = _best_line(hit, spans)
+            if not self._is_fact(hit, line):
+                rows.append((hit, line, lines_of(hit.text)[line - hit.start]))
+        return (
+            [self.text(), self.text("More places", "bold"), *self._listed(rows[:_NEXT_PLACES])]
+            if rows
+            else []
+        )
+
+    def _is_fact(self, hit: Hit, line: int) -> bool:
+        facts = self._shown.answer.code_facts
+        return facts is not None and any(
+            (fact.location, fact.path) == (hit.location, hit.path) and fact.start <= line <= fact.end
+            for fact in facts.items
+        )
+
+    def _listed(self, rows: Sequence[_Row]) -> list[Text]:
+        """Return places with their text, in two columns where the console is wide enough."""
         width = self._console.width
         room = min(max(width // 2, 24), width - 2)
-        best = [_best_line(hit, spans) for hit, spans in following]
-        places = [self._place(hit, str(at), room) for (hit, _), at in zip(following, best, strict=True)]
-        column = max(place.cell_len for place in places)
-        lines = [self.text(), self.text("More places", "bold")]
-        for (hit, _), at, place in zip(following, best, places, strict=True):
+        places = [self._place(one, str(line), room) for one, line, _ in rows]
+        column = max((place.cell_len for place in places), default=0)
+        lines = []
+        for place, (_, _, text) in zip(places, rows, strict=True):
             line = self.text("  ")
             line.append_text(place)
             if width - column - 4 >= _MIN_TEXT_CELLS:
                 line.pad_right(column + 4 - line.cell_len)
-                code = self.text(lines_of(hit.text)[at - hit.start].strip(), "dim")
+                code = self.text(visible(text.strip()), "dim")
                 code.truncate(width - column - 4, overflow="ellipsis")
                 line.append_text(code)
             lines.append(line)
         return lines
 
-    def _name(self, hit: Hit, lines: str) -> str:
-        return visible(f"{hit.repo}:{hit.path}" if self._several else hit.path) + f":{lines}"
-
-    def _place(self, hit: Hit, lines: str, width: int) -> Text:
+    def _place(self, one: Hit | CodeFact, lines: str, width: int) -> Text:
         """Return `path:lines`, linked to the file; a long path is shortened in the middle."""
         from rich.style import Style
 
-        name = self.text(shortened(self._name(hit, lines), width), "cyan")
-        root = self._shown.roots.get(hit.location)
-        if self._links and root is not None and (root / hit.path).is_file():
-            address = (root / hit.path).as_uri().removeprefix("file://")
+        path = f"{one.repo}:{one.path}" if self._several else one.path
+        name = self.text(shortened(f"{visible(path)}:{lines}", width), "cyan")
+        root = self._shown.roots.get(one.location)
+        if self._links and root is not None and (root / one.path).is_file():
+            address = (root / one.path).as_uri().removeprefix("file://")
             name.stylize(Style(link=f"file://{os.uname().nodename}{address}"))
         return name
 
@@ -192,6 +222,12 @@ class _Page:
         coloured = syntax.highlight(plain.plain)
         coloured.no_wrap, coloured.end = True, ""
         return list(coloured.split("\n", allow_blank=True))
+
+
+def _text_of(fact: CodeFact) -> str:
+    """Return the first line of a fact that is not blank; a fact that is not certain says so."""
+    text = next((line.strip() for line in lines_of(fact.text) if line.strip()), "")
+    return text if fact.certain else f"{text}  (possibly)"
 
 
 def _range(hit: Hit) -> str:

@@ -180,7 +180,8 @@ def _signals(searchers: Sequence[Searcher], found: RetrievalResult, asked: Seque
 def _of_first(found: RetrievalResult, asked: Sequence[_Word]) -> FirstSignals:
     held = set(_terms_of(found.hits[0]))
     words = [WeighedWord(word.rarity, terms(word.text)[-1] in held) for word in asked]
-    return first_signals(found.hits, words, follow_up=bool(found.sought.carried))
+    facts = found.code_facts is not None
+    return first_signals(found.hits, words, facts=facts, follow_up=bool(found.sought.carried))
 
 
 def _probability(given: Signals, weights: AnswerabilityWeights) -> float:

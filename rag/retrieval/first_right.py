@@ -26,8 +26,8 @@ class FirstSignals(NamedTuple):
     `phrase`: it holds a part of the question word for word; `lexical`, `dense`: its match by words and by
     meaning, relative to the best of all chunks; `ahead`: the distance of its score to that of the fifth hit,
     as a share; `held`: how much of the question's words it holds, weighted by rarity; `rarest`: the rarity of
-    the rarest of them; `follow_up`: 1 if the question depends on earlier ones; `length`: of its text, in
-    powers of ten of lines.
+    the rarest of them; `facts`: 1 if rules for the kind of question found it; `follow_up`: 1 if the question
+    depends on earlier ones; `length`: of its text, in powers of ten of lines.
     """
 
     phrase: float
@@ -36,6 +36,7 @@ class FirstSignals(NamedTuple):
     ahead: float
     held: float
     rarest: float
+    facts: float
     follow_up: float
     length: float
 
@@ -47,7 +48,9 @@ class WeighedWord(NamedTuple):
     held: bool
 
 
-def first_signals(hits: Sequence[Hit], words: Sequence[WeighedWord], *, follow_up: bool) -> FirstSignals:
+def first_signals(
+    hits: Sequence[Hit], words: Sequence[WeighedWord], *, facts: bool, follow_up: bool
+) -> FirstSignals:
     """Return the signals of a search with at least one hit."""
     first, fifth = hits[0], hits[min(_AHEAD_OF, len(hits) - 1)]
     total = sum(word.rarity for word in words)
@@ -56,9 +59,10 @@ def first_signals(hits: Sequence[Hit], words: Sequence[WeighedWord], *, follow_u
         phrase=legs.get("phrase", 0.0),
         lexical=legs.get("lexical", 0.0),
         dense=legs.get("dense", 0.0),
-        ahead=1 - fifth.score / first.score if first.score > 0 and len(hits) > 1 else 1.0,
+        ahead=max(1 - fifth.score / first.score, 0.0) if first.score > 0 and len(hits) > 1 else 1.0,
         held=sum(word.rarity for word in words if word.held) / total if total else 1.0,
         rarest=max((word.rarity for word in words if word.held), default=0.0),
+        facts=float(facts),
         follow_up=float(follow_up),
         length=math.log10(1 + first.end - first.start),
     )

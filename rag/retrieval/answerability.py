@@ -27,6 +27,7 @@ from rag.ports import takes_bags
 from rag.retrieval.dense import cosines, embed_question, nearest
 from rag.retrieval.first_right import FirstSignals, WeighedWord, first_right, first_signals
 from rag.retrieval.instructions import without_instructions
+from rag.retrieval.kinds import history
 from rag.retrieval.lexical import K1, Rarity, bm25
 from rag.retrieval.literal import is_quoted
 from rag.retrieval.question import without_places
@@ -101,7 +102,10 @@ def judge(
     leans = bool(found.sought.carried) and found.sought.question.dependent
     occurs = not asked or leans or any(word.occurs for word in asked)
     value = 0.0
-    if found.hits and (found.ranked[0].legs.get("pointed") or (foreign and not by_words)):
+    facts = found.code_facts
+    if facts is not None and facts.kind == history.NAME and facts.certain_count:
+        value = 1.0  # the definition that the question names exists
+    elif found.hits and (found.ranked[0].legs.get("pointed") or (foreign and not by_words)):
         value = 1.0
     elif found.hits and occurs:
         value = _probability(_signals(searchers, found, asked), weights)

@@ -25,6 +25,7 @@ from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import RetrievalResult, search
+from rag.service.definition_history import with_history
 from rag.service.engine import Engine, Repository
 from rag.service.history import History
 from rag.service.recall import known_of, language_for, recall_older
@@ -205,6 +206,7 @@ class Dialog:
         found = self._searches.get(key)
         if found is None:
             found = search([r.searcher for r in self.searched], question, past=past, k=k)
+            found = with_history(self.searched, found, k)
             self._searches[key] = found
             if len(self._searches) > _CACHED_SEARCHES:
                 self._searches.popitem(last=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rag.database.filtering import filtered
 from rag.retrieval.search import RetrievalResult, search
+from rag.service.definition_history import with_history
 from rag.service.engine import Repository
 from rag.types import Hit, PatternMatches, SearchFilter, SearchMode
 
@@ -68,8 +69,13 @@ def search_repositories(
             k=query.k,
         )
         return SearchOutcome(found.hits, chosen, remarks, matches=found.matches)
-    result = ask(chosen) if ask else search([one.searcher for one in chosen], query.text, k=query.k)
+    result = ask(chosen) if ask else _ask(chosen, query)
     return SearchOutcome(result.hits, chosen, (*remarks, *result.remarks), retrieval=result)
+
+
+def _ask(repositories: Sequence[Repository], query: SearchQuery) -> RetrievalResult:
+    found = search([repository.searcher for repository in repositories], query.text, k=query.k)
+    return with_history(repositories, found, query.k)
 
 
 def within(repositories: Sequence[Repository], only: SearchFilter) -> list[Repository]:

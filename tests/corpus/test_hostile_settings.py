@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import git
 
+from rag.corpus import line_history
 from rag.corpus.acquire import acquire, resolve
 from rag.corpus.git import GitError
 from rag.corpus.history import differing, files_at, present, read_blobs
@@ -65,6 +66,10 @@ def looked_at(folder: Path, home: Path) -> None:
         if listing is not None:
             read_blobs(folder, listing.files.values())
     list(commits(folder, limit=9))
+    with suppress(GitError):
+        line_history.log_of_lines(folder, head, "a.py", 1, 1)
+    line_history.blamed(folder, head, "a.py", 1, 1, timeout_s=9)
+    line_history.history_of_lines(folder, head, "a.py", 1, 1)
     acquire(resolve(str(folder), "HEAD"), home=home)
     acquire(resolve(f"file://{folder}"), home=home)
 

@@ -1,0 +1,169 @@
+"""Read from git which commits changed some lines of a file: bounded in time and in output.
+
+Nothing that the repository's own settings name is run: no text conversion, no external diff, no filter.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from rag.corpus.git import GitError, run_git
+from rag.errors import SourceError
+
+MAX_SECONDS = 2.0
+_LOG_SHARE = 0.7
+"""The share of the time for all commits of the lines; the rest is for the authors of the present lines."""
+_MAX_COMMITS = 200
+_FORMAT = "%H%x00%<(80,trunc)%aN%x00%as%x00%<(250,trunc)%s%x00%<(1200,trunc)%b%x00"
+_SAFE = ["--no-textconv", "--no-ext-diff"]
+_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+_ADDRESS = re.compile(r"[^\s<>@]{1,100}@[^\s<>@]{1,255}")
+_TRAILER = re.compile(r"[A-Za-z-]+-(?:by|id): |\(?cherry picked from", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A commit that changed the lines. `author` is a name without address, `date` a day.
+
+    `subject` and `body` are one line each, without addresses and trailers.
+    """
+
+    commit: str
+    author: str
+    date: str
+    subject: str
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LineHistory:
+    """The commits that changed some lines, newest first; the last one introduced them if it is `complete`.
+
+    `note` says why the history is not known, or not to its beginning; "" if it is. `is_edited` is True if the
+    lines have changes that are not committed.
+    """
+
+    changes: tuple[Change, ...] = ()
+    note: str = ""
+    is_edited: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether all commits are known."""
+        return bool(self.changes) and not self.note
+
+
+def history_of_lines(root: Path, commit: str | None, path: str, first: int, last: int) -> LineHistory:
+    """Return the commits that changed lines of a file in a folder, which may differ from the commit.
+
+    Args:
+        root: the folder, in a git work tree or a clone.
+        commit: the commit that the folder is at; None if there is no history.
+        path: the file, relative to the folder.
+        first: the first line, as it is in the folder now.
+        last: the last line (inclusive).
+    """
+    if commit is None:
+        return LineHistory(note="the folder has no git history")
+    try:
+        before, is_edited = _committed_lines(root, commit, path, first, last)
+        if before is None:
+            return LineHistory(note="it is not committed yet", is_edited=True)
+        found = _history(root, commit, path, *before)
+    except (GitError, SourceError) as error:
+        return LineHistory(note=f"git cannot read the history ({error})")
+    return LineHistory(found.changes, found.note, is_edited)
+
+
+def _committed_lines(
+    root: Path, commit: str, path: str, first: int, last: int
+) -> tuple[tuple[int, int] | None, bool]:
+    """Return where the lines of the folder are in the commit, None if nowhere, and whether they differ."""
+    command = ["diff", "-U0", "--no-color", *_SAFE, "--no-renames", "--ignore-submodules=all"]
+    changed = run_git([*command, commit, "--", f":(literal){path}"], cwd=root, timeout_s=MAX_SECONDS)
+    start, end, is_edited = first, last, False
+    for hunk in _HUNK.finditer(changed):
+        _, old_count, new, new_count = (1 if part is None else int(part) for part in hunk.groups())
+        moved = old_count - new_count
+        if new + new_count - (new_count > 0) < first:
+            start, end = start + moved, end + moved
+        elif new + (new_count == 0) <= last:
+            is_edited = True
+            end += moved
+    exists = run_git(["ls-tree", "--end-of-options", commit, f"./{path}"], cwd=root, timeout_s=MAX_SECONDS)
+    if not exists or end < start:
+        return None, True
+    return (max(start, 1), end), is_edited
+
+
+@lru_cache(maxsize=256)
+def _history(root: Path, commit: str, path: str, first: int, last: int) -> LineHistory:
+    """Return the commits of lines at a commit, which never change."""
+    shallow = run_git(["rev-parse", "--is-shallow-repository"], cwd=root, timeout_s=MAX_SECONDS)
+    note = "the history is cut off: it is a shallow clone" if shallow.strip() == b"true" else ""
+    until = time.monotonic() + MAX_SECONDS
+    try:
+        changes = log_of_lines(root, commit, path, first, last)
+    except SourceError:
+        note = note or f"all commits could not be read within {MAX_SECONDS:g} seconds"
+        return LineHistory(blamed(root, commit, path, first, last, until - time.monotonic()), note)
+    if len(changes) > _MAX_COMMITS:
+        note = note or f"only the last {_MAX_COMMITS} commits were read"
+    return LineHistory(changes[:_MAX_COMMITS], note)
+
+
+def log_of_lines(root: Path, commit: str, path: str, first: int, last: int) -> tuple[Change, ...]:
+    """Return the commits that changed lines, newest first, one more than the maximum if there are more.
+
+    Raises:
+        GitError: git cannot read them.
+        SourceError: the time is up.
+    """
+    command = ["log", f"-L{first},{last}:{path}", "-s", f"--max-count={_MAX_COMMITS + 1}", "--no-notes"]
+    output = run_git(
+        [*command, *_SAFE, "--no-color", f"--format={_FORMAT}", commit],
+        cwd=root,
+        timeout_s=MAX_SECONDS * _LOG_SHARE,
+    )
+    return _changes(output)
+
+
+def blamed(root: Path, commit: str, path: str, first: int, last: int, timeout_s: float) -> tuple[Change, ...]:
+    """Return the commits that wrote the present lines, newest first; none if that takes too long, too."""
+    command = ["blame", "-s", "-l", f"-L{first},{last}", "--no-textconv", commit, "--", path]
+    try:
+        output = run_git(command, cwd=root, timeout_s=max(timeout_s, 0.2)).decode("utf-8", "replace")
+        commits = {line.split(" ", 1)[0].lstrip("^") for line in output.splitlines()}
+        shown = run_git(
+            ["log", "--no-walk=sorted", "--stdin", "--no-notes", f"--format={_FORMAT}"],
+            cwd=root,
+            timeout_s=MAX_SECONDS / 4,
+            stdin="\n".join([*sorted(commits)[:_MAX_COMMITS], ""]).encode(),
+        )
+    except (GitError, SourceError):
+        return ()
+    return tuple(sorted(_changes(shown), key=lambda change: change.date, reverse=True))
+
+
+def _changes(output: bytes) -> tuple[Change, ...]:
+    fields = [field.strip() for field in output.decode("utf-8", "replace").split("\0")]
+    rows = zip(*[iter(fields[: len(fields) // 5 * 5])] * 5, strict=True)
+    return tuple(
+        Change(commit, author.partition("@")[0].strip() or "unknown", date, _clean(subject), _body(body))
+        for commit, author, date, subject, body in rows
+    )
+
+
+def _body(text: str) -> str:
+    """Return the text of a message in one line, without trailers."""
+    lines = (line.strip() for line in text.splitlines())
+    return _clean(" ".join(line for line in lines if line and not _TRAILER.match(line)))
+
+
+def _clean(text: str) -> str:
+    """Return a text without addresses."""
+    return " ".join(_ADDRESS.sub("…", text).split())

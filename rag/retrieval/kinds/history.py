@@ -1,0 +1,182 @@
+"""Questions about the history of a definition or a file: who changed it, since when it exists, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Literal
+
+import numpy as np
+
+from rag.analysis import is_stop_word, words
+from rag.lines import lines_of
+from rag.ports import ChunkIndex
+from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.mentions import is_path
+from rag.retrieval.question import last_part
+from rag.types import Hit
+
+NAME = "history"
+Asks = Literal["changed", "introduced"]
+
+_MADE = r"(?:added|introduced|created|written|implemented|born)"
+_CHANGED = r"(?:changed|modified|edited|touched|updated|rewritten|refactored|altered)"
+_PAST = r"(?:was|were|did|has|have|had|got)"
+_GAP = r"\b[^.?!\n]{0,120}?\b"
+_PATTERNS: Mapping[Asks, str] = {
+    "changed": "|".join(
+        (
+            rf"\b(?:who|when|why)\b{_GAP}(?:last|recently|lately|latest)\b{_GAP}{_CHANGED}\b",
+            rf"\b(?:who|which commits?|what commits?)\s+(?:has\s+|have\s+)?{_CHANGED}\b",
+            rf"\b(?:when|why) {_PAST}\b{_GAP}{_CHANGED}\b",
+            r"\b(?:git|commit|change) (?:history|log)\b|\bhistory of\b|\blast (?:change|commit|edit)\b",
+            r"\bwhat (?:has )?changed in\b|\bgit blame\b",
+        )
+    ),
+    "introduced": "|".join(
+        (
+            rf"\b(?:who|which commits?|what commits?)\s+(?:{_MADE}|wrote|authored|made)\b",
+            rf"\b(?:when|why) {_PAST}\b{_GAP}{_MADE}\b",
+            r"\bsince when\b|\b(?:author|origin) of\b|\b(?:when|why) did\b[^.?!\n]{0,120}?\bappear\b",
+        )
+    ),
+}
+_QUESTIONS = {asks: re.compile(pattern, re.IGNORECASE) for asks, pattern in _PATTERNS.items()}
+_NO_NAMES = re.compile(
+    rf"(?:{_MADE}|{_CHANGED}|{_PAST}|last|commits?|changes?|history|git|blame|since|author|wrote|appear|lately"
+    r"|recently|functions?|method|class|file|definition|introduce|change|add)",
+    re.IGNORECASE,
+)
+"""Words of such questions, which may also be names in the code."""
+_MIN_NAME = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySubject:
+    """The definition, or the file, whose history is asked for, as lines of an indexed file.
+
+    It is not `certain` if the question does not name it.
+    """
+
+    index: ChunkIndex
+    hit: Hit
+    name: str
+    first: int
+    last: int
+    certain: bool = True
+
+
+def asked_about(question: ContextualQuestion) -> Asks | None:
+    """Return what is asked about a history; None if it is another question."""
+    text = question.question.text
+    return next((asks for asks, pattern in _QUESTIONS.items() if pattern.search(text)), None)
+
+
+def subject_of(
+    question: ContextualQuestion, ranked: Sequence[Hit], indexes: Sequence[ChunkIndex]
+) -> HistorySubject | None:
+    """Return the definition or file that is meant: the one named, what "it" means, or the best hit's."""
+    parsed = question.question
+    named = [last_part(name) for name in parsed.names if not any(name in path for path in parsed.paths)]
+    written = [word for word in words(parsed.text) if _may_be_a_name(word)]
+    found = chain(
+        (_definition(name, ranked, indexes) for name in named),
+        (_file(path, indexes) for path in parsed.paths),
+    )
+    if named or parsed.paths:
+        return next((one for one in found if one), None)
+    found = chain(
+        (_definition(name, ranked, indexes) for name in written),
+        (_definition(name, ranked, indexes, question.near) for name in question.focus if parsed.dependent),
+    )
+    if subject := next((one for one in found if one), None):
+        return subject
+    best = _definition(ranked[0].symbol, ranked, indexes, (ranked[0].path,)) if ranked else None
+    return replace(best, certain=False) if best else None
+
+
+def _may_be_a_name(word: str) -> bool:
+    return len(word) >= _MIN_NAME and not is_stop_word(word) and not _NO_NAMES.fullmatch(word)
+
+
+def _definition(
+    name: str, ranked: Sequence[Hit], indexes: Sequence[ChunkIndex], near: Sequence[str] = ()
+) -> HistorySubject | None:
+    """Return the definition with exactly this name: in the files last shown, else the one ranked best."""
+    places = {hit.place: number for number, hit in reversed(list(enumerate(ranked)))}
+    found = [
+        (index, chunk, hit)
+        for index in indexes
+        for chunk in index.defining(name)
+        if (hit := index.hit(chunk, 0.0, {})).symbol == name and hit.kind != "doc"
+    ]
+    if not name or not found:
+        return None
+    index, chunk, hit = min(
+        found,
+        key=lambda one: (
+            one[2].path not in near,
+            places.get(one[2].place, len(places)),
+            one[2].kind != "code",
+            one[2].path,
+        ),
+    )
+    first, last = _extent(index, chunk, hit)
+    return HistorySubject(index, hit, hit.qualified_name, first, last)
+
+
+def _extent(index: ChunkIndex, chunk: int, hit: Hit) -> tuple[int, int]:
+    """Return the first and last line of a definition, which may be cut into several chunks."""
+    chunks = index.chunks_of(hit.path)
+    names = index.names(np.asarray(chunks, np.int64))
+    own, first = (hit.symbol, hit.scope), chunks.index(chunk)
+    while first > 0 and names[first - 1] == own:
+        first -= 1
+    last = first
+    inside = hit.qualified_name
+    while last + 1 < len(chunks):
+        scope = names[last + 1][1]
+        if names[last + 1] != own and scope != inside and not scope.startswith(f"{inside}."):
+            break
+        last += 1
+    text, _ = index.file_text(hit.path) or ("", "")
+    return _own_lines(
+        lines_of(text), index.lines(chunks[first])[0], index.hit(chunks[last], 0.0, {}).end, hit.symbol
+    )
+
+
+def _own_lines(lines: Sequence[str], first: int, last: int, symbol: str) -> tuple[int, int]:
+    """Return the lines of a definition without its neighbours: small ones share a chunk.
+
+    It begins with the lines directly above its name, and ends before a line after a blank one that is
+    indented no deeper.
+    """
+    named = re.compile(rf"(?<![\w$]){re.escape(symbol)}(?![\w$])")
+    start = next((n for n in range(first, last + 1) if named.search(lines[n - 1])), first)
+    indent = _indent(lines[start - 1])
+    end = start
+    while end < last and not (
+        not lines[end - 1].strip() and lines[end].strip() and _indent(lines[end]) <= indent
+    ):
+        end += 1
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    while start > first and lines[start - 2].strip():
+        start -= 1
+    return start, end
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _file(path: str, indexes: Sequence[ChunkIndex]) -> HistorySubject | None:
+    for index in indexes:
+        files = (file for file in range(index.total_files) if is_path(index.file_path(file), path))
+        for file in files:
+            if chunks := index.chunks_of(index.file_path(file)):
+                hit = index.hit(chunks[0], 0.0, {})
+                return HistorySubject(index, hit, hit.path, 1, index.hit(chunks[-1], 0.0, {}).end)
+    return None

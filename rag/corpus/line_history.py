@@ -74,8 +74,8 @@ def history_of_lines(root: Path, commit: str | None, path: str, first: int, last
         if before is None:
             return LineHistory(note="it is not committed yet", is_edited=True)
         found = _history(root, commit, path, *before)
-    except (GitError, SourceError) as error:
-        return LineHistory(note=f"git cannot read the history ({error})")
+    except (GitError, SourceError):
+        return LineHistory(note="git cannot read the history")
     return LineHistory(found.changes, found.note, is_edited)
 
 

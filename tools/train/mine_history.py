@@ -5,7 +5,7 @@ documents. Left out are merges, bots, version bumps and other chores, titles of 
 that changed more than five files, tests, and titles that are only the name of the definition. One JSON object
 a line, with the fields of `pairs.Pair` and the repository and commit that it comes from. Next to OUT,
 `OUT.tsv` has a row for each repository: name, last commit, licence, commits read, and the number of pairs or
-why it was refused. A git directory is only read.
+why it was refused (`histories.tsv` is the one of `--pairs 400 --seed 1`). A git directory is only read.
 
 Run it in the environment of `rag` itself: definitions are found by its parser.
 """

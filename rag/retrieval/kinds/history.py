@@ -88,8 +88,8 @@ def subject_of(
     if named or parsed.paths:
         return next((one for one in found if one), None)
     found = chain(
-        (_definition(name, ranked, indexes) for name in written),
         (_definition(name, ranked, indexes, question.near) for name in question.focus if parsed.dependent),
+        (_definition(name, ranked, indexes) for name in written),
     )
     if subject := next((one for one in found if one), None):
         return subject

@@ -22,7 +22,7 @@ _MAX_PLACES = 6
 _ENOUGH = 3
 _MAX_LINE_CHARS = 400
 _FAILS, _COVERED = 0.2, 0.2
-"""How much failure lines count beside the ranking, and how much the share of the question that they hold."""
+"""How much failure lines count in addition to the ranking, and how much the share of the question that they hold."""
 _ASKS = re.compile(
     r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
     r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"

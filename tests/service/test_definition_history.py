@@ -83,7 +83,7 @@ def test_who_last_changed_a_definition(engine: Engine, folder: Path) -> None:
     assert [item.reason.split(" by ")[0] for item in facts.items] == ["changed", "introduced"]
     assert (facts.items[0].path, facts.items[0].start, facts.items[0].end) == ("src/sign.py", 4, 13)
     assert facts.items[0].text == f"def sign(text):\n{LINES}    return text + KEY" and facts.complete
-    assert answer.text.startswith("'sign' was last changed by bob")
+    assert answer.text.startswith("`sign` was last changed by bob")
     assert answer.citations[0].path == "src/sign.py"
 
 

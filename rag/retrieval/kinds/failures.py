@@ -22,7 +22,7 @@ _MAX_PLACES = 6
 _ENOUGH = 3
 _MAX_LINE_CHARS = 400
 _FAILS, _COVERED = 0.2, 0.2
-"""How much failure lines count in addition to the ranking, and how much the share of the question that they hold."""
+"""The weights of failure lines, and of the share of the question that they hold; that of the ranking is 1."""
 _ASKS = re.compile(
     r"\bwhat (?:if|happens if|does it do if)\b|\b(?:what|which) (?:error|exception)s? (?!and|class|type)"
     r"|\b(?:what|which)\b[^?.]{0,80}\b(?:returned|thrown|raised|returns?|throws?|raises?"
@@ -45,6 +45,8 @@ _FAILURE = re.compile(
     r"|warn\w*|ERR\w*|E[A-Z]{3,}|return -1|return (?:nil|None|null|false|NULL|undefined)|Left|Nothing"
     r"|invalid\w*|reject|bail|anyhow|ensure)\b|:error|\bERROR|\b[A-Z]+_E[A-Z]+\b"
 )
+_NAMED = re.compile(r"[\"“`][^\"“”`\n]{1,80}[\"”`]")
+"""A quoted name, whose words are not those of the question: `break-lock`."""
 _COMMENT = re.compile(r"\s*(?://|#(?!\s*define)|/\*|\*|--|;|\"{3}|'{3}|<!--|%|:)")
 _REASONS = (
     ("raises", re.compile(r"\b(?:raise|throw|panic|abort|die|reject)\b")),
@@ -55,7 +57,7 @@ _REASONS = (
 
 def is_asked(question: ContextualQuestion) -> bool:
     """Return whether a question asks what happens if something fails, or what is returned then."""
-    text = question.question.text
+    text = _NAMED.sub(" ", question.question.text)
     return bool(_ASKS.search(text)) and not _NOT.search(text)
 
 

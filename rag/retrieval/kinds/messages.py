@@ -21,7 +21,7 @@ _MAX_LINE_CHARS = 500
 _MAX_LITERALS = 4_000
 _MAX_MESSAGE_WORDS = 400
 _MAX_USES = 4
-_MIN_WORDS = 3
+_MIN_WORDS = 4
 _MIN_MEANINGFUL = 2
 _MIN_UNMARKED = 4
 """The least words of a literal, and words with a meaning; more if nothing marks the question as a message."""

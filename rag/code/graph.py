@@ -495,11 +495,22 @@ class RepositoryGraph:
         if binding is None:
             return (_EXTERNAL,)
         if not binding.name:
-            return self._module(binding.target, depth)
+            return self._shadowing(binding.target, depth) or self._module(binding.target, depth)
         values: Values = (_Value("module", binding.target),)
         for part in binding.name.split("."):
             values = self._joined(self._attribute(value, part, depth - 1) for value in values)
         return values
+
+    def _shadowing(self, target: str, depth: int) -> Values:
+        """Return what a package of Python imports under the name of its submodule, from that submodule."""
+        folder, name = posixpath.split(target)
+        package, name = posixpath.join(folder, "__init__.py"), name.removesuffix(".py")
+        if package == target or package not in self.known:
+            return ()
+        for _, binding in self.bound(self.file(package)).get(name, ()):
+            if binding is not None and binding.target == target and binding.name == name:
+                return self._bound_value(binding, depth - 1)
+        return ()
 
     def _module(self, target: str, depth: int) -> Values:
         """Return the value of a file that is imported whole: in CommonJS that may be a function."""

@@ -237,6 +237,8 @@ class Resolver:
                 base, parts = posixpath.dirname(base), parts[1:]
         elif first in self._crates:
             base = posixpath.join(self._crates[first], "src")
+        elif self._rust_file(posixpath.join(own, first)) is not None:
+            base, parts = own, [first, *parts]
         else:
             return
         yield from self._rust_path(base, parts, imported.names[0][1])

@@ -145,3 +145,21 @@ def test_other_languages_are_only_possible():
     files = {"a.rb": "def run_all(x)\n  x\nend\n", "b.rb": "# run_all(1)\nrun_all(2)\n"}
     graph = survey_of(files).graph
     assert called(graph, "run_all") == [("b.rb", 2, False)]
+
+
+def test_a_package_may_import_a_function_of_the_name_of_its_module():
+    files = {
+        "p/__init__.py": "from .distance import distance\n",
+        "p/distance.py": "def distance():\n    pass\n",
+        "q.py": "from p import distance\n\ndistance()\n",
+    }
+    assert called(survey_of(files).graph, "distance") == [("q.py", 3, True)]
+
+
+def test_paths_of_rust_may_begin_with_a_child_module():
+    files = {
+        "Cargo.toml": '[package]\nname = "app"\n',
+        "src/main.rs": "mod tools;\nuse tools::find;\nfn main() { find(); }\n",
+        "src/tools.rs": "pub fn find() {}\n",
+    }
+    assert called(survey_of(files).graph, "find") == [("src/main.rs", 3, True)]

@@ -57,9 +57,7 @@ _BEFORE = frozenset(
     """calls call uses use of function method class invokes invoke overrides override imports import extends
     helper macro component hook references""".split()
 )
-_AFTER = frozenset(
-    "method function class called used invoked macro of from helper overridden imported".split()
-)
+_AFTER = frozenset("method function class called used invoked macro of helper overridden imported".split())
 _MAX_CANDIDATES = 40
 _MAX_TARGETS = 12
 _SAYS = {

@@ -63,7 +63,7 @@ def ask(
 
     rag ask "And who calls it?" -c
 
-    rag ask . "Who calls it?" --about Storage.put
+    rag ask . "Who calls it?" --about authenticate
 
     rag ask -r ../api -r https://example.org/team/web.git "How does login work?"
     """

@@ -172,8 +172,22 @@ class _Quote:
     spans: list[tuple[int, int]]
 
     @property
+    def parts(self) -> list[str]:
+        """The quoted ranges of lines."""
+        return ["\n".join(_short(line) for line in self.lines[a : b + 1]) for a, b in self.spans]
+
+    @property
     def text(self) -> str:
-        parts = ["\n".join(_short(line) for line in self.lines[a : b + 1]) for a, b in self.spans]
+        """The quoted lines."""
+        return "\n".join(self.parts)
+
+    def fenced(self, language: str) -> str:
+        """Return the lines as Markdown, each range in a fence of its own, with `…` where lines are left out.
+
+        A string or comment that is cut does not colour the next range.
+        """
+        marks = fence(self.text)
+        parts = [f"{marks}{language}\n{part}\n{marks}" for part in self.parts]
         before, after = self.lines[: self.spans[0][0]], self.lines[self.spans[-1][1] + 1 :]
         return "\n".join([*_gap(before), "\n…\n".join(parts), *_gap(after)])
 
@@ -189,9 +203,8 @@ def _quoted(source: NumberedSource, quote: _Quote, question: str, *, several: bo
     also = "".join(f", {lines}" for lines in more)
     matched = _matched(question, quote.text)
     why = f" — matches {', '.join(f'*{word}*' for word in matched)}" if matched else ""
-    marks = fence(quote.text)
     language = re.sub(r"[^A-Za-z0-9+#._-]", "", hit.language)
-    return f"{_heading(hit)}{place}{also} [{source.n}]{why}\n\n{marks}{language}\n{quote.text}\n{marks}\n"
+    return f"{_heading(hit)}{place}{also} [{source.n}]{why}\n\n{quote.fenced(language)}\n"
 
 
 def _named(

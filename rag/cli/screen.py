@@ -31,6 +31,8 @@ _MAX_WIDTH = 100
 _MAX_QUOTE_ROWS = 18
 _NEXT_PLACES = 5
 _MAX_FACTS = 14
+_FEW_FACTS = 7
+"""Next to more facts than that no lines are quoted."""
 _MIN_TEXT_CELLS = 16
 _MAX_HIGHLIGHTED_CHARS = 20_000
 _NO_LINKS = frozenset({"", "dumb", "linux", "cons25", "vt100", "vt220"})
@@ -131,7 +133,8 @@ class _Page:
 
     def quote(self, rows: int) -> list[Text]:
         """Return the best source: its place, and its quoted lines with their numbers."""
-        if not self._ordered:
+        facts = self._shown.answer.code_facts
+        if not self._ordered or (facts and len(facts.items) > _FEW_FACTS):
             return []
         hit, spans = self._ordered[0]
         head = self._place(hit, _range(hit), self._console.width)

@@ -42,7 +42,9 @@ def answer(question: str, *hits: Hit) -> str:
 
 
 _BLOCK = re.compile(
-    r"^(?P<head>[^\n]*) \[(?P<n>\d+)\][^\n]*\n\n(?P<marks>`{3,})[^\n`]*\n(?P<body>.*?)\n(?P=marks)$",
+    r"^(?P<head>[^\n]*) \[(?P<n>\d+)\][^\n]*\n\n"
+    r"(?P<body>(?:…\n)?(?P<marks>`{3,})[^\n`]*\n.*?\n(?P=marks)"
+    r"(?:\n…(?:\n(?P=marks)[^\n`]*\n.*?\n(?P=marks))?)*)$",
     re.DOTALL | re.MULTILINE,
 )
 _PLACES = re.compile(r"`[^`]*:(\d+(?:-\d+)?)`((?:, \d+(?:-\d+)?)*) \[")
@@ -52,9 +54,19 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 def quotes(text: str) -> list[tuple[int, list[tuple[int, int]], str]]:
     """Number, ranges of lines, and body of each quote."""
     return [
-        (int(m["n"]), [(int(a), int(b or a)) for a, b in _RANGE.findall(_named(m["head"] + " ["))], m["body"])
+        (
+            int(m["n"]),
+            [(int(a), int(b or a)) for a, b in _RANGE.findall(_named(m["head"] + " ["))],
+            _unfenced(m),
+        )
         for m in _BLOCK.finditer(text)
     ]
+
+
+def _unfenced(block: re.Match[str]) -> str:
+    """The quoted lines, without the lines of fences."""
+    fence_line = re.compile(rf"^{block['marks']}[^\n`]*(?:\n|\Z)", re.MULTILINE)
+    return fence_line.sub("", block["body"]).removesuffix("\n")
 
 
 def _named(head: str) -> str:
@@ -70,6 +82,7 @@ def test_the_definition_its_documentation_and_the_matching_lines_are_quoted() ->
     assert body.startswith("@cached\ndef sign(token: str) -> str:\n" + '    """Sign a token for a session.')
     assert "    if expired(token):\n        raise Expired\n" in body
     assert "\n…\n" in body
+    assert "\n```\n…\n```python\n" in text, "each range is in a fence of its own"
     assert ranges[0][0] == 40
     assert text.startswith("No language model is configured")
     assert "Function `sign`, `shop/sessions.py:40-" in text

@@ -75,16 +75,21 @@ class Reranker(Protocol):
         """The model and its version. Scores of two rerankers may be compared only if these are equal."""
         ...
 
-    def scores(self, question: str, hits: Sequence[Hit]) -> npt.NDArray[np.float32]:
+    def scores(
+        self, question: str, hits: Sequence[Hit], *, terms: Mapping[str, float]
+    ) -> npt.NDArray[np.float32]:
         """Return how well each hit answers the question, in the order given.
 
         Args:
-            question: the question with its context, as `ContextualQuestion.standalone`.
+            question: the question, which needs no context.
+            terms: the terms that are searched, each with its weight: its rarity in the repositories, lowered
+                where it is another spelling of a word.
             hits: best first by the first stage; hits that take long are scored in this order.
 
         Returns:
-            float32, shape (len(hits),), from 0 to 1, higher is better; NaN for a hit that was not scored in
-            time. A hit's score depends on the question, its place and its text only.
+            float32, shape (len(hits),), 0 or more, where 1 counts as much as the best score of the first
+            stage; NaN for a hit that was not scored in time. A hit's score depends on the question, its
+            terms, and the hit's names and text only.
         """
         ...
 

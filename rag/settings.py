@@ -84,8 +84,8 @@ class Settings:
     """What turns text into vectors: `static` (offline), `minilm` (needs the extra `minilm`) or
     `openai:MODEL`."""
     reranker: str = "auto"
-    """The second stage of the search, which orders the first 50 hits again: `auto`, `none`, `minilm` (needs
-    the extra `minilm`; a question waits up to 1 s for it). `auto` is `none`."""
+    """The second stage of the search, which orders the first 50 hits again: `student` (part of rag), `minilm`
+    (needs the extra `minilm`; a question waits up to 1 s for it) or `none`. `auto` is `none`."""
     embedding_base_url: str | None = None
     """The address of the server for `openai:MODEL`. Default: OpenAI's."""
     embedding_api_key: str | None = field(default=None, repr=False)

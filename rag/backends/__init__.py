@@ -47,12 +47,17 @@ def open_reranker(settings: Settings) -> Reranker | None:
     """Return the second stage of the search that `settings.reranker` names; None for none."""
     if settings.reranker in ("auto", "none"):
         return None
+    if settings.reranker == "student":
+        from rag.backends.student_reranker import StudentReranker
+
+        return StudentReranker()
     if settings.reranker == "minilm":
         from rag.backends.minilm_reranker import MiniLmReranker
 
         return MiniLmReranker(settings.home / "minilm_vectors.db")
     raise SettingsError(
-        f"unknown reranker {settings.reranker!r}{settings.source_of('reranker')}; use auto, none, or minilm"
+        f"unknown reranker {settings.reranker!r}{settings.source_of('reranker')}; "
+        "use auto, none, student, or minilm"
     )
 
 

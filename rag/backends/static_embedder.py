@@ -98,6 +98,10 @@ class StaticEmbedder:
         """Whether the term is in the table itself, not only in a bucket."""
         return bool(self._rows_of([term])[0] < len(self._column["hash"]))
 
+    def term_vectors(self, terms: Sequence[str]) -> Vectors:
+        """Return the vectors of single terms: float32, shape (len(terms), dim), rows of length 1."""
+        return _unit(self._column["table"][self._rows_of(terms)].astype(np.float32))
+
     def _rows_of(self, vocabulary: Sequence[str]) -> npt.NDArray[np.int64]:
         """Return the table row of each term; rows are cached."""
         unknown = [term for term in vocabulary if term not in self._rows]

@@ -164,13 +164,15 @@ def _search_stores(
     depth = max(k, hits_for(kinds))
     judged = [_judge(g, best_lexical, best_dense, depth) for g in gathered if len(g.chunks)]
     best_file, best_about = _best(j.file for j in judged), _best(j.about for j in judged)
-    reranker = searchers[0].reranker if searchers else None
+    # What a follow-up means is decided by its context, which the second stage does not see.
+    reranker = searchers[0].reranker if searchers and not sought.carried else None
     depth = depth if reranker is None else max(depth, RERANKED)
     best = [one for j in judged for one in _rank(j, sought, rarity, best_file, best_about, depth)]
     best.sort(key=lambda one: -one[0].score)
     if reranker is not None:
         held = {(hit.location, hit.span): index for hit, index in best}
-        hits = rerank(reranker, sought.standalone, [hit for hit, _ in best])
+        wanted = {term: idf * sought.terms[term] for term, idf in rarity.of(sought.terms).items()}
+        hits = rerank(reranker, sought.question.text, [hit for hit, _ in best], wanted)
         best = [(hit, held[hit.location, hit.span]) for hit in hits]
     alone = sought.terms == sought.question.terms
     ranked = tuple(hit for hit, _ in best[:k])

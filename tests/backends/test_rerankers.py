@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from rag import backends
-from rag.backends.minilm_reranker import MiniLmReranker
-from rag.backends.vector_cache import VectorCache
-from rag.errors import BackendMissing, SettingsError
+from rag.backends.minilm_reranker import MiniLmReranker, VectorCache
+from rag.backends.static_embedder import StaticEmbedder
+from rag.backends.student_reranker import StudentReranker
+from rag.errors import BackendMissing, ConfigError, SettingsError
 from rag.ports import Reranker
 from rag.settings import Settings
-from rag.testing.reranker import HITS, RerankerContract
+from rag.testing.reranker import HITS, RerankerContract, passage, scores_of
 
 QUESTION = "where is the configuration read?"
 
@@ -36,25 +37,61 @@ class TestMiniLmReranker(RerankerContract):
         return minilm(60.0)
 
 
+class TestStudentReranker(RerankerContract):
+    @pytest.fixture
+    def reranker(self) -> Reranker:
+        return StudentReranker()
+
+
+def test_a_hit_with_each_word_once_beats_one_with_a_word_often() -> None:
+    hits = [passage("token token token token"), passage("token expired")]
+    often, each = StudentReranker().scores("", hits, terms={"token": 1.0, "expir": 1.0})
+    assert each > often
+
+
+def test_a_word_in_the_code_counts_more_than_in_a_comment() -> None:
+    hits = [passage("# the token\nreturn None"), passage("# the value\nreturn token")]
+    comment, code = StudentReranker().scores("", hits, terms={"token": 1.0})
+    assert code > comment > 0
+
+
+def test_terms_without_weight_do_not_count() -> None:
+    assert StudentReranker().scores("", HITS, terms={"token": 0.0}).tolist() == [0.0] * len(HITS)
+
+
+def test_a_damaged_table_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    table = tmp_path / "table.bin"
+    table.write_bytes(b"damaged" * 100)
+    with pytest.raises(ConfigError, match="reinstall"):
+        StudentReranker(StaticEmbedder(table))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("auto", type(None)), ("none", type(None)), ("student", StudentReranker)]
+)
+def test_the_setting_names_the_reranker(name: str, kind: type) -> None:
+    assert isinstance(backends.open_reranker(Settings(reranker=name)), kind)
+
+
 def test_a_question_that_cannot_wait_has_no_scores(minilm: Callable[[float], MiniLmReranker]) -> None:
-    assert np.all(np.isnan(minilm(0.0).scores(QUESTION, HITS)))
+    assert np.all(np.isnan(scores_of(minilm(0.0), QUESTION, HITS)))
 
 
 def test_vectors_are_kept_for_the_next_process(
     minilm: Callable[[float], MiniLmReranker], tmp_path: Path
 ) -> None:
-    first = minilm(60.0).scores(QUESTION, HITS)
+    first = scores_of(minilm(60.0), QUESTION, HITS)
     assert (tmp_path / "vectors.db").stat().st_size > 0
-    assert np.array_equal(minilm(60.0).scores(QUESTION, HITS), first)
+    assert np.array_equal(scores_of(minilm(60.0), QUESTION, HITS), first)
 
 
 def test_a_damaged_file_of_vectors_is_replaced(
     minilm: Callable[[float], MiniLmReranker], tmp_path: Path
 ) -> None:
-    first = minilm(60.0).scores(QUESTION, HITS)
+    first = scores_of(minilm(60.0), QUESTION, HITS)
     (tmp_path / "vectors.db").write_bytes(b"damaged" * 1000)
     for _ in range(2):
-        assert np.array_equal(minilm(60.0).scores(QUESTION, HITS), first)
+        assert np.array_equal(scores_of(minilm(60.0), QUESTION, HITS), first)
 
 
 def vectors(count: int, start: int = 0) -> dict[bytes, np.ndarray]:

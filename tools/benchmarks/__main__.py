@@ -25,6 +25,7 @@ from tools.benchmarks import (
     quality,
     rewriting,
     scale,
+    second_stage,
     serving,
     staleness,
     together,
@@ -56,6 +57,7 @@ BY_HAND: dict[str, Callable[[Bench], None]] = {
     "final": kinds.final,
     "embedding-test": embedding.embedding_test,
     "rewriting": rewriting.rewriting,
+    "second": second_stage.second_stage,
 }
 """What runs only when it is named."""
 

@@ -38,7 +38,7 @@ def ablation(bench: Bench) -> None:
     scores: dict[str, dict[str, Scores]] = {}
     starts = []
     for tree in plan(questions, folders):
-        with indexed_folder(tree) as root, _indexed(root) as searcher:
+        with indexed_folder(tree) as root, indexed(root) as searcher:
             starts.append(Start(tree.label, 0.0, len(searcher.index)))
             for name, changed in variants(searcher).items():
                 for question in tree.questions:
@@ -96,7 +96,7 @@ def _write(folder: Path, summary: Summary, columns: Sequence[str], rows: Sequenc
 
 
 @contextmanager
-def _indexed(root: Path) -> Iterator[Searcher]:
+def indexed(root: Path) -> Iterator[Searcher]:
     """A folder, indexed from nothing, for as long as the context lasts."""
     with (
         TemporaryDirectory(prefix="rag-ablation-") as home,

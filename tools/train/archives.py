@@ -14,6 +14,7 @@ import json
 import re
 import subprocess
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,8 +28,21 @@ LANGUAGES = {
     ".rb": "ruby", ".php": "php", ".md": "doc", ".rst": "doc", ".markdown": "doc",
 }  # fmt: skip
 
+
+def _asked_repositories() -> frozenset[str]:
+    """Return the names of all repositories in tools/questions, and of their packages, in lower case."""
+    found = set()
+    for file in sorted((Path(__file__).parents[1] / "questions").rglob("*_repositories.toml")):
+        for entry in tomllib.loads(file.read_text())["repository"]:
+            package = re.sub(r"^@", "", entry.get("package", entry["name"]).lower())
+            found |= {entry["name"].lower(), package, package.rsplit("/", 1)[-1]}
+    return frozenset(found)
+
+
+ASKED = _asked_repositories()
+"""The repositories of the question sets. A package with one of these words in its name is a sibling."""
 # Repositories that questions are measured on, anywhere, and their forks and siblings: never learnt from.
-KEPT_OUT = frozenset(
+KEPT_OUT = ASKED | frozenset(
     """flask requests httpx fastapi starlette aiohttp pydantic pydantic_core pydantic_settings click pytest
     _pytest pylint sphinx sqlfluff reflex streamlink celery model2vec gin gin-gonic cobra chi caddy
     ripgrep axum tokio gson commons-lang commons-lang3 axios express redux trpc zod vitest guzzle
@@ -39,7 +53,7 @@ KEPT_OUT = frozenset(
     tanstack-query""".split()
 )
 # Of these, every package with the word in its name is kept out: plugins and parts of the same repository.
-_WHOLE_FAMILY = frozenset(
+_WHOLE_FAMILY = ASKED | frozenset(
     """axum caddy celery cobra fastapi fastify fd gin guzzle guzzlehttp jekyll leveldb libuv mobx mocha
     monolog puma restic ripgrep rubocop rxjs scrapy sinatra sqlfluff starlette streamlink tanstack tokio
     trpc twig viper vitest zod jsoup jq re2 bat""".split()

@@ -214,14 +214,14 @@ class _Server:
                 "capabilities": {"workspace": {"configuration": False}},
             },
         )
-        self.tell("initialized", {})
+        self.notify("initialized", {})
         return self
 
     def __exit__(self, *error: object) -> None:
         self.process.kill()
         self.process.communicate()
 
-    def tell(self, method: str, parameters: Any) -> None:
+    def notify(self, method: str, parameters: Any) -> None:
         """Send a notification."""
         self._send({"jsonrpc": "2.0", "method": method, "params": parameters})
 
@@ -276,7 +276,7 @@ class _Server:
             text = "\n".join(self.lines(path))
             language = _LANGUAGES.get(Path(path).suffix, "c")
             item = {"uri": uri, "languageId": language, "version": 1, "text": text}
-            self.tell("textDocument/didOpen", {"textDocument": item})
+            self.notify("textDocument/didOpen", {"textDocument": item})
             if len(self.opened) == 1:
                 time.sleep(_WARM_UP_S)  # until the background index of the server is complete
         return {"uri": uri}

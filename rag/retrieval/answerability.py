@@ -7,8 +7,9 @@ A question names things ("Kafka", "encrypt", `parse_range`) or paraphrases them 
 get a notice instead of gibberish?"). A named thing that is missing from the best hits is evidence against an
 answer, and the rarer the word is here, the stronger the evidence. A missing everyday word is weak evidence,
 since code uses words of its own. How much a word names something was counted over the documentation of
-thousands of packages (data/specificity.txt). A logistic model weighs seven signals between 0 and 1. It was
-fitted on the dev questions; `python -m tools.benchmarks --only gate` fits it again.
+thousands of packages (data/specificity.txt). A logistic model weighs thirteen signals between 0 and 1. It was
+fitted on the dev questions and the train questions by kind; `python -m tools.benchmarks --only gate` fits it
+again.
 
 Greetings and instructions about the form of the answer are ignored. Text that occurs in the repository word
 for word (a pasted error message) is always treated as answerable.
@@ -45,6 +46,7 @@ DEFAULT_COSINE = 0.5
 _WORD = re.compile(r"[A-Za-z0-9_$\u00c0-\u024f\u0370-\u052f]+|[^\W\d_]+")
 _SENTENCE_BEGINS = re.compile(r"(?:^|[.?!:]\s)[\W_]*\Z")
 _IN_A_NAME = re.compile(r"[A-Z0-9_]")
+_IDENTIFIER = re.compile(r"[a-z0-9][A-Z]|_|[A-Za-z]\d")
 _MAX_GAP_CHARS = 100
 """The largest number of characters between two words."""
 
@@ -56,7 +58,11 @@ class Signals(NamedTuple):
     a name; `paraphrased`: how much of the plain words they lack; `covered`: the share of all words that they
     hold, weighted by rarity; `lexical`: the best chunk's BM25 as a share of the maximum for the question;
     `near`: the best chunk's cosine with the question; `titled`: how much of the question is in the name that
-    one of the best hits defines, as weighed in the ranking.
+    one of the best hits defines, as weighed in the ranking; `absent`: the share of the words that are
+    everyday words and occur nowhere; `absent_name`: 1 if a word written like an identifier occurs nowhere;
+    `phrase`: how much of the question one of the best hits holds word for word; `words`: the number of words,
+    1 from twelve; `everyday`: how much they are everyday words; `ahead`: how far the first hit is ahead of
+    the fifth.
     """
 
     unmet: float
@@ -66,6 +72,12 @@ class Signals(NamedTuple):
     lexical: float
     near: float
     titled: float
+    absent: float
+    absent_name: float
+    phrase: float
+    words: float
+    everyday: float
+    ahead: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +91,18 @@ class AnswerabilityWeights:
     lexical: float
     near: float
     titled: float
+    absent: float
+    absent_name: float
+    phrase: float
+    words: float
+    everyday: float
+    ahead: float
     bias: float
 
 
-FITTED = AnswerabilityWeights(-6.20, -0.68, 6.99, 2.22, 2.74, 4.48, 3.62, -2.96)
+FITTED = AnswerabilityWeights(
+    *(-2.35, -0.50, 5.18, 1.63, 4.43, 1.72, 4.84, -4.05, -2.45, 5.66, 1.87, 2.70, 2.48), bias=-5.41
+)
 
 
 def judge(
@@ -166,6 +186,8 @@ def _signals(searchers: Sequence[Searcher], found: RetrievalResult, asked: Seque
     unmet = sum(word.lack * word.specific for word in asked)
     paraphrased = sum(word.lack * (1 - word.specific) for word in asked)
     rarity = sum(word.rarity for word in asked)
+    count = max(len(asked), 1)
+    scores = [hit.score for hit in found.ranked[:5]] or [0.0]
     question = found.sought.question.text
     near = found.near if without_instructions(question) == question else None
     if near is None:
@@ -178,6 +200,12 @@ def _signals(searchers: Sequence[Searcher], found: RetrievalResult, asked: Seque
         lexical=_lexical(searchers, found),
         near=near,
         titled=titled(found),
+        absent=sum(word.absent and not word.named and word.specific < 0.5 for word in asked) / count,
+        absent_name=float(any(word.absent and _IDENTIFIER.search(word.text) for word in asked)),
+        phrase=max((hit.legs.get("phrase", 0.0) for hit in found.ranked[:CHECKED_HITS]), default=0.0) / 1.5,
+        words=min(len(asked), 12) / 12,
+        everyday=sum(1 - word.specific for word in asked) / count,
+        ahead=max(1 - scores[-1] / scores[0], 0.0) if scores[0] > 0 else 0.0,
     )
 
 

@@ -1,4 +1,5 @@
-"""Fit the gate that warns on the dev questions; check it on the other half of the repositories.
+"""Fit the gate that warns, on the dev questions and the train questions by kind; check it on the other half
+of their repositories.
 
 A question is *warned* below the threshold, and *refused* ("not found") only where none of its words occurs.
 
@@ -53,7 +54,7 @@ class Asked:
 
 def gate(bench: Bench) -> None:
     """Fit the gate that warns on the dev questions; print the weights to take over."""
-    asked = list(_searched(bench, "dev"))
+    asked = [*_searched(bench, "dev"), *_searched(bench, "kinds/train")]
     halves = _halves(asked)
     rows = [_row("as shipped, all dev", FITTED, asked)]
     for number, (fit, other) in enumerate((halves, halves[::-1]), 1):
@@ -67,7 +68,7 @@ def gate(bench: Bench) -> None:
     ]
     show('The gate: share answered "not found"', ["questions", "refused"], refused)
     values = ", ".join(f"{getattr(weights, name):.2f}" for name in AnswerabilityWeights.__dataclass_fields__)
-    out(f"\nrag/retrieval/confidence.py: FITTED = Weights({values})")
+    out(f"\nrag/retrieval/answerability.py: FITTED = AnswerabilityWeights({values})")
 
 
 def fitted(asked: Sequence[Asked]) -> AnswerabilityWeights:

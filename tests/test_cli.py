@@ -158,7 +158,7 @@ def test_an_answer_as_json_holds_all_that_is_known_of_it(sample_repo):
     assert set(answer) == {
         *("question", "standalone_question", "answer", "found", "citations", "sources", "invented", "notes"),
         *("model", "usage", "conversation", "turn", "number", "repositories", "seconds", "confidence"),
-        "code_facts",
+        *("code_facts", "subject"),
         *("cached", "warning", "missing_words", "coverage", "hits", "complete", "cut", "prompt_hash"),
         *("rationale", "order"),
     }

@@ -217,7 +217,9 @@ def run(arguments):
     except SystemExit as ended:
         return ended.code or 0
 
-from rag.__main__ import main
+from rag.processes import drop_current_folder
+drop_current_folder()
+from rag.cli import main  # not that of rag.__main__, which ends the process
 given, codes = sys.argv[1:]
 open(codes, "w").write(json.dumps([run(arguments) for arguments in json.loads(given)]))
 """

@@ -121,7 +121,7 @@ def test_the_members_of_an_enum_are_listed(shop: Searcher):
     assert (found.kind, found.subject, found.count, found.complete) == ("list", "GlazeColor", 5, True)
     assert [item.text.split()[0] for item in found.items] == ["RED", "OCHRE", "UMBER", "COBALT", "CELADON"]
     assert [item.start for item in found.items] == [9, 10, 11, 13, 14]
-    assert found.summary == "`GlazeColor` has 5 members"
+    assert found.summary == "`GlazeColor` in `shop/color.py` fits best; it has 5 members"
 
 
 def test_the_subclasses_in_other_files_are_listed(shop: Searcher):
@@ -130,6 +130,20 @@ def test_the_subclasses_in_other_files_are_listed(shop: Searcher):
     names = [item.text.split()[1].partition("(")[0] for item in found.items]
     assert names == ["KilnError", "KilnTooHot", "KilnTooCold", "KilnDoorOpen", "KilnCracked"]
     assert found.items[0].reason == "their base class"
+
+
+def test_calls_with_many_strings_are_members_like_those_with_few(tmp_path: Path, engine: Engine):
+    folder = tmp_path / "tool"
+    folder.mkdir()
+    options = [
+        ("speed", "How fast it turns"),
+        ("glaze [NAME|FILE]", "What it is covered with"),
+        ("dry", "Let it dry"),
+    ]
+    lines = [f'  o.on "-{name[0]}", "--{name}", "{text}" do |value|\n  end\n' for name, text in options]
+    (folder / "wheel.rb").write_text("def wheel_options(o)\n" + "".join(lines) + "end\n")
+    found = facts(engine.repository(str(folder)).searcher, "List all options of the wheel.")
+    assert (found.kind, found.count) == ("list", 3)
 
 
 def test_a_setting_is_shown_with_its_default_first(shop: Searcher):
@@ -179,12 +193,12 @@ def test_an_answer_shows_the_facts_with_their_sources_before_the_quotes(engine: 
     *_, answer = converse(dialog, "List all colours that a glaze can have.", generator)
     assert isinstance(answer, Answer) and answer.code_facts
     lines = answer.text.splitlines()
-    assert lines[0] == "`GlazeColor` has 5 members:"
+    assert lines[0] == "`GlazeColor` in `shop/color.py` fits best; it has 5 members:"
     assert lines[2] == "- `shop/color.py:9` [1] `RED = 1`"
     assert answer.citations[0].path == "shop/color.py"
     assert (1, "shop/color.py", 9, 9) in generator.quoted
     prompt = dialog.prepare("List all colours that a glaze can have.").prompt.text
-    assert "Found by a rule: `GlazeColor` has 5 members." in prompt
+    assert "Found by a rule: `GlazeColor` in `shop/color.py` fits best; it has 5 members." in prompt
     assert "- shop/color.py:9 [1]: RED = 1\n" in prompt
 
 

@@ -80,7 +80,7 @@ def _answer(asked: Asked, best: Fit) -> CodeFacts | None:
         places = places if len(more) < len(places) else more
     count = len({(one.file.path, one.line) for one in places})
     verb, noun = _WORDS.get(series.shape, ("has", "members"))
-    summary = f"{named(subject)} {verb} {count} {noun}"
+    summary = f"{named(subject)} in {named(file.path)} fits best; it {verb} {count} {noun}"
     if series.shape == "subclass":
         places = [*_definition(asked, places, subject), *places]
     return code_facts(NAME, subject, summary, places, note=note, count=count)

@@ -2,7 +2,7 @@
 
 A series is at least two lines at the same indentation, below the same line of smaller indentation, that have
 the same *shape*: a constant, a key and its value, an entry in brackets, a call of the same function, a
-declaration with the same keyword. The shapes are those of many languages; a line has at most one.
+declaration with the same keyword. The shapes are those of many languages; few lines have more than one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 _MAX_LINE_CHARS = 400
 _MAX_LINES = 20_000
@@ -146,7 +147,12 @@ def indentation(line: str) -> int:
     return width
 
 
-def _shapes(text: str) -> Iterator[tuple[str, str, str]]:
+@lru_cache(maxsize=32_768)
+def _shapes(text: str) -> tuple[tuple[str, str, str], ...]:
+    return tuple(_found_shapes(text))
+
+
+def _found_shapes(text: str) -> Iterator[tuple[str, str, str]]:
     if matched := _INSTANCE.match(text):
         yield "declaration", f"{matched[1][:8].strip()} {matched[2]}", matched[3].lstrip("(")
         return
@@ -158,6 +164,8 @@ def _shapes(text: str) -> Iterator[tuple[str, str, str]]:
         return
     if len(strings := _STRINGS.findall(text)) > 2 and _list_of_strings(text):
         yield "strings", str(len(strings)), text[:60]
+        calls = (pattern.match(text) for shape, pattern in _SHAPES if shape == "call")
+        yield from (("call", call[1], call[2]) for call in calls if call)
         return
     for shape, pattern in _SHAPES:
         matched = pattern.match(text)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from rag.analysis import is_stop_word, terms
 from rag.retrieval.context import ContextualQuestion
@@ -140,7 +141,9 @@ def find(asked: Asked) -> CodeFacts | None:
     facts = [
         FactPlace(one.file, one.line, _REASONS[one.sort].format(one.name)) for one in places[:_MAX_PLACES]
     ]
-    summary = f"{named(name)} is the setting that fits best; it is declared in {named(places[0].file.path)}"
+    is_documented = places[0].sort == "documented" or asked.kind_of(places[0].file) == "doc"
+    where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
+    summary = f"{named(name)} is the setting that fits best; it is {where}"
     return code_facts(NAME, name, summary, facts)
 
 
@@ -211,15 +214,20 @@ def _places(asked: Asked, file: FileText, numbers: Sequence[int]) -> Iterator[_P
         line = file.lines[number - 1]
         if not line.strip() or len(line) > _MAX_LINE_CHARS:
             continue
-        for sort, name in dict.fromkeys(_named(line)):
+        for sort, name in _named(line):
             if is_stop_word(name) or (sort == "field" and not _is_commented(file.lines, number)):
                 continue
             rank = max((value for first, last, value in near if first <= number <= last), default=0.0)
             yield _Place(file, number, sort, name, _around(file.lines, number, sort), rank)
 
 
-def _named(line: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings that a line declares, each with its sort."""
+@lru_cache(maxsize=32_768)
+def _named(line: str) -> tuple[tuple[str, str], ...]:
+    """Return the settings that a line declares, each with its sort."""
+    return tuple(dict.fromkeys(_declared(line)))
+
+
+def _declared(line: str) -> Iterator[tuple[str, str]]:
     if matched := _ENVIRONMENT.search(line):
         yield "environment", matched[1]
     if matched := _DEFINE.match(line):

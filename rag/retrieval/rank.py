@@ -63,6 +63,8 @@ Name = tuple[str, str]
 
 CODE, TEST, DOC, CONFIG = 0, 1, 2, 3
 
+_MAX_COMPARED = 80
+"""How many candidates, the best of both retrievers, are examined for copies."""
 _MAX_NAMESAKES = 20
 """How many candidates with one name are compared with each other."""
 _SAME_LENGTH, _SAME_WORDS = 0.8, 0.9
@@ -293,7 +295,7 @@ def bundle_factor(
     files = index.file[chunks].tolist()
     known = _BUNDLES.setdefault(index, {})
     bundles: dict[int, bool] = {}
-    for pair in _copies(index, chunks, names):
+    for pair in _copies(index, chunks[:_MAX_COMPARED], names[:_MAX_COMPARED]):
         for i in pair:
             file = files[i]
             if file not in bundles:

@@ -99,3 +99,15 @@ OTHERS = ["What is used to lock?", "Where is a lock acquired?", "How do I call i
 @pytest.mark.parametrize("question", OTHERS)
 def test_other_questions_have_no_callers(searcher, question):
     assert facts(searcher, question) is None
+
+
+@pytest.mark.parametrize("question", ["What does run_all call?", "Which classes does run_all use?"])
+def test_what_something_calls_itself_is_another_question(searcher, question):
+    assert search([searcher], question).code_facts is None
+
+
+@pytest.mark.parametrize(
+    "question", ["Where do we call acquire_lock?", "Where does anybody use acquire_lock?"]
+)
+def test_the_callers_may_be_called_anybody(searcher, question):
+    assert search([searcher], question).code_facts is not None

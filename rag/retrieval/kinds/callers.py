@@ -42,7 +42,11 @@ _ASKING = re.compile(
     re.I,
 )
 _OTHER_KINDS = re.compile(
-    r"\bwhat happens\b|\b(?:why|reason|how|settings?|options?|flags?|switch|defaults?|when|moment)\b", re.I
+    r"\b(?:what|which|who|where)\b[^?.!]{0,60}\b(?:do|does|did) "
+    r"(?!any|some|we\b|you\b|they\b|people\b)[^?.!]{1,80}"
+    r"\b(?:call|use|invoke|import|depend|rely|extend|inherit|override|reference)\b"  # the other direction
+    r"|\bwhat happens\b|\b(?:why|reason|how|settings?|options?|flags?|switch|defaults?|when|moment)\b",
+    re.I,
 )
 _NEGATED = re.compile(
     r"\([^()]{0,200}\b(?:not|other|leave)\b[^()]{0,200}\)"

@@ -489,6 +489,11 @@ class CodeFacts:
     complete: bool = True
     note: str = ""
 
+    @property
+    def is_about_one_place(self) -> bool:
+        """Whether all items have the same lines: only their reasons differ (the commits of a definition)."""
+        return len(self.items) > 1 and len({(item.path, item.start) for item in self.items}) == 1
+
 
 SearchMode = Literal["question", "exact", "regex"]
 """What the text of a search is: a question, a string to find as it is, or a regular expression."""

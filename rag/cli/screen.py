@@ -125,8 +125,13 @@ class _Page:
         if found is None:
             return []
         shown = found.items[: _MAX_FACTS if found.count > _MAX_FACTS + 1 else _MAX_FACTS + 1]
-        rows = [(fact, fact.start, _text_of(fact)) for fact in shown]
-        lines = [self.text(), *self._listed(rows)]
+        lines = [self.text()]
+        if found.is_about_one_place:
+            lines += [self.text(f"  {visible(fact.reason)}", "dim") for fact in shown]
+            for line in lines:
+                line.truncate(self._console.width, overflow="ellipsis")
+        else:
+            lines += self._listed([(fact, fact.start, _text_of(fact)) for fact in shown])
         if found.count > len(shown):
             lines.append(self.text(f"  … and {found.count - len(shown):,} more", "dim"))
         return [*lines, *self.prose(found.note and f"{visible(found.note)}.", "dim")]

@@ -182,7 +182,8 @@ def _print_facts(found: CodeFacts, *, several: bool) -> None:
     out(f"{visible(found.summary)}:")
     for item in found.items:
         place = f"{item.path}:{item.start}"
-        shown = " ".join(item.text.split()) + ("" if item.certain else "  (possibly)")
+        text = item.reason if found.is_about_one_place else item.text
+        shown = " ".join(visible(text).split()) + ("" if item.certain else "  (possibly)")
         out(f"  {visible(f'{item.repo}:{place}' if several else place)}  {shown}"[:room])
     if (more := found.count - len(found.items)) > 0:
         out(f"  and {more:,} more")

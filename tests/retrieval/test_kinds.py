@@ -250,3 +250,8 @@ def test_a_hostile_question_is_classified_in_little_time(part: str):
     began = time.perf_counter()
     classify(asked)
     assert time.perf_counter() - began < 1
+
+
+def test_a_question_for_a_setting_does_not_ask_what_fails(shop: Searcher):
+    found = search([shop], "Which option decides whether a cracked kiln raises an error?").code_facts
+    assert found is None or found.kind == "setting"

@@ -294,7 +294,8 @@ class _Handler(BaseHTTPRequestHandler):
         if behaviour == "reasoning":
             yield {"reasoning_content": "Let me think."}
             yield {"content": None}
-        while behaviour == "endless" and not self.script.stopping.is_set():
+        # A pause, so that no limit of tokens is reached before a test has looked at the first pieces.
+        while behaviour == "endless" and not self.script.stopping.wait(0.002):
             yield {"content": "and on "}
         pieces = re.findall(r"\S+\s*|\s+", answer)
         if behaviour in ("cut", "stops_short", "error_in_stream"):

@@ -31,7 +31,9 @@ KINDS: Mapping[str, KindRules] = {
 
 def classify(question: ContextualQuestion) -> list[str]:
     """Return the kinds that a question is of, in the order they are tried."""
-    return [name for name, rules in KINDS.items() if rules.is_asked(question)]
+    asked = [name for name, rules in KINDS.items() if rules.is_asked(question)]
+    # "Which option decides whether it raises?" does not ask what is raised.
+    return [name for name in asked if name != failures.NAME or settings.NAME not in asked]
 
 
 def hits_for(kinds: list[str]) -> int:

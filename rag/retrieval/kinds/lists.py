@@ -8,6 +8,7 @@ completed from the other files that hold the name.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -66,8 +67,20 @@ def is_asked(question: ContextualQuestion) -> bool:
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the members of the series that fits the question best; None if none fits well enough."""
-    fits = [fit for fit in candidates(asked, weights(asked)) if fit.score >= _MIN_SCORE]
+    wanted = weights(asked)
+    fits = [
+        fit for fit in candidates(asked, wanted) if fit.score >= _MIN_SCORE and not _is_outline(fit, wanted)
+    ]
     return _answer(asked, max(fits, key=lambda fit: fit.score)) if fits else None
+
+
+def _is_outline(fit: Fit, wanted: Mapping[str, float]) -> bool:
+    """Return whether a series is only the definitions of a file, whatever they are about."""
+    series = fit.series
+    if series.shape != "declaration" or series.anchor not in _EVERYWHERE or fit.parts:
+        return False
+    meant = sum(not wanted.keys().isdisjoint(terms(name)) for name in series.members.values())
+    return 2 * meant < len(series.members)
 
 
 def _answer(asked: Asked, best: Fit) -> CodeFacts | None:

@@ -376,6 +376,43 @@ def test_the_map_lights_what_the_answer_rests_on(served, visit):
     expect(page.locator(".lit").first).to_be_visible()
 
 
+def test_code_is_searched_by_meaning_by_text_and_by_expression(served, visit):
+    page = visit(served)
+    expect(page.get_by_role("heading", name="Ask sample anything")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("c")
+    field = page.get_by_label("Search the code", exact=True)
+    expect(field).to_be_focused()
+    field.fill(SIGNED)
+    field.press("Enter")
+    results = page.locator(".search-results")
+    expect(results.get_by_role("button").first).to_contain_text("snip/sessions.py")
+    expect(results).to_contain_text("the best first")
+
+    field.fill("def ")
+    page.get_by_label("Kind of search").select_option("exact")
+    expect(results).to_contain_text(re.compile(r"\d+ matches in \d+ files"))
+    page.get_by_label("Only these files").fill("snip/sessions.py")
+    page.get_by_label("Only these files").press("Enter")
+    expect(results).to_contain_text("in 1 file.")
+
+    field.fill("def [")
+    page.get_by_label("Kind of search").select_option("regex")
+    expect(results.get_by_role("alert")).to_contain_text("missing ]")
+    field.fill(r"^class \w+")
+    field.press("Enter")
+    hit = results.get_by_role("button").first
+    expect(hit).to_contain_text("class ")
+    hit.click()
+    expect(page.locator(".lit").first).to_contain_text("class ")
+    page.get_by_role("button", name="Back to the search").click()
+    expect(field).to_have_value(r"^class \w+")
+    expect(results.get_by_role("button").first).to_contain_text("class ")
+    field.fill("no such text anywhere")
+    page.get_by_label("Kind of search").select_option("exact")
+    expect(results).to_contain_text("No match")
+
+
 def test_a_repository_is_indexed_again_from_the_page(served, visit):
     page = visit(served)
     page.get_by_role("button", name=re.compile("^Repository: sample")).click()
@@ -629,6 +666,11 @@ def test_axe_finds_nothing(served, visit, scheme):
     page.locator(".lit-list button").first.click()
     expect(page.locator(".lit").first).to_be_visible()
     assert not serious(page)
+    page.get_by_role("button", name="Search (c)").click()
+    page.get_by_label("Search the code", exact=True).fill(SIGNED)
+    page.keyboard.press("Enter")
+    expect(page.locator(".search-hits pre").first).to_contain_text("def")
+    assert not serious(page), "Search"
     page.get_by_role("button", name=re.compile("^Repository")).click()
     assert not serious(page)
     page.keyboard.press("Escape")
@@ -650,6 +692,9 @@ def test_a_phone_shows_one_thing_at_a_time(served, visit):
     long_line = panel.get_by_role("button", name="Open source").first
     expect(long_line).to_be_visible()
     assert (long_line.bounding_box() or {})["width"] < 360
+    page.get_by_role("tab", name="Search").click()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not serious(page)
     page.get_by_role("button", name="Close the panel").click()
     turn.get_by_role("button", name="Source 1").first.click()
     assert (panel.bounding_box() or {})["width"] == 360

@@ -65,6 +65,7 @@ const KEYS = [
   ["j  k", "Next turn, previous turn"],
   ["o", "Open the first source of the turn"],
   ["s  t  m", "Sources, trace, map"],
+  ["c", "Search the code"],
   ["n", "New conversation"],
   ["f", "Search the conversations"],
   ["?", "Keyboard shortcuts"],

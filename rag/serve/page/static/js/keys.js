@@ -6,7 +6,8 @@ import { begin, focusSearch, showSide } from "./conversations.js";
 import { showKeys } from "./dialogs.js";
 import { byId } from "./dom.js";
 import { closeMenu } from "./menus.js";
-import { closePanel, panelIsOpen, togglePanel } from "./panel.js";
+import { closePanel, openPanel, panelIsOpen, togglePanel } from "./panel.js";
+import { focusCodeSearch } from "./search.js";
 import { selectedTurn, state } from "./state.js";
 import { openCited, step } from "./thread.js";
 
@@ -19,6 +20,7 @@ const ACTIONS = {
   s: () => togglePanel("sources"),
   t: () => togglePanel("trace"),
   m: () => togglePanel("map"),
+  c: () => { openPanel("search"); focusCodeSearch(); },
   o: () => { const turn = selectedTurn(); if (turn?.citations.length) openCited(turn, turn.citations[0]); },
   "?": showKeys,
 };

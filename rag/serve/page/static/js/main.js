@@ -8,6 +8,7 @@ import { startKeys } from "./keys.js";
 import { drawMap } from "./map.js";
 import { startPanel, togglePanel } from "./panel.js";
 import { loadRepositories, selectRepository, startRepositories } from "./repositories.js";
+import { drawSearch } from "./search.js";
 import { drawSources } from "./sources.js";
 import { on, state, emit } from "./state.js";
 import { save } from "./storage.js";
@@ -44,7 +45,8 @@ function startTop() {
     h("div", { class: "group" },
       tabButton("book", "Sources", "s"),
       tabButton("steps", "Trace", "t"),
-      tabButton("map", "Map", "m")),
+      tabButton("map", "Map", "m"),
+      tabButton("search", "Search", "c")),
     themeButton(),
     iconButton("help", "Keyboard shortcuts (?)", showKeys)));
 }
@@ -87,7 +89,7 @@ startTop();
 startConversations();
 startThread();
 startComposer();
-startPanel({ sources: drawSources, trace: drawTrace, map: drawMap });
+startPanel({ sources: drawSources, trace: drawTrace, map: drawMap, search: drawSearch });
 startKeys();
 on("leave", begin);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => emit("theme"));

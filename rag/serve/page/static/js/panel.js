@@ -1,4 +1,4 @@
-// The side panel: sources, trace, map, and a file at its lines.
+// The side panel: sources, trace, map, code search, and a file at its lines.
 
 import { byId, h, icon, iconButton } from "./dom.js";
 import { on, state } from "./state.js";
@@ -7,12 +7,15 @@ const TABS = [
   ["sources", "Sources", "book"],
   ["trace", "Trace", "steps"],
   ["map", "Map", "map"],
+  ["search", "Search", "search"],
 ];
 const WIDE = matchMedia("(min-width: 1100px)");
 
 /** The functions that render each tab, by name. Passed in, because the tabs import this module. */
 let renderers = {};
 let open = null;
+/** The tab that was open last. */
+let lastTab = null;
 /** The element that had the focus before the panel, to restore it. */
 let before = null;
 
@@ -24,12 +27,15 @@ export function startPanel(drawing) {
 }
 
 export const panelIsOpen = () => open !== null;
+/** Return the tab that was open last, or null. */
+export const lastOpenTab = () => lastTab;
 
 /** Show a tab; with `quiet`, without taking the focus. */
 export function openPanel(name, { quiet = false } = {}) {
   const panel = shown(name, quiet);
   const body = h("div", { class: "panel-body", id: "panel-body", role: "tabpanel", tabindex: "0", "aria-labelledby": `tab-${name}` });
   panel.replaceChildren(tabs(), body);
+  lastTab = name;
   renderers[name](body);
   if (!quiet) byId(`tab-${name}`).focus();
 }
@@ -63,7 +69,7 @@ export function togglePanel(name) {
 }
 
 function redraw() {
-  if (!TABS.some(([name]) => name === open)) return;
+  if (!TABS.some(([name]) => name === open) || open === "search") return;
   if (!state.turns.length && open !== "map") closePanel();
   else openPanel(open, { quiet: true });
 }

@@ -4,6 +4,7 @@ import { api } from "./api.js";
 import { h, place, qualified } from "./dom.js";
 import { highlighted } from "./highlight.js";
 import { freshnessOf, on, present, selectedTurn, servedName } from "./state.js";
+import { dedented } from "./text.js";
 import { openCited } from "./thread.js";
 
 const PREVIEW_LINES = 7;
@@ -64,11 +65,4 @@ async function fill(code, cited) {
     known.delete(key);
     code.remove();
   }
-}
-
-/** Remove the common indentation of lines. */
-function dedented(text) {
-  const lines = text.replace(/\s+$/, "").split("\n");
-  const margin = Math.min(...lines.filter((line) => line.trim()).map((line) => /^[ \t]*/.exec(line)[0].length));
-  return lines.map((line) => line.slice(Number.isFinite(margin) ? margin : 0)).join("\n");
 }

@@ -5,7 +5,7 @@ import { setQuestion } from "./composer.js";
 import { h, iconButton, plural } from "./dom.js";
 import { highlightedLines } from "./highlight.js";
 import { copyText } from "./markdown.js";
-import { closePanel, fillPanel, openPanel } from "./panel.js";
+import { closePanel, fillPanel, lastOpenTab, openPanel } from "./panel.js";
 import { state } from "./state.js";
 
 /** The number of lines to load around the requested ones. */
@@ -38,7 +38,8 @@ export async function openFile({ repository, path, start, end, check = null, cit
 
 function head(repository, path, start, end) {
   const slash = path.lastIndexOf("/") + 1;
-  const back = state.turns.length ? iconButton("back", "Back to the sources", () => openPanel("sources")) : null;
+  const tab = lastOpenTab() === "search" ? "search" : state.turns.length ? "sources" : null;
+  const back = tab && iconButton("back", tab === "search" ? "Back to the search" : "Back to the sources", () => openPanel(tab));
   return h("div", { class: "panel-head file-head" }, back,
     h("div", { class: "file-name", title: path }, h("span", { class: "folder" }, path.slice(0, slash)), h("b", {}, path.slice(slash))),
     h("div", { class: "file-actions" },

@@ -8,7 +8,7 @@ read. A message with a number or a path in it has runs before and after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
 import numpy as np
@@ -31,6 +31,8 @@ quotation marks."""
 
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{3,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{3,400})['’](?!\w)")
 _OTHER_SPELLING = 0.9
+_NAME_SHARE = 0.8
+"""What a rare name counts, compared with a phrase."""
 _ENOUGH_RUNS = 6
 """This many runs in a chunk count as the whole text."""
 
@@ -62,6 +64,13 @@ def phrase_chunks(index: ChunkIndex, text: str) -> dict[int, float]:
     for chunk, count in _holding(index, runs):
         found[chunk] = max(found.get(chunk, 0.0), min(count / min(len(runs), _ENOUGH_RUNS), 1.0))
     return found
+
+
+def name_chunks(index: ChunkIndex, names: Iterable[str]) -> dict[int, float]:
+    """Return the chunks that hold a name which few chunks hold, such as a key (`F9`) or a code (`E203`)."""
+    whole = [term for name in names for term in terms(name)[-1:]]
+    few = [found for term in whole if len(found := index.postings(term).chunks) <= _MAX_CHUNKS_PER_RUN]
+    return {chunk: _NAME_SHARE for found in few for chunk in found.tolist()}
 
 
 def _runs(text: str) -> list[Run]:

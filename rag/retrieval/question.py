@@ -83,6 +83,8 @@ _FRESH = re.compile(
     r"|chang(e|ing) (the )?(topic|subject)|by the way|unrelated)\b",
     re.I,
 )
+_DIGITS_WEIGHT = 0.2
+"""A number that is part of a word occurs in many other words: the word as a whole is what is asked for."""
 _PARTICLES = frozenset("up down in out on off over under back away by through to".split())
 _MAX_PLACES = 20
 """How many places count at each end of a text that mentions many."""
@@ -130,7 +132,7 @@ def parse_question(text: str) -> ParsedQuestion:
         asks |= {"callers"}
     return ParsedQuestion(
         text=text,
-        terms=dict.fromkeys(terms(text), 1.0),
+        terms=_weighed(text),
         compounds=_compounds(text),
         names=tuple(dict.fromkeys(name.removesuffix("()") for name in names)),
         paths=paths,
@@ -139,6 +141,14 @@ def parse_question(text: str) -> ParsedQuestion:
         dependent=bool(_DEPENDENT.search(text)) or len(words(text)) <= _FRAGMENT_WORDS,
         fresh=bool(_FRESH.search(text)),
     )
+
+
+def _weighed(text: str) -> dict[str, float]:
+    """Return the weight of each term: 1, but less for the number in a word, such as the 9 of `F9`."""
+    found = dict.fromkeys(terms(text), 1.0)
+    parts = [terms(word) for word in words(text) if not word.isdigit()]
+    found |= {term: _DIGITS_WEIGHT for some in parts if len(some) > 1 for term in some if term.isdigit()}
+    return found | {term: 1.0 for word in words(text) if word.isdigit() for term in terms(word)}
 
 
 def _ends(places: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:

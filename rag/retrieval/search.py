@@ -16,7 +16,7 @@ from rag.retrieval.instructions import without_client_blocks
 from rag.retrieval.kinds.asked import Asked, Ranked, merged_hits
 from rag.retrieval.kinds.classify import classify, find, hits_for
 from rag.retrieval.lexical import Bm25, Rarity
-from rag.retrieval.literal import phrase_chunks
+from rag.retrieval.literal import name_chunks, phrase_chunks
 from rag.retrieval.mentions import referenced
 from rag.retrieval.question import last_part, parse_question
 from rag.retrieval.relations import (
@@ -234,10 +234,12 @@ def _gather(searcher: Searcher, sought: ContextualQuestion, rarity: Rarity, *, b
     if takes_bags(searcher.embedder) and not lexical:
         # No word of the question occurs: neighbours in such an embedding are chance.
         query = np.zeros_like(query)
-    mentioned = [chunk for name in sought.question.names for chunk in index.defining(last_part(name))]
+    defining = {name: index.defining(last_part(name)) for name in sought.question.names}
+    mentioned = [chunk for found in defining.values() for chunk in found]
     pointed = referenced(index, sought.question, begins=begins)
     mentioned += pointed
-    phrases = phrase_chunks(index, sought.question.text)
+    unknown = {name for name, found in defining.items() if not len(found)} - {*sought.question.paths}
+    phrases = name_chunks(index, unknown) | phrase_chunks(index, sought.question.text)
     mentioned += phrases
     named = rank.union([np.asarray(mentioned, np.int64), users(index, sought)])
     best = lexical.best(CANDIDATES)

@@ -57,6 +57,20 @@ def test_the_source_of_a_pasted_message_is_first(shop: Searcher, message):
     assert first.path == "charge.py" and first.legs["phrase"] > 0
 
 
+@pytest.mark.parametrize("question", ["What happens when I press F9?", "F9", "where is F9 handled"])
+def test_a_rare_name_that_nothing_defines_is_found_where_it_is_written(tmp_path: Path, question: str):
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"job{number}.py").write_text(
+            f"def handle_press{number}(event):\n    return what_happens(event, {number % 10})\n"
+        )
+    (folder / "table.py").write_text('TABLE = (\n    ("F8", "nice"),\n    ("F9", "kill"),\n)\n')
+    with closing(Engine(Settings(home=tmp_path / "home", memory="memory:"))) as engine:
+        searcher = engine.repository(str(folder)).searcher
+        assert search([searcher], question).hits[0].path == "table.py"
+
+
 @pytest.mark.parametrize(
     "question",
     [

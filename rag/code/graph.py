@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 import threading
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
@@ -26,6 +29,10 @@ _MAX_FILES = 600
 """At most this many files are read for one question."""
 _MAX_POSSIBLE = 30
 _MAX_CACHED_FILES = 2_000
+_MAX_CACHED_BYTES = 32 << 20
+"""At most this much of the files that were read is cached, as estimated by `_File.size`."""
+_DEFINITION_BYTES, _OTHER_BYTES, _REFERENCE_BYTES = 450, 250, 32
+"""What a definition, an import or a variable, and a reference take in a file that is cached."""
 _FEW_DEFINITIONS = 2
 """A name with more definitions needs a sign that the object is of the class in question."""
 _RESOLVED = frozenset({"python", "javascript", "typescript", "tsx", "c", "go", "rust", "java"})
@@ -85,30 +92,71 @@ _EXTERNAL = _Value("external")
 Values = tuple[_Value, ...]
 
 
+class _References:
+    """The references of a file in columns: a tenth of the memory of an object for each."""
+
+    def __init__(self, references: Sequence[Reference]) -> None:
+        self._names = [sys.intern(use.name) for use in references]
+        self._receivers = [sys.intern(use.receiver) for use in references]
+        self._lines = array("i", [use.line for use in references])
+        self._within = array("i", [use.within for use in references])
+        self._roles = "".join([use.role for use in references])
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[Reference]:
+        columns = self._names, self._receivers, self._lines, self._within, self._roles
+        return map(Reference, *columns)
+
+    def named(self, names: Set[str]) -> Iterator[Reference]:
+        """Yield the references to some names, in order."""
+        for at, name in enumerate(self._names):
+            if name in names:
+                yield Reference(name, self._receivers[at], self._lines[at], self._within[at], self._roles[at])
+
+
 class _File:
-    """The graph of a file with the look-ups that resolution needs."""
+    """The graph of a file with the look-ups that resolution needs; `graph` is without the references."""
 
     def __init__(self, path: str, language: str, graph: FileGraph) -> None:
-        self.path, self.language, self.graph = path, language, graph
-        self.top: dict[str, list[int]] = defaultdict(list)
-        self.members: dict[tuple[int, str], list[int]] = defaultdict(list)
-        self.owned: dict[tuple[str, str], list[int]] = defaultdict(list)
-        self.named: dict[str, list[int]] = defaultdict(list)
-        self.variables: dict[tuple[int, str], list[str]] = defaultdict(list)
-        self.bases: dict[int, list[Reference]] = defaultdict(list)
-        self.makers = {one.owner.removesuffix(".prototype") for one in graph.definitions if one.owner}
-        for number, one in enumerate(graph.definitions):
-            self.named[one.name].append(number)
-            self.members[one.parent, one.name].append(number)
+        self.path, self.language = path, language
+        self.references = _References(graph.references)
+        self.graph = replace(graph, references=(), variables=())
+        definitions = graph.definitions
+        named: dict[str, list[int]] = defaultdict(list)
+        members: dict[tuple[int, str], list[int]] = defaultdict(list)
+        owned: dict[tuple[str, str], list[int]] = defaultdict(list)
+        variables: dict[tuple[int, str], list[str]] = defaultdict(list)
+        bases: dict[int, list[Reference]] = defaultdict(list)
+        for number, one in enumerate(definitions):
+            named[one.name].append(number)
+            members[one.parent, one.name].append(number)
             if one.owner:
-                self.owned[one.owner.removesuffix(".prototype"), one.name].append(number)
-            elif one.parent < 0 and "property" not in one.flags:
-                self.top[one.name].append(number)
+                owned[one.owner.removesuffix(".prototype"), one.name].append(number)
         for variable in graph.variables:
-            self.variables[variable.within, variable.name].append(variable.value)
+            variables[variable.within, variable.name].append(sys.intern(variable.value))
         for use in graph.references:
             if use.role == BASE:
-                self.bases[use.within].append(use)
+                bases[use.within].append(use)
+        # Thousands of files are cached: plain dictionaries of tuples, where most names are defined once.
+        self.named = {name: tuple(found) for name, found in named.items()}
+        self.members = {
+            key: self.named[key[1]] if len(found) == len(self.named[key[1]]) else tuple(found)
+            for key, found in members.items()
+        }
+        self.owned = {key: tuple(found) for key, found in owned.items()}
+        self.variables = {key: tuple(found) for key, found in variables.items()}
+        self.bases = {number: tuple(found) for number, found in bases.items()}
+        self.makers = {owner for owner, _ in owned}
+        others = len(graph.imports) + len(graph.variables)
+        self.size = _DEFINITION_BYTES * len(definitions) + _OTHER_BYTES * others
+        self.size += _REFERENCE_BYTES * len(graph.references)
+
+    def top(self, name: str) -> list[int]:
+        """Return the definitions of a name at the top of the file, without those of an owner."""
+        found = ((number, self.graph.definitions[number]) for number in self.members.get((-1, name), ()))
+        return [number for number, one in found if not one.owner and "property" not in one.flags]
 
     def scopes(self, number: int) -> Iterator[int]:
         """Yield a definition and those around it, inside out."""
@@ -136,7 +184,8 @@ class RepositoryGraph:
     def __init__(self, source: GraphFiles) -> None:
         self._source = source
         self._lock = threading.RLock()
-        self._files: dict[str, _File] = {}
+        self._files: OrderedDict[str, _File] = OrderedDict()
+        self._files_size = 0
         self._bound: dict[str, dict[str, list[tuple[Import, Binding | None]]]] = {}
 
     # ------------------------------------------------------------ what is asked
@@ -174,7 +223,7 @@ class RepositoryGraph:
         """Return the certain calls in a definition, each with the definition it calls, by line."""
         file, found = self.file(target.path), []
         number = self.number(target)
-        for use in file.graph.references:
+        for use in file.references:
             if use.role == CALL and number in file.scopes(use.within):
                 values = self.resolve(file, use)
                 if len(values) == 1 and values[0].kind == "def":
@@ -260,11 +309,15 @@ class RepositoryGraph:
         with self._lock:
             found = self._files.get(path)
             if found is None:
-                if len(self._files) >= _MAX_CACHED_FILES:
-                    self._files.clear()
-                    self._bound.clear()
                 language = self.known.get(path, ("", "code"))[0]
                 found = self._files[path] = _File(path, language, self._source.code_graph(path))
+                self._files_size += found.size
+                while self._files_size > _MAX_CACHED_BYTES and len(self._files) > 1:
+                    gone, file = self._files.popitem(last=False)
+                    self._files_size -= file.size
+                    self._bound.pop(gone, None)
+            else:
+                self._files.move_to_end(path)
             return found
 
     def holding(self, name: str) -> list[_File]:
@@ -423,7 +476,7 @@ class RepositoryGraph:
         """Return what a name means at the top of a file."""
         if depth <= 0:
             return ()
-        if here := file.top.get(name):
+        if here := file.top(name):
             return tuple(_Value("def", file.path, number) for number in here)
         if brought := [b for i, b in self.bound(file).get(name, ()) if i.within < 0]:
             return self._joined(self._bound_value(binding, depth) for binding in brought)
@@ -448,7 +501,7 @@ class RepositoryGraph:
                 return ()
         return (_EXTERNAL,)
 
-    def _assigned(self, file: _File, values: list[str], within: int, name: str, depth: int) -> Values:
+    def _assigned(self, file: _File, values: Sequence[str], within: int, name: str, depth: int) -> Values:
         """Return what a name means that is assigned these expressions; () unless all are known."""
         groups = [
             self.evaluate(file, value, within, depth - 1) if value.partition(".")[0] != name else ()
@@ -461,7 +514,7 @@ class RepositoryGraph:
         found = []
         for path in self._folders.get(folder, ()):
             if self.known[path][0] == language and path in self._holders(name):
-                found += [_Value("def", path, number) for number in self.file(path).top.get(name, ())]
+                found += [_Value("def", path, number) for number in self.file(path).top(name)]
         return tuple(found)
 
     def _holders(self, name: str) -> frozenset[str]:
@@ -483,7 +536,7 @@ class RepositoryGraph:
         for path in self._holders(name):
             if self.known.get(path, ("", ""))[0] in ("c", "cpp"):
                 other = self.file(path)
-                for number in other.top.get(name, ()):
+                for number in other.top(name):
                     if "static" not in other.graph.definitions[number].flags or path.endswith((".h", ".hpp")):
                         found.append(_Value("def", path, number))
         return tuple(sorted(found)) or (_EXTERNAL,)
@@ -705,16 +758,16 @@ class _Search:
         if not has_references(file.language):
             yield from self._lines(file)
             return
-        for use in file.graph.references:
-            if use.role == BASE or use.name not in self.names:
+        for use in file.references.named(self.names):
+            if use.role == BASE:
                 continue
             if (certain := self._judge(file, use)) is not None:
                 yield self.graph.use_of(file, use, certain=certain)
 
     def bases_in(self, file: _File) -> Iterator[CodeUse]:
         """Yield the classes of a file that extend one of the targets."""
-        for use in file.graph.references:
-            if use.role != BASE or use.name not in self.names:
+        for use in file.references.named(self.names):
+            if use.role != BASE:
                 continue
             if (certain := self._judge(file, use)) is not None:
                 line = file.graph.definitions[use.within].start

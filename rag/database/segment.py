@@ -123,6 +123,11 @@ class Segment:
         ends = self.columns["file_path_offsets"].tolist()
         return [data[a:b].decode("utf-8", "surrogateescape") for a, b in pairwise(ends)]
 
+    @cached_property
+    def file_numbers(self) -> dict[str, int]:
+        """The number of each file by its path."""
+        return {path: number for number, path in enumerate(self.paths)}
+
 
 def open_segment(path: Path) -> Segment:
     """Map the file of a segment.

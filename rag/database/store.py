@@ -354,8 +354,7 @@ class Store:
 
     def _find_file(self, path: str) -> tuple[Segment, int] | None:
         for number, segment in reversed(list(enumerate(self.segments))):
-            if path in segment.paths:
-                file = segment.paths.index(path)
+            if (file := segment.file_numbers.get(path)) is not None:
                 is_hidden = (
                     self.hidden is not None and self.hidden[file + number * self.segments[0].file_count]
                 )

@@ -94,7 +94,9 @@ class Asked:
         if found is None:
             return None
         self._chars_read += len(found[0])
-        lines = [line.rstrip("\r") for line in lines_of(found[0])]
+        lines = lines_of(found[0])
+        if "\r" in found[0]:
+            lines = [line.rstrip("\r") for line in lines]
         return FileText(index, path, lines, index.chunks_of(path))
 
 

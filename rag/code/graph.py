@@ -35,9 +35,13 @@ _DEFINITION_BYTES, _OTHER_BYTES, _REFERENCE_BYTES = 450, 250, 32
 """What a definition, an import or a variable, and a reference take in a file that is cached."""
 _FEW_DEFINITIONS = 2
 """A name with more definitions needs a sign that the object is of the class in question."""
+_FEW_MEMBERS = 25
+"""The same in languages where the classes of most objects are not written down."""
 _RESOLVED = frozenset({"python", "javascript", "typescript", "tsx", "c", "go", "rust", "java"})
 """The languages whose names are resolved; uses in others are possible at best."""
 _JAVASCRIPT = frozenset({"javascript", "typescript", "tsx"})
+_STRUCTURAL = _JAVASCRIPT
+"""The languages in which an object has a type by its members alone."""
 _CLASS_SCOPED = frozenset({"java", "csharp", "cpp", "ruby", "php"})
 """The languages in which a bare name may be a member of the class it is used in."""
 _COMMON = frozenset(
@@ -149,6 +153,8 @@ class _File:
         self.variables = {key: tuple(found) for key, found in variables.items()}
         self.bases = {number: tuple(found) for number, found in bases.items()}
         self.makers = {owner for owner, _ in owned}
+        self.whole = tuple(number for number, one in enumerate(definitions) if one.owner == "module")
+        """What `module.exports` is made to be."""
         others = len(graph.imports) + len(graph.variables)
         self.size = _DEFINITION_BYTES * len(definitions) + _OTHER_BYTES * others
         self.size += _REFERENCE_BYTES * len(graph.references)
@@ -380,7 +386,23 @@ class RepositoryGraph:
         """Return a reference as a use."""
         return CodeUse(file.path, use.line, file.qualified(use.within), _ROLES[use.role], certain=certain)
 
+    def name(self, value: _Value) -> str:
+        """Return the name of a definition."""
+        return self.file(value.path).graph.definitions[value.number].name
+
     # ------------------------------------------------------------ resolution
+
+    def bases(self, value: _Value) -> list[_Value]:
+        """Return the classes that a class names as bases, as far as they are known."""
+        groups = self._bases(self.file(value.path), value.number, _MAX_DEPTH)
+        return [base._replace(kind="def") for group in groups for base in group if base.number >= 0]
+
+    def receivers(self, file: _File, use: Reference) -> set[_Value]:
+        """Return the classes that the object before the dot may be of, as far as they are known."""
+        if not use.receiver or use.receiver.startswith(UNKNOWN):
+            return set()
+        values = self.evaluate(file, use.receiver, use.within, _MAX_DEPTH)
+        return {value._replace(kind="def") for value in values if value.kind == "object"}
 
     def resolve(self, file: _File, use: Reference) -> Values:
         """Return what a reference may mean: () if that is not known, several if it is ambiguous."""
@@ -429,7 +451,7 @@ class RepositoryGraph:
         if len(parts) != 2:
             return ()
         owner, name = parts
-        if owner == "this":
+        if owner in ("this", "self") and file.class_of(within) < 0:
             owners = (file.graph.definitions[n].owner for n in file.scopes(within))
             owner = next((one.removesuffix(".prototype") for one in owners if one), "")
         return tuple(_Value("def", file.path, number) for number in file.owned.get((owner, name), ()))
@@ -454,7 +476,10 @@ class RepositoryGraph:
         for scope in file.scopes(within):
             one = file.graph.definitions[scope]
             if one.unit == "f" and (inner := file.members.get((scope, name))):
-                return tuple(_Value("def", file.path, n) for n in inner if not _is_property(file, n))
+                plain = (n for n in inner if not _is_property(file, n))
+                return tuple(
+                    _Value("def", file.path, n) for n in plain if not file.graph.definitions[n].owner
+                )
             for imported, binding in self.bound(file).get(name, ()):
                 if imported.within == scope:
                     return self._bound_value(binding, depth)
@@ -569,6 +594,8 @@ class RepositoryGraph:
         """Return the value of a file that is imported whole: in CommonJS that may be a function."""
         if not target.endswith("/"):
             file = self.file(target)
+            if file.whole:
+                return tuple(_Value("def", target, number) for number in file.whole)
             if file.language in _JAVASCRIPT and (given := file.variables.get((-1, "module.exports"))):
                 values = self._assigned(file, given, -1, "", depth)
                 if values:
@@ -736,7 +763,7 @@ class _Search:
             file = self.graph.file(value.path)
             name = file.graph.definitions[value.number].name
             given = [v for key in ("default", "module.exports") for v in file.variables.get((-1, key), ())]
-            if name in given:
+            if name in given or value.number in file.whole:
                 for _, _, binding in self.graph.importing(value.path):
                     if binding.name in ("default", "") and binding.here:
                         self.names.add(binding.here)
@@ -781,19 +808,67 @@ class _Search:
             same = len(hits) == len(values) or all(value.path == hits[0].path for value in values)
             return resolved and same
         if values and resolved:
-            return None
+            return False if self._is_dispatched(use, values) else None
         return False if self._is_possible(file, use) else None
 
+    def _is_dispatched(self, use: Reference, values: Values) -> bool:
+        """Return whether a call of a method may lead to a target that overrides it."""
+        return use.role == CALL and use.receiver != "super()" and any(v in self._overridden for v in values)
+
+    @cached_property
+    def _ancestors(self) -> set[_Value]:
+        """The classes that have the targets as members, and all their bases, as far as they are known."""
+        pending = []
+        for value in self.targets:
+            file = self.graph.file(value.path)
+            number = file.class_of(value.number)
+            if 0 <= number != value.number:
+                pending.append(_Value("def", value.path, number))
+        found = set(pending)
+        while pending and len(found) < _MAX_FILES:
+            above = set(self.graph.bases(pending.pop())) - found
+            found |= above
+            pending += above
+        return found
+
+    @cached_property
+    def _overridden(self) -> set[_Value]:
+        """The methods of the bases that the targets override."""
+        own = {name for value in self.targets if (name := self.graph.name(value))}
+        return {
+            _Value("def", base.path, number)
+            for base in self._ancestors
+            for name in own
+            for number in self.graph.file(base.path).members.get((base.number, name), ())
+        } - self.targets
+
+    @cached_property
+    def _are_members(self) -> bool:
+        """Whether the targets are called on objects."""
+        return bool(self.classes) or self._are_properties
+
+    @cached_property
+    def _are_properties(self) -> bool:
+        """Whether a target is a function in an object that is written in place."""
+        files = ((self.graph.file(value.path), value.number) for value in self.targets)
+        return any(_is_property(file, number) and file.class_of(number) < 0 for file, number in files)
+
     def _is_possible(self, file: _File, use: Reference) -> bool:
+        is_structural = file.language in _STRUCTURAL
         if use.role != CALL and use.receiver.startswith(UNKNOWN):
             return False
         if not use.receiver:
             return file.language not in _RESOLVED
-        if not self.classes and use.receiver.startswith(UNKNOWN) and file.language in _RESOLVED:
+        if not self._are_members and use.receiver.startswith(UNKNOWN) and file.language in _RESOLVED:
             return False  # functions are not called on objects
-        if use.receiver[:1].isupper() and "." not in use.receiver and not self._resembles(use):
+        owners = self.graph.receivers(file, use) if use.role == CALL else set()
+        if owners & self._ancestors or (owners and is_structural and self._are_properties):
+            return True
+        is_typed = use.receiver[:1].isupper() and "." not in use.receiver
+        if is_typed and not (is_structural and use.receiver.endswith("()")) and not self._resembles(use):
             return False  # a member of another class
-        is_rare = use.name not in _COMMON and self.definition_count <= _FEW_DEFINITIONS
+        few = _FEW_MEMBERS if is_structural else _FEW_DEFINITIONS
+        is_rare = use.name not in _COMMON and self.definition_count <= few
         return is_rare or self._resembles(use)
 
     def _resembles(self, use: Reference) -> bool:

@@ -58,18 +58,19 @@ _JAVASCRIPT = """
 (pair key: (property_identifier) @key value: [(arrow_function) (function_expression)]) @function
 (assignment_expression left: (member_expression object: (_) @owner property: (property_identifier) @name)
   right: [(arrow_function) (function_expression)]) @function
+(assignment_expression left: (member_expression object: (_) @owner property: (property_identifier) @name)
+  right: (class)) @class
 (assignment_expression left: (member_expression) !operator) @assign
 (import_statement) @import
 (export_statement source: (string)) @import
 (call_expression function: (identifier) arguments: (arguments . (string))) @import
 (call_expression function: (import) arguments: (arguments . (string))) @import
-(call_expression function: (identifier) @call)
+(call_expression function: [(identifier) (super)] @call)
 (call_expression function: (member_expression) @method)
 (new_expression constructor: [(identifier) (member_expression)] @call)
 (arrow_function parameter: (identifier) @bind)
 (variable_declarator name: (identifier)) @assign
-(shorthand_property_identifier_pattern) @bind
-(pair_pattern value: (identifier) @bind)
+(object_pattern) @unpack
 (array_pattern (identifier) @bind)
 (rest_pattern (identifier) @bind)
 (assignment_pattern left: (identifier) @bind)
@@ -88,6 +89,7 @@ _JAVASCRIPT = """
 _JAVASCRIPT_ONLY = """
 (formal_parameters (identifier) @bind)
 (class_declaration name: (identifier) @name) @class
+(class name: (identifier) @name) @class
 (class) @class
 (variable_declarator name: (identifier) @name value: (class)) @class
 (class_heritage [(identifier) (member_expression)] @base)
@@ -107,6 +109,8 @@ _TYPESCRIPT = """
 (public_field_definition name: (property_identifier) @name value: (arrow_function)) @function
 (public_field_definition !value) @field
 (property_signature) @field
+(type_alias_declaration) @alias
+(type_parameter name: (type_identifier) @generic)
 (required_parameter) @typed
 (optional_parameter) @typed
 (function_declaration return_type: (type_annotation) @returns)

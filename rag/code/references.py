@@ -23,7 +23,7 @@ from rag.code.reference_queries import QUERIES
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query, Tree
 
-GRAPH_VERSION = 1
+GRAPH_VERSION = 2
 """Changes with what is read; a store made with another one is rebuilt."""
 _SECONDS = 0.5
 _MAX_REFERENCES = 50_000
@@ -153,6 +153,7 @@ class _Scope:
 _NAMING = ("name", "bind")
 _ORDER = {"decorator": 0, "modifier": 1, "function": 0, "class": 0, "closure": 0}
 _PATH = re.compile(r"[A-Za-z_$][\w$]*(?:\s*(?:\.|::|->|\?\.)\s*[A-Za-z_$][\w$]*)*", re.ASCII)
+_CHAIN = re.compile(r"[\w$.()]+", re.ASCII)
 _SEPARATOR = re.compile(r"\s*(?:\?\.|\.|::|->)\s*")
 _SELVES = frozenset({"self", "this", "cls", "Self", "$this", "static"})
 _ANNOTATION = re.compile(r"""^[\s:&*'"]*(?:mut\s+|dyn\s+)?(?:Optional\[\s*)?['"]?([A-Za-z_][\w.:]*)""")
@@ -170,6 +171,7 @@ _MEMBERS = frozenset(
     """attribute member_expression selector_expression field_expression scoped_identifier field_access
     member_access_expression scope_resolution""".split()
 )
+_ELEMENTS = frozenset({"subscript_expression", "subscript", "index_expression"})
 _MADE = frozenset("new_expression object_creation_expression composite_literal struct_expression".split())
 
 
@@ -263,7 +265,12 @@ class _Reader:
         if scope.kind not in ("function", "class") or scope.is_named:
             return
         scope.is_named = True
-        self.definitions[scope.number][0] = self.words(node)[:_MAX_EXPRESSION]
+        name = self.words(node)
+        if name == "exports" and node.parent is not None and node.parent.parent is not None:
+            made = node.parent.parent.child_by_field_name("right")  # `module.exports = function name() {`
+            own = made.child_by_field_name("name") if made is not None else None
+            name = name if own is None else self.words(own)
+        self.definitions[scope.number][0] = name[:_MAX_EXPRESSION]
 
     def on_key(self, node: Node) -> None:
         """The name of a property that is a function; such a name means nothing on its own."""
@@ -328,6 +335,42 @@ class _Reader:
     def on_bind(self, node: Node) -> None:
         self._bind(self.words(node), "")
 
+    def on_unpack(self, node: Node) -> None:
+        """`{a, b: c} = value`: names for attributes of a value, or of a parameter with a type."""
+        holder = node.parent
+        whole = None
+        if holder is not None and holder.type == "variable_declarator":
+            value = holder.child_by_field_name("value")
+            whole = self._expression(value, 0) if value is not None else None
+        elif holder is not None and (kind := holder.child_by_field_name("type")) is not None:
+            whole = annotated(self.words(kind))
+        for child in node.named_children:
+            key = child.child_by_field_name("key") or child
+            name = child.child_by_field_name("value") or child
+            if name.type in ("object_assignment_pattern", "assignment_pattern"):
+                key, name = (name if key is child else key), name.named_children[0]
+            key = key.named_children[0] if key.type == "object_assignment_pattern" else key
+            if name.type in ("identifier", "shorthand_property_identifier_pattern"):
+                self._unpacked(self.words(name), f"{whole}.{self.words(key)}" if whole else "")
+
+    def _unpacked(self, name: str, value: str) -> None:
+        value = value if _CHAIN.fullmatch(value) else ""
+        if self.scope is not self.top:
+            self._bind(name, value)
+        elif value and not value.startswith(("require()", "import()")):  # those are imports
+            self.attributes.append((-1, name, None, self.scope, value))
+
+    def on_alias(self, node: Node) -> None:
+        """`type Name = Other`"""
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if self.scope is self.top and name is not None and value is not None:
+            self.attributes.append((-1, self.words(name), None, self.top, annotated(self.words(value))))
+
+    def on_generic(self, node: Node) -> None:
+        """A parameter for a type."""
+        if self.scope is not self.top:
+            self.scope.bound[self.words(node)] = ""
+
     def on_global(self, node: Node) -> None:
         self.scope.open_names.add(self.words(node))
 
@@ -346,6 +389,10 @@ class _Reader:
         value = annotated(self.words(kind)) if kind is not None else ""
         for name in self._names_of(node):
             self._bind(name, value)
+            if value and node.children[0].type == "accessibility_modifier":  # a field as well
+                self.attributes.append(
+                    (self.definitions[self.scope.number][1], name, None, self.scope, value)
+                )
 
     def _names_of(self, node: Node) -> Iterator[str]:
         named: list[Node] = []
@@ -438,16 +485,23 @@ class _Reader:
         self.raw.append((BASE, node, self.scope))
 
     def _references(self) -> Iterator[Reference]:
+        bases: dict[int | None, str] = {}
         for role, node, scope in self.raw[: 2 * _MAX_REFERENCES]:
             written = self._expression(node, 0)
+            if written == "super" and role == CALL:  # it calls the base class
+                written = bases.get(self._class(scope))
+                if written is None:
+                    continue
             if written is None:
                 name = self._last_name(node)
                 if name and role == CALL:
-                    yield Reference(name, UNKNOWN, self._line(node, name), scope.number, role)
+                    receiver = UNKNOWN + self._container(node)
+                    yield Reference(name, receiver, self._line(node, name), scope.number, role)
                 continue
             if node.start_byte in self.naming and self.language == "ruby":
                 continue  # any identifier may be a call
             if role == BASE:
+                bases.setdefault(scope.number, written)
                 receiver, name = self._rpartition(written)
                 yield Reference(name, receiver, node.start_point.row + 1, scope.number, role)
                 continue
@@ -473,6 +527,14 @@ class _Reader:
         """Return the line of the name in a chain that may begin lines above."""
         end = node.end_point
         return int(end.row) + 1 if "\n" in self.words(node) else int(node.start_point.row) + 1
+
+    def _container(self, node: Node) -> str:
+        """Return the name of the array or mapping whose element a call is on; "" if it is on none."""
+        before = _first(node, "object", "operand", "value")
+        if before is None or before.type not in _ELEMENTS:
+            return ""
+        held = _first(before, "object", "operand", "value")
+        return self._last_name(held) if held is not None else ""
 
     def _last_name(self, node: Node) -> str:
         last = _first(node, "attribute", "property", "field", "name") or node
@@ -537,6 +599,10 @@ class _Reader:
         if depth > _MAX_DEPTH:
             return None
         kind = node.type
+        if kind == "as_expression" and node.named_children[1:]:
+            typed = node.named_children[1]
+            if typed.type != "predefined_type" and (value := annotated(self.words(typed))):
+                return value
         if kind in _TRANSPARENT:
             return self._expression(node.named_children[0], depth + 1) if node.named_children else None
         if kind in _MADE:

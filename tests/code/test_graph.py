@@ -163,3 +163,65 @@ def test_paths_of_rust_may_begin_with_a_child_module():
         "src/tools.rs": "pub fn find() {}\n",
     }
     assert called(survey_of(files).graph, "find") == [("src/main.rs", 3, True)]
+
+
+def test_unpacked_values_and_casts_of_typescript_have_types():
+    files = {
+        "a.ts": (
+            "export class Gen { add() {} }\n"
+            "export class Context {\n  readonly gen: Gen\n  constructor(private readonly own: Gen) {}\n"
+            "  run() { this.own.add() }\n}\n"
+        ),
+        "b.ts": (
+            "import { Context, Gen } from './a'\n"
+            "export function one(cxt: Context) {\n  const { gen } = cxt\n  gen.add()\n}\n"
+            "export function two({ gen: g }: Context) { g.add() }\n"
+            "export function three(x: unknown) { (x as Gen).add() }\n"
+            "export function four<T>(x: T) { x.add() }\n"
+            "export const { gen } = new Context()\ngen.add()\n"
+            "export function five({ gen = null, ...rest }) { gen.add(rest) }\n"
+        ),
+    }
+    certain = [(path, line) for path, line, sure in called(survey_of(files).graph, "Gen.add") if sure]
+    assert certain == [("a.ts", 5), ("b.ts", 4), ("b.ts", 6), ("b.ts", 7), ("b.ts", 10)]
+
+
+def test_what_a_module_of_javascript_is_made_to_be():
+    files = {
+        "shape.js": "module.exports = class Shape {\n  constructor(x) {}\n}\n",
+        "build.js": "module.exports = function build() {}\n",
+        "main.js": (
+            "const Base = require('./shape')\nconst make = require('./build')\n"
+            "class Square extends Base {\n  constructor() { super(1) }\n}\nmake(new Base(2))\n"
+        ),
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "Shape.constructor") == [("main.js", 4, True), ("main.js", 6, True)]
+    assert called(graph, "build") == [("main.js", 6, True)]
+
+
+def test_a_call_of_a_base_may_lead_to_what_overrides_it():
+    files = {
+        "a.py": "class Base:\n    def close(self):\n        pass\n",
+        "b.py": "from a import Base\nclass File(Base):\n    def close(self):\n        super().close()\n",
+        "c.py": "from a import Base\ndef end(x: Base):\n    x.close()\n",
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "File.close") == [("c.py", 3, False)]
+    assert called(graph, "Base.close") == [("b.py", 4, True), ("c.py", 3, True)]
+
+
+def test_functions_in_an_object_are_called_through_its_type():
+    files = {
+        "a.ts": (
+            "interface Options { onEnd: () => void }\n"
+            "export const defaults = { onEnd() {} }\n"
+            "export function run(options: Options) { options.onEnd() }\n"
+        ),
+    }
+    assert called(survey_of(files).graph, "onEnd") == [("a.ts", 3, False)]
+
+
+def test_this_in_functions_assigned_to_one_object():
+    files = {"a.js": "app.set = function set() {}\napp.on = function on() { this.set() }\n"}
+    assert called(survey_of(files).graph, "set") == [("a.js", 2, True)]

@@ -31,22 +31,57 @@ from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, not_measured, 
 
 SAMPLE = int(os.environ.get("GRAPH_SAMPLE", "200"))
 _ANSWER_S = 120.0
+_SHOWN = int(os.environ.get("GRAPH_SHOWN", "12"))
 _MAX_SITES = 60
 """A function with more references is not judged."""
-_LANGUAGES = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript", ".c": "c"}
+_MAX_IMPORTS = 150
+_LANGUAGES = {
+    ".py": "python",
+    ".js": "javascript",
+    ".cjs": "javascript",
+    ".mjs": "javascript",
+    ".ts": "typescript",
+    ".tsx": "typescriptreact",
+    ".c": "c",
+    ".h": "c",
+}
+_FAMILIES = {"javascript": "javascript", "typescript": "javascript", "typescriptreact": "javascript"}
+_GENERATED = ("dist", "node_modules")
+_PROJECT = {
+    "compilerOptions": {
+        "allowJs": True,
+        "target": "esnext",
+        "module": "esnext",
+        "moduleResolution": "node",
+        "jsx": "preserve",
+    },
+    "exclude": [*_GENERATED],
+}
+"""What tsserver is given where a package lacks its own project file, so that it sees all files."""
 _SERVERS = {
     "python": ("pyright-langserver", ["--stdio"]),
     "javascript": ("typescript-language-server", ["--stdio"]),
-    "typescript": ("typescript-language-server", ["--stdio"]),
     "c": ("clangd", ["--background-index", "--log=error", "-j=2"]),
 }
 _REPOSITORIES = {
-    "python": ("streamlink", "falcon", "sqlfluff"),
-    "javascript": ("express", "redux-toolkit", "fastify"),
-    "c": ("mosquitto", "jq", "libgit2"),
+    "python": ("streamlink", "falcon", "werkzeug", "sphinx", "paramiko"),
+    "javascript": (
+        *("express", "undici", "axios", "eslint", "pino", "luxon"),
+        *("redux-toolkit", "ajv", "trpc-server", "prosemirror-view"),
+    ),
+    "c": ("mosquitto", "libgit2", "htop", "tmux", "memcached"),
 }
-_SPLITS = ("kinds/train", "kinds/dev", "dev", "test")
+_SPLITS = ("graph", "kinds/train", "kinds/dev")
 _CALLED = re.compile(r"\s*(?:\?\.)?(?:<[^<>()]{0,80}>)?\s*\(")
+_MODIFIERS = re.compile(
+    r"\s*(?:(?:async|static|get|set|public|private|protected|override|abstract|readonly)\s+|\*\s*)*[\w$#]+\??$"
+)
+_DEFINES = re.compile(r"\s*[:{]")
+"""What follows the parameters of a method or of its declaration."""
+_IMPORTED = r"[\w$]+|(?<=['\"<])[./@]"
+_IMPORTS = re.compile(r"\s*(?:import|export|from)\b|.*\brequire\(|\s*[\w$, ]+(?: as \w+)?,?$|\s*}? from ")
+_TYPED = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
+"""A module and the file that declares its types are one."""
 _WARM_UP_S = 20.0
 
 
@@ -61,6 +96,8 @@ class _Counts:
     right: int = 0
     unjudged: int = 0
     possible: int = 0
+    imports: int = 0
+    imports_right: int = 0
     wrong: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
 
@@ -75,6 +112,8 @@ class _Counts:
             judged,
             f"{self.named / self.truth:.3f}" if self.truth else "–",
             f"{self.possible / self.truth:.2f}" if self.truth else "–",
+            f"{self.imports_right / self.imports:.3f}" if self.imports else "–",
+            self.imports,
         ]
 
 
@@ -92,7 +131,7 @@ def graph(bench: Bench) -> None:
                 continue
             rows.append(counts.row(language, name))
             for kind, examples in (("wrong", counts.wrong), ("missed", counts.missed)):
-                for example in examples[:12]:
+                for example in examples[:_SHOWN]:
                     print(f"  {name} {kind}: {example}", flush=True)
     columns = [
         "repository",
@@ -102,6 +141,8 @@ def graph(bench: Bench) -> None:
         "of",
         "recall",
         "possible per true",
+        "imports right",
+        "of",
     ]
     show("Callers in the code graph, judged by language servers", columns, rows)
 
@@ -116,13 +157,17 @@ def _judged(bench: Bench, language: str, name: str) -> _Counts:
     source = _folder(bench, name)
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary).resolve() / name
-        shutil.copytree(source, root, symlinks=True)
+        shutil.copytree(source, root, symlinks=True, ignore=shutil.ignore_patterns(*_GENERATED))
         code_graph = Engine(load_settings({"memory": "memory:"})).repository(locate(str(root))).store.graph
         chosen = _sample(code_graph, root, language)
         if language == "c":
             _write_commands(root)
+        elif not any((root / name).is_file() for name in ("tsconfig.json", "jsconfig.json")):
+            (root / "tsconfig.json").write_text(json.dumps(_PROJECT), encoding="utf-8")
         with _Server([found, *options], root) as server:
-            return _compare(server, code_graph, root, chosen)
+            counts = _compare(server, code_graph, root, chosen)
+            _compare_imports(server, code_graph, _files(root, language), counts)
+            return counts
 
 
 def _folder(bench: Bench, name: str) -> Path:
@@ -136,15 +181,21 @@ def _folder(bench: Bench, name: str) -> Path:
 def _sample(code_graph: CodeGraph, root: Path, language: str) -> list[CodeDefinition]:
     """Return functions of the code, not of the tests, drawn at random."""
     every = []
-    for path in sorted(root.rglob("*")):
-        place = path.relative_to(root).as_posix()
-        family = {"typescript": "javascript"}.get(
-            _LANGUAGES.get(path.suffix, ""), _LANGUAGES.get(path.suffix)
-        )
-        if family == language and path.is_file() and "test" not in place and not place.endswith(".d.ts"):
+    for place in _files(root, language):
+        if "test" not in place and not place.endswith((".d.ts", ".h")):
             every += [one for one in code_graph.defined_in(place) if one.unit == "function"]
     every = [one for one in every if not one.name.startswith("__") and one.name.isidentifier()]
     return random.Random(7).sample(every, min(SAMPLE, len(every)))
+
+
+def _files(root: Path, language: str) -> list[str]:
+    """Return the files of a language, by path."""
+    found = []
+    for path in sorted(root.rglob("*")):
+        own = _LANGUAGES.get(path.suffix, "")
+        if _FAMILIES.get(own, own) == language and path.is_file():
+            found.append(path.relative_to(root).as_posix())
+    return found
 
 
 def _write_commands(root: Path) -> None:
@@ -185,6 +236,29 @@ def _compare(server: _Server, code_graph: CodeGraph, root: Path, chosen: Sequenc
         for site in sorted(lines - certain - possible):
             counts.missed.append(f"{site[0]}:{site[1]} of {target.path}:{target.start} {target.name}")
     return counts
+
+
+def _compare_imports(server: _Server, code_graph: CodeGraph, files: Sequence[str], counts: _Counts) -> None:
+    """Count the imports whose line leads to the file that the graph names, of a sample."""
+    links = [(use.path, use.line, target) for target in files for use in code_graph.importers(target)]
+    for path, line, target in random.Random(7).sample(links, min(_MAX_IMPORTS, len(links))):
+        found = {place for place, _ in server.targets(path, line, _IMPORTED)} - {path}
+        stems = {_TYPED.sub("", place) for place in found}
+        if found:
+            counts.imports += 1
+            counts.imports_right += _TYPED.sub("", target) in stems
+            if _TYPED.sub("", target) not in stems:
+                counts.wrong.append(f"import at {path}:{line} of {target}, not {' '.join(sorted(found))}")
+
+
+def _closed(text: str, start: int) -> int:
+    """Return where the bracket that opens at `start` has been closed; the end of the text if it is not."""
+    depth = 0
+    for place in range(start, len(text)):
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if not depth:
+            return place + 1
+    return len(text)
 
 
 class _Server:
@@ -305,17 +379,31 @@ class _Server:
                 yield inside, end["line"] + 1, end["character"]
 
     def is_call(self, path: str, line: int, column: int) -> bool:
-        """Return whether an argument list follows."""
-        text = "\n".join([self.lines(path)[line - 1][column:], *self.lines(path)[line : line + 1]])
+        """Return whether an argument list follows, and it is not the parameters of a definition."""
+        text = "\n".join([self.lines(path)[line - 1][column:], *self.lines(path)[line : line + 12]])
+        called = _CALLED.match(text)
         before = self.lines(path)[line - 1][:column]
-        return bool(_CALLED.match(text)) and not re.search(
-            r"^\s*(?:async\s+)?def\s+\w+$|#\s*define\b", before
-        )
+        if called is None or re.search(r"\b(?:def|function\*?)\s+\w+$|#\s*define\b", before):
+            return False
+        if _FAMILIES.get(_LANGUAGES.get(Path(path).suffix, ""), "") and _MODIFIERS.match(before):
+            return not _DEFINES.match(text, _closed(text, called.end() - 1))
+        return True
 
     def leads_to(self, path: str, line: int, target: CodeDefinition) -> bool | None:
         """Return whether the server finds the target from its name on a line; None if it finds nothing."""
-        verdict = None
-        for found in re.finditer(rf"(?<![\w$]){re.escape(target.name)}(?![\w$])", self.lines(path)[line - 1]):
+        places = self.targets(path, line, rf"(?<![\w$]){re.escape(target.name)}(?![\w$])")
+        own = range(target.start - 1, target.end)
+        verdicts = [
+            place == target.path and row in own
+            for place, row in places
+            if place != path or not _IMPORTS.match(self.lines(path)[row])
+        ]
+        return any(verdicts) if verdicts else None
+
+    def targets(self, path: str, line: int, pattern: str) -> list[tuple[str, int]]:
+        """Return file ("" outside the repository) and row of what each match of a pattern on a line means."""
+        spots = []
+        for found in re.finditer(pattern, self.lines(path)[line - 1]):
             places = self.ask(
                 "textDocument/definition",
                 {
@@ -324,13 +412,10 @@ class _Server:
                 },
             )
             for place in places if isinstance(places, list) else [places] if places else []:
-                uri = place.get("uri") or place.get("targetUri", "")
                 spot = place.get("range") or place.get("targetSelectionRange")
-                same = self._relative(uri) == target.path
-                if same and target.start - 1 <= spot["start"]["line"] < target.end:
-                    return True
-                verdict = False
-        return verdict
+                uri = place.get("uri") or place.get("targetUri", "")
+                spots.append((self._relative(uri), spot["start"]["line"]))
+        return spots
 
     def _relative(self, uri: str) -> str:
         path = Path(unquote(urlparse(uri).path))

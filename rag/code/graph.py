@@ -60,7 +60,7 @@ _DEFINING = re.compile(
     r"^\s*(?:(?:pub|public|private|protected|static|export|local|async|final|override)\s+)*"
     r"(?:def|defp|defmacro|fun|func|function|fn|sub|class|module|type|data|let|val|var|import|use|alias)\b"
 )
-_PROPERTY = re.compile(r"property\b")
+_GETTERS = {"python": re.compile(r"property\b"), **dict.fromkeys(_JAVASCRIPT, re.compile(r"\bget\b"))}
 _COMMENT = re.compile(r"^\s*(?:#|//|--|;|\*|/\*|%|@doc|@spec)")
 
 
@@ -327,8 +327,12 @@ class RepositoryGraph:
             return found
 
     def holding(self, name: str) -> list[_File]:
-        """Return the files of code and tests that may hold a name."""
-        paths = [path for path in sorted(self._holders(name)) if self.known[path][1] in ("code", "test")]
+        """Return the files of code that may hold a name, of tests and documentation too."""
+        paths = [
+            path
+            for path in sorted(self._holders(name))
+            if self.known[path][1] in ("code", "test") or has_references(self.known[path][0])
+        ]
         return [self.file(path) for path in paths[:_MAX_FILES]]
 
     def bindings(self, file: _File) -> list[tuple[Import, Binding | None]]:
@@ -435,11 +439,11 @@ class RepositoryGraph:
         return values
 
     def _are_properties(self, values: Values) -> bool:
-        """Return whether these are properties of Python, whose value is what they return."""
+        """Return whether these are properties of Python or getters, whose value is what they return."""
         return bool(values) and all(
             value.kind == "def"
-            and _PROPERTY.search(self.file(value.path).graph.definitions[value.number].flags)
-            and self.known[value.path][0] == "python"
+            and (held := _GETTERS.get(self.known[value.path][0])) is not None
+            and held.search(self.file(value.path).graph.definitions[value.number].flags)
             for value in values
         )
 
@@ -484,8 +488,11 @@ class RepositoryGraph:
                 if imported.within == scope:
                     return self._bound_value(binding, depth)
             if one.unit == "c" and file.language in _CLASS_SCOPED:
+                if name == one.name:
+                    return (_Value("def", file.path, scope),)
                 found, complete = self._member(file, scope, name, depth - 1)
-                if found or (not complete and called):
+                is_field = (scope, name) in file.variables
+                if found or is_field or (not complete and called and not name[:1].isupper()):
                     return found
         return self.top_level(file, name, depth)
 
@@ -537,10 +544,21 @@ class RepositoryGraph:
     def _in_folder(self, folder: str, name: str, language: str) -> Values:
         """Return the definitions of a name in the files of a folder, which share one scope."""
         found = []
-        for path in self._folders.get(folder, ()):
+        for path in self._package(folder) if language == "java" else self._folders.get(folder, ()):
             if self.known[path][0] == language and path in self._holders(name):
                 found += [_Value("def", path, number) for number in self.file(path).top(name)]
         return tuple(found)
+
+    def _package(self, folder: str) -> list[str]:
+        """Return the files of a package of Java, which has a folder in each source root: code and tests."""
+        return [path for each in self._packages[_in_package(folder)] for path in self._folders[each]]
+
+    @cached_property
+    def _packages(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for folder in self._folders:
+            found[_in_package(folder)].append(folder)
+        return found
 
     def _holders(self, name: str) -> frozenset[str]:
         with self._lock:
@@ -699,6 +717,8 @@ class RepositoryGraph:
 
     def _own_member(self, file: _File, number: int, name: str) -> Values:
         one = file.graph.definitions[number]
+        if name == one.name and file.language in _CLASS_SCOPED:
+            return ()  # its constructor is no member
         found = [_Value("def", file.path, n) for n in file.members.get((number, name), ())]
         found += [_Value("def", file.path, n) for n in file.owned.get((one.name, name), ())]
         if file.language == "rust":
@@ -853,6 +873,10 @@ class _Search:
         files = ((self.graph.file(value.path), value.number) for value in self.targets)
         return any(_is_property(file, number) and file.class_of(number) < 0 for file, number in files)
 
+    def _may_be_interfaces(self, file: _File) -> bool:
+        """Return whether classes without the member may be interfaces that the targets satisfy."""
+        return self._are_properties if file.language in _STRUCTURAL else file.language == "go"
+
     def _is_possible(self, file: _File, use: Reference) -> bool:
         is_structural = file.language in _STRUCTURAL
         if use.role != CALL and use.receiver.startswith(UNKNOWN):
@@ -862,7 +886,7 @@ class _Search:
         if not self._are_members and use.receiver.startswith(UNKNOWN) and file.language in _RESOLVED:
             return False  # functions are not called on objects
         owners = self.graph.receivers(file, use) if use.role == CALL else set()
-        if owners & self._ancestors or (owners and is_structural and self._are_properties):
+        if owners & self._ancestors or (owners and self._may_be_interfaces(file)):
             return True
         is_typed = use.receiver[:1].isupper() and "." not in use.receiver
         if is_typed and not (is_structural and use.receiver.endswith("()")) and not self._resembles(use):
@@ -901,6 +925,11 @@ class _Search:
             if use.certain or possible <= _MAX_POSSIBLE:
                 kept.append(use)
         return kept
+
+
+def _in_package(folder: str) -> str:
+    """Return the part of a folder below `src/main/java` or `src/test/java`."""
+    return re.sub(r"^(?:.*/)?src/(?:main|test|\w+Test)/(?:java|\w+)(?:/|$)", "", folder)
 
 
 def _is_property(file: _File, number: int) -> bool:

@@ -55,6 +55,7 @@ _JAVASCRIPT = """
 (arrow_function) @closure
 (variable_declarator name: (identifier) @name value: [(arrow_function) (function_expression)]) @function
 (method_definition name: (_) @key) @function
+(method_definition "get" @modifier)
 (pair key: (property_identifier) @key value: [(arrow_function) (function_expression)]) @function
 (assignment_expression left: (member_expression object: (_) @owner property: (property_identifier) @name)
   right: [(arrow_function) (function_expression)]) @function
@@ -167,7 +168,9 @@ QUERIES = {
 (method_declaration receiver: (parameter_list (parameter_declaration type: (_) @owner)))
 (function_declaration result: [(type_identifier) (pointer_type) (qualified_type)] @returns)
 (method_declaration result: [(type_identifier) (pointer_type) (qualified_type)] @returns)
-(type_spec name: (type_identifier) @name type: [(struct_type) (interface_type)]) @class
+(function_declaration result: (parameter_list . (parameter_declaration type: (_) @returns)))
+(method_declaration result: (parameter_list . (parameter_declaration type: (_) @returns)))
+(type_spec name: (type_identifier) @name) @class
 (field_declaration name: (field_identifier)) @field
 (func_literal) @closure
 (import_spec) @import
@@ -204,6 +207,13 @@ QUERIES = {
 (call_expression function: (field_expression) @method)
 (call_expression function: (generic_function function: (_) @method))
 (macro_invocation macro: (identifier) @call)
+(token_tree (identifier) @token . (token_tree))
+(match_pattern (identifier) @bind)
+(tuple_struct_pattern type: (_) (identifier) @bind)
+(ref_pattern (identifier) @bind)
+(captured_pattern . (identifier) @bind)
+(shorthand_field_identifier) @bind
+(for_expression pattern: (identifier) @bind)
 (arguments [(identifier) (scoped_identifier)] @mention)
 """,
     "java": """
@@ -222,6 +232,7 @@ QUERIES = {
 (formal_parameter) @typed
 (field_declaration type: (_) @type declarator: (variable_declarator)) @field
 (local_variable_declaration) @typed
+(resource) @typed
 (enhanced_for_statement) @typed
 (catch_formal_parameter name: (identifier) @bind)
 (method_invocation) @method

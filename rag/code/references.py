@@ -31,8 +31,10 @@ _MAX_SUBSTITUTIONS = 6
 _MAX_EXPRESSION = 200
 _MAX_DEPTH = 12
 
-CALL, MENTION, BASE = "c", "m", "b"
-"""The roles of a reference: a call, a function or class passed on or named as a type, a base class."""
+CALL, MENTION, BASE, TOKEN = "c", "m", "b", "t"
+"""The roles of a reference: a call, a function or class passed on or named as a type, a base class; a token
+is a call once it has been read.
+"""
 UNKNOWN = "?"
 """What the receiver of a call on a value of unknown type begins with; the name of that value follows."""
 
@@ -158,6 +160,7 @@ _SEPARATOR = re.compile(r"\s*(?:\?\.|\.|::|->)\s*")
 _SELVES = frozenset({"self", "this", "cls", "Self", "$this", "static"})
 _ANNOTATION = re.compile(r"""^[\s:&*'"]*(?:mut\s+|dyn\s+)?(?:Optional\[\s*)?['"]?([A-Za-z_][\w.:]*)""")
 _UNIONS = re.compile(r"\|\s*None\b|\bNone\s*\||\|\s*(?:undefined|null)\b")
+_LIFETIMES = re.compile(r"&\s*'\w+\s+")
 _NO_TYPE = re.compile(r"[|,]")
 _TRANSPARENT = frozenset(
     """await await_expression parenthesized_expression non_null_expression as_expression unary_expression
@@ -387,6 +390,9 @@ class _Reader:
     def on_typed(self, node: Node) -> None:
         kind = node.child_by_field_name("type")
         value = annotated(self.words(kind)) if kind is not None else ""
+        if value == "var()" and (declared := node.child_by_field_name("declarator")) is not None:
+            made = declared.child_by_field_name("value")
+            value = (self._expression(made, 0) or "") if made is not None else ""
         for name in self._names_of(node):
             self._bind(name, value)
             if value and node.children[0].type == "accessibility_modifier":  # a field as well
@@ -399,6 +405,8 @@ class _Reader:
         for key in ("name", "pattern", "declarator"):
             named = named or node.children_by_field_name(key)
         for each in named or node.named_children[:1]:
+            if each.type == "variable_declarator":
+                each = each.child_by_field_name("name") or each
             text = self.words(each).lstrip("*&").removeprefix("mut ")
             if _PATH.fullmatch(text):
                 yield text
@@ -419,6 +427,8 @@ class _Reader:
         if left.type == "expression_list":
             lefts = left.named_children
             rights = list(right.named_children) if right is not None else []
+            if self.language == "go" and len(rights) == 1:
+                rights += [None] * (len(lefts) - 1)  # the first of several results has the type
             rights = rights if len(rights) == len(lefts) else [None] * len(lefts)
         for one, value in zip(lefts, rights, strict=True):
             text = self.words(one)
@@ -478,6 +488,23 @@ class _Reader:
     def on_method(self, node: Node) -> None:
         self.raw.append((CALL, node, self.scope))
 
+    def on_token(self, node: Node) -> None:
+        """A name with arguments in those of a macro of Rust, which the grammar leaves as they are."""
+        following = node.next_sibling
+        if following is not None and self.content[following.start_byte : following.start_byte + 1] == b"(":
+            self.raw.append((TOKEN, node, self.scope))
+
+    def _from_tokens(self, node: Node) -> str | None:
+        """Return the chain of names that ends with a token; None if it begins with anything else."""
+        parts, place = [self.words(node)], node.prev_sibling
+        while place is not None and self.words(place) in (".", "::"):
+            before = place.prev_sibling
+            if before is None or before.type not in ("identifier", "self", "crate", "super"):
+                return None
+            parts.append(self.words(before))
+            place = before.prev_sibling
+        return ".".join(reversed(parts))
+
     def on_mention(self, node: Node) -> None:
         self.raw.append((MENTION, node, self.scope))
 
@@ -487,7 +514,8 @@ class _Reader:
     def _references(self) -> Iterator[Reference]:
         bases: dict[int | None, str] = {}
         for role, node, scope in self.raw[: 2 * _MAX_REFERENCES]:
-            written = self._expression(node, 0)
+            written = self._expression(node, 0) if role != TOKEN else self._from_tokens(node)
+            role = CALL if role == TOKEN else role
             if written == "super" and role == CALL:  # it calls the base class
                 written = bases.get(self._class(scope))
                 if written is None:
@@ -599,7 +627,7 @@ class _Reader:
         if depth > _MAX_DEPTH:
             return None
         kind = node.type
-        if kind == "as_expression" and node.named_children[1:]:
+        if kind in ("as_expression", "type_assertion_expression") and node.named_children[1:]:
             typed = node.named_children[1]
             if typed.type != "predefined_type" and (value := annotated(self.words(typed))):
                 return value
@@ -643,7 +671,7 @@ def _first(node: Node, *fields: str) -> Node | None:
 
 def annotated(text: str) -> str:
     """Return the expression of a value with this type: `Foo()` of `Foo`, `"Foo"` and `Foo | None`."""
-    text = _UNIONS.sub("", text[:_MAX_EXPRESSION])
+    text = _LIFETIMES.sub("&", _UNIONS.sub("", text[:_MAX_EXPRESSION]))
     found = _ANNOTATION.match(text)
     if found is None or _NO_TYPE.search(text.partition("<")[0]):
         return ""

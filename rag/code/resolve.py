@@ -249,7 +249,10 @@ class Resolver:
             target = self._rust_file(posixpath.join(base, *parts[:length]), is_root=length == 0)
             if target is not None:
                 rest = parts[length:]
-                yield Binding(target, rest[0] if len(rest) == 1 else "", here if len(rest) <= 1 else "")
+                inner = [
+                    part for part in rest[:-1] if part[:1].isupper()
+                ]  # modules in a file share its names
+                yield Binding(target, ".".join([*inner, *rest[-1:]]), here)
                 return
 
     def _rust_file(self, base: str, *, is_root: bool = False) -> str | None:
@@ -263,9 +266,11 @@ class Resolver:
         return folder if name in ("lib.rs", "main.rs", "mod.rs") else posixpath.join(folder, name[:-3])
 
     def _crate_of(self, path: str) -> str | None:
+        """Return the folder of the crate that a file is in; published crates have a generated manifest."""
         folder = posixpath.dirname(path)
         while True:
-            if posixpath.join(folder, "Cargo.toml") in self._files:
+            marks = (posixpath.join(folder, mark) for mark in ("Cargo.toml", "src/lib.rs", "src/main.rs"))
+            if any(mark in self._files for mark in marks):
                 return folder
             if not folder:
                 return None

@@ -170,7 +170,8 @@ def test_unpacked_values_and_casts_of_typescript_have_types():
         "a.ts": (
             "export class Gen { add() {} }\n"
             "export class Context {\n  readonly gen: Gen\n  constructor(private readonly own: Gen) {}\n"
-            "  run() { this.own.add() }\n}\n"
+            "  run() { this.own.add() }\n"
+            "  get made(): Gen { return this.own }\n  again() { this.made.add() }\n}\n"
         ),
         "b.ts": (
             "import { Context, Gen } from './a'\n"
@@ -183,7 +184,7 @@ def test_unpacked_values_and_casts_of_typescript_have_types():
         ),
     }
     certain = [(path, line) for path, line, sure in called(survey_of(files).graph, "Gen.add") if sure]
-    assert certain == [("a.ts", 5), ("b.ts", 4), ("b.ts", 6), ("b.ts", 7), ("b.ts", 10)]
+    assert certain == [("a.ts", 5), ("a.ts", 7), ("b.ts", 4), ("b.ts", 6), ("b.ts", 7), ("b.ts", 10)]
 
 
 def test_what_a_module_of_javascript_is_made_to_be():
@@ -225,3 +226,62 @@ def test_functions_in_an_object_are_called_through_its_type():
 def test_this_in_functions_assigned_to_one_object():
     files = {"a.js": "app.set = function set() {}\napp.on = function on() { this.set() }\n"}
     assert called(survey_of(files).graph, "set") == [("a.js", 2, True)]
+
+
+def test_types_of_java_in_packages_fields_and_chains():
+    files = {
+        "src/main/java/p/Item.java": (
+            "package p;\npublic class Item {\n  private Item() {}\n"
+            "  public static final Item NONE = new Item();\n"
+            "  public static class Builder {\n    private final Item item = new Item();\n"
+            "    Builder(int x) {}\n    Builder name() { item.touch(); return this; }\n"
+            "    Item build() { return item; }\n  }\n"
+            "  public static Builder builder() { return new Builder(1); }\n  void touch() {}\n}\n"
+        ),
+        "src/test/java/p/ItemTest.java": (
+            "package p;\nclass ItemTest implements java.io.Serializable {\n"
+            "  private Item held;\n  void test() {\n"
+            "    Item one = Item.builder().name().build();\n    one.touch();\n    Item.NONE.touch();\n"
+            "    held.touch();\n    var two = Item.builder();\n    two.build().touch();\n"
+            "    try (Item three = one) { three.touch(); }\n  }\n}\n"
+        ),
+    }
+    graph = survey_of(files).graph
+    test = "src/test/java/p/ItemTest.java"
+    lines = [(test, line, True) for line in (6, 7, 8, 10, 11)]
+    assert called(graph, "Item.touch") == [("src/main/java/p/Item.java", 8, True), *lines]
+
+
+def test_go_assertions_named_types_and_interfaces():
+    files = {
+        "a.go": (
+            "package a\ntype Names []string\nfunc (n *Names) Value() []string { return nil }\n"
+            "type Shown interface { Show() string }\ntype Flag struct { Held *Names }\n"
+            'func (f Flag) Show() string { return "" }\n'
+            "func (f Flag) Get() (*Names, error) { return f.Held, nil }\n"
+            "func use(f Flag, s Shown, x interface{}) {\n\tf.Held.Value()\n\ts.Show()\n"
+            "\tn, ok := x.(*Names)\n\tn.Value()\n\tm, err := f.Get()\n\tm.Value()\n}\n"
+        ),
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "Names.Value") == [("a.go", line, True) for line in (9, 12, 14)]
+    assert called(graph, "Flag.Show") == [("a.go", 10, False)]
+
+
+def test_calls_of_rust_in_macros_and_modules_within_files():
+    files = {
+        "src/main.rs": "mod tools;\nfn main() {}\n",
+        "src/tools.rs": (
+            "pub mod inner { pub fn find(x: u8) -> bool { true } }\n"
+            "pub struct Kit { pub size: u8 }\nimpl Kit { pub fn open(&self) {} }\n"
+        ),
+        "src/use.rs": (
+            "use crate::tools::inner::find;\nuse crate::tools::Kit;\n"
+            "fn run<'a>(kit: &'a Kit, other: Option<Kit>) {\n"
+            "    assert!(find(1));\n    assert!(kit.open());\n"
+            "    match other { Some(open) => open(), None => {} }\n}\n"
+        ),
+    }
+    graph = survey_of(files).graph
+    assert called(graph, "find") == [("src/use.rs", 4, True)]
+    assert called(graph, "Kit.open") == [("src/use.rs", 5, True)]

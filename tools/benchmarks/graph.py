@@ -1,4 +1,4 @@
-"""Callers in the code graph, judged by language servers.
+"""Callers in the code graph, judged by language servers, and by reading where there is none here.
 
 Functions and methods are drawn at random from each repository. For each one the server's references that are
 calls are the truth: recall counts how many of them the graph names. A certain caller is right if it is among
@@ -28,6 +28,7 @@ from rag.service import Engine, locate
 from rag.settings import load_settings
 from rag.types import CodeDefinition
 from tools.benchmarks.bench import QUESTIONS, Bench, NotMeasured, not_measured, show
+from tools.benchmarks.graph_sites import rows_of_sites
 
 SAMPLE = int(os.environ.get("GRAPH_SAMPLE", "200"))
 _ANSWER_S = 120.0
@@ -133,6 +134,8 @@ def graph(bench: Bench) -> None:
             for kind, examples in (("wrong", counts.wrong), ("missed", counts.missed)):
                 for example in examples[:_SHOWN]:
                     print(f"  {name} {kind}: {example}", flush=True)
+    if not os.environ.get("GRAPH_ONLY"):
+        _show_sites(bench, rows)
     columns = [
         "repository",
         "definitions",
@@ -145,6 +148,19 @@ def graph(bench: Bench) -> None:
         "of",
     ]
     show("Callers in the code graph, judged by language servers", columns, rows)
+
+
+def _show_sites(bench: Bench, rows: list[list[object]]) -> None:
+    """Add what the table of sites found by reading says of the languages without a judge."""
+    wrong: list[str] = []
+    missed: list[str] = []
+    try:
+        rows += rows_of_sites(lambda name: _folder(bench, name), wrong, missed)
+    except NotMeasured as reason:
+        not_measured(f"sites: {reason}")
+    for kind, examples in (("wrong", wrong), ("missed", missed)):
+        for example in examples[:_SHOWN]:
+            print(f"  {kind}: {example}", flush=True)
 
 
 def _judged(bench: Bench, language: str, name: str) -> _Counts:

@@ -45,10 +45,13 @@ _LITERAL = (
     r"(?:[\"'`]|[-+(]*\d|\[|\{|(?:[Tt]rue|[Ff]alse|[Nn]one|null|nil|undefined|yes|no|on|off)\b|:\w"
     r"|[A-Z][A-Z0-9_]{2,}\b|(?:time|datetime|timedelta|Duration|TimeSpan)\b|@\w)"
 )
+_GIVEN = rf"(?P<sign>=>|:=|\|\|=|=(?![=>])|:(?!:))\s*{_LITERAL}"
+_VALUE = re.compile(_GIVEN)
+"""The end of `_DEFAULT`, which takes far longer to find nothing."""
 _DEFAULT = re.compile(
     r"\s*(?P<mark>[-*+#;/,|]{0,3}\s*)(?P<type>(?:[\w.<>\[\]*&:?!]+\s+){0,5}?)"
     r"(?P<owner>(?:[a-z]\w{0,20}(?:\.|->)){1,3}|[@$&]|)(?P<quote>[\"']?)(?P<name>[A-Za-z_][\w-]{2,60})[\"']?\]?\s*"
-    rf"(?P<typed>:\s*[\w.\[\]|<> ]{{1,40}})?(?P<sign>=>|:=|\|\|=|=(?![=>])|:(?!:))\s*{_LITERAL}"
+    rf"(?P<typed>:\s*[\w.\[\]|<> ]{{1,40}})?{_GIVEN}"
 )
 _NOTHING = re.compile(r"\s*(?:None|null|NULL|nil|undefined|\[\]|\{\}|\"\"|'')\s*[;,]?\s*$")
 _MODIFIER = re.compile(
@@ -64,6 +67,8 @@ _CALL_OPTION = re.compile(
     r"[\"':]([A-Za-z][\w.-]{2,60})",
     re.I,
 )
+_CALL_WORD = re.compile("flag|opt|setting|config|param|attr|accessor|var|arg", re.I)
+"""A line without any of them has no `_CALL_OPTION`."""
 _ENVIRONMENT = re.compile(
     r"(?:getenv|environ(?:\.get)?|\benv|\bENV|get_env|lookupEnv|process\.env)[\s(\[.!?\"']{1,4}([A-Z][A-Z0-9_]{2,60})\b"
 )
@@ -203,7 +208,16 @@ def _lines_near(lines: Sequence[str], wanted: Mapping[str, float]) -> list[int]:
         words,
         re.I,
     )
-    held = [n for n, line in enumerate(lines, 1) if word.search(line[:_MAX_LINE_CHARS])]
+    stems = [term[:_STEM].lower() for term in wanted if len(term) > 2]
+    plain = all(stem.isascii() for stem in stems)
+
+    def holds(line: str) -> bool:
+        if not plain or not line.isascii():
+            return word.search(line) is not None
+        lowered = line.lower()  # of ASCII text this finds the same, ten times faster
+        return any(stem in lowered for stem in stems)
+
+    held = [n for n, line in enumerate(lines, 1) if line and holds(line[:_MAX_LINE_CHARS])]
     return sorted({n for at in held for n in range(max(at - _BELOW, 1), min(at + _ABOVE, len(lines)) + 1)})
 
 
@@ -228,18 +242,26 @@ def _named(line: str) -> tuple[tuple[str, str], ...]:
 
 
 def _declared(line: str) -> Iterator[tuple[str, str]]:
-    if matched := _ENVIRONMENT.search(line):
+    # Most lines lack a character without which an expression cannot match; that is found far faster.
+    if ("env" in line or "ENV" in line or "Env" in line) and (matched := _ENVIRONMENT.search(line)):
         yield "environment", matched[1]
-    if matched := _DEFINE.match(line):
+    if "#" in line and (matched := _DEFINE.match(line)):
         yield "default", matched[1]
-    elif matched := _DEFAULT.match(line):
+    elif _VALUE.search(line) and (matched := _DEFAULT.match(line)):
         yield "default" if _is_declared(line, matched) else "local", matched["name"]
-    elif (matched := _CALL_OPTION.search(line)) or (matched := _OPTION.search(line)):
+    elif matched := _option(line):
         yield "option", matched[1]
     elif matched := _DOCUMENTED.match(line):
         yield "documented", matched[1] or matched[2]
-    elif matched := _FIELD.match(line):
+    elif ":" in line and (matched := _FIELD.match(line)):
         yield "field", matched[1]
+
+
+def _option(line: str) -> re.Match[str] | None:
+    """Return where a line declares an option of the command line, by a call or as it is typed."""
+    may_call = ("'" in line or '"' in line or ":" in line) and _CALL_WORD.search(line)
+    matched = _CALL_OPTION.search(line) if may_call else None
+    return matched or (_OPTION.search(line) if "-" in line else None)
 
 
 def _is_commented(lines: Sequence[str], number: int) -> bool:

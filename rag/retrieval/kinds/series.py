@@ -15,6 +15,7 @@ from functools import lru_cache
 _MAX_LINE_CHARS = 400
 _MAX_LINES = 20_000
 """Longer lines, and lines after these, are not read: nobody wrote them by hand."""
+_MAX_CACHED_FILES, _MAX_CACHED_SHAPES = 96, 4_096
 _TAB = 4
 _MAX_DECORATORS = 12
 _PLAIN_DECORATORS = frozenset(
@@ -57,6 +58,10 @@ _SHAPES = (
     ("name", re.compile(r"([A-Za-z_]\w*)\s*(?:\([^()]*\)\s*)?(?:=(?![=>]).*)?,?\s*(?://.*|#.*|/\*.*|--.*)?$")),
     ("name", re.compile(r"([A-Z]\w*)\s+[A-Z]\w*\s*=.*\biota\b")),
 )  # fmt: skip
+_ANY_SHAPE = re.compile("|".join(f"(?P<s{n}>{pattern.pattern})" for n, (_, pattern) in enumerate(_SHAPES)))
+"""The first of the shapes that matches, in one pass: most of the time of a list goes into these patterns."""
+_MARKS = frozenset("/#*-;<%\"'")
+"""The characters that a comment or a directive can begin with."""
 _STATEMENTS = frozenset(
     """return break continue pass else try finally do end begin if for while with yield raise throw import
     from use using require include package print self this super assert del new var let const public private
@@ -93,14 +98,22 @@ def shapes_of(text: str) -> list[tuple[str, str, str]]:
     return list(_shapes(text)) if 0 < len(text) <= _MAX_LINE_CHARS and not _COMMENT.match(text) else []
 
 
-def series_of(lines: Sequence[str]) -> list[Series]:
-    """Return the series of a file, also those with a single member, in the order of their first lines."""
+def series_of(lines: Sequence[str]) -> Sequence[Series]:
+    """Return the series of a file, also those with a single member, in the order of their first lines.
+
+    Those of the last files are cached; they are not to be changed.
+    """
+    return _series_of(tuple(lines[:_MAX_LINES]))
+
+
+@lru_cache(maxsize=_MAX_CACHED_FILES)
+def _series_of(lines: tuple[str, ...]) -> Sequence[Series]:
     found: list[Series] = []
     levels: list[_Level] = []
     decorators: list[tuple[str, int]] = []
-    for number, line in enumerate(lines[:_MAX_LINES], 1):
+    for number, line in enumerate(lines, 1):
         text = line.strip()
-        if not text or len(line) > _MAX_LINE_CHARS or _ASIDE.match(text) or _COMMENT.match(text):
+        if not text or len(line) > _MAX_LINE_CHARS or _is_aside(text):
             continue
         indent = indentation(line)
         while levels and levels[-1].indent > indent:
@@ -110,7 +123,7 @@ def series_of(lines: Sequence[str]) -> list[Series]:
         level = levels[-1]
         level.line = number
         shapes = list(_shapes(text))
-        if (matched := _DECORATOR.match(text)) and text[0] != "[":
+        if text[0] in "@#" and (matched := _DECORATOR.match(text)):
             decorators.append((matched[1], indent))
         elif shapes and shapes[0][0] == "declaration":
             kept = [name for name, at in decorators[-_MAX_DECORATORS:] if at == indent]
@@ -122,6 +135,11 @@ def series_of(lines: Sequence[str]) -> list[Series]:
                 level.series[shape, anchor] = found[-1]
             level.series[shape, anchor].members[number] = name
     return found
+
+
+def _is_aside(text: str) -> bool:
+    """Return whether a line without indentation is a comment or a directive."""
+    return text[0] in _MARKS and bool(_ASIDE.match(text) or _COMMENT.match(text))
 
 
 @dataclass(slots=True)
@@ -136,24 +154,17 @@ class _Level:
 
 def indentation(line: str) -> int:
     """Return the columns before the text of a line."""
-    width = 0
-    for character in line:
-        if character == " ":
-            width += 1
-        elif character == "\t":
-            width += _TAB
-        else:
-            break
-    return width
+    width = len(line) - len(line.lstrip(" \t"))
+    return width + (_TAB - 1) * line.count("\t", 0, width)
 
 
-@lru_cache(maxsize=32_768)
+@lru_cache(maxsize=_MAX_CACHED_SHAPES)
 def _shapes(text: str) -> tuple[tuple[str, str, str], ...]:
     return tuple(_found_shapes(text))
 
 
 def _found_shapes(text: str) -> Iterator[tuple[str, str, str]]:
-    if matched := _INSTANCE.match(text):
+    if text.startswith("i") and (matched := _INSTANCE.match(text)):
         yield "declaration", f"{matched[1][:8].strip()} {matched[2]}", matched[3].lstrip("(")
         return
     if matched := _DECLARES.match(text):
@@ -162,24 +173,25 @@ def _found_shapes(text: str) -> Iterator[tuple[str, str, str]]:
         if keyword in _CLASSES and (base := _BASE.match(rest[:200])):
             yield "subclass", next(filter(None, base.groups())).rpartition(".")[2].rpartition(":")[2], name
         return
-    if len(strings := _STRINGS.findall(text)) > 2 and _list_of_strings(text):
+    quotes = text.count("'") + text.count('"')
+    if quotes > 5 and len(strings := _STRINGS.findall(text)) > 2 and _list_of_strings(text):
         yield "strings", str(len(strings)), text[:60]
         calls = (pattern.match(text) for shape, pattern in _SHAPES if shape == "call")
         yield from (("call", call[1], call[2]) for call in calls if call)
         return
-    for shape, pattern in _SHAPES:
-        matched = pattern.match(text)
-        if matched is None:
-            continue
-        names = [name for name in matched.groups() if name]
-        first = names[0] if names else ""
-        if shape in ("name", "call", "field") and first.lower() in _STATEMENTS:
-            return
-        anchor = first if shape == "call" else ""
-        yield shape, anchor, names[-1] if names else ""
-        if shape == "name" and "=" in text:
-            yield "assignment", first, text.partition("=")[2].strip()[:60]
+    any_shape = _ANY_SHAPE.match(text)
+    if any_shape is None or any_shape.lastgroup is None:
         return
+    shape, pattern = _SHAPES[int(any_shape.lastgroup[1:])]
+    matched = pattern.match(text)
+    names = [name for name in matched.groups() if name] if matched else []
+    first = names[0] if names else ""
+    if shape in ("name", "call", "field") and first.lower() in _STATEMENTS:
+        return
+    anchor = first if shape == "call" else ""
+    yield shape, anchor, names[-1] if names else ""
+    if shape == "name" and "=" in text:
+        yield "assignment", first, text.partition("=")[2].strip()[:60]
 
 
 def _list_of_strings(text: str) -> bool:

@@ -35,7 +35,8 @@ def add(merged: list[Hit], hit: Hit) -> None:
 
 
 def _joined(better: Hit, worse: Hit) -> Hit | None:
-    if _file(better) != _file(worse) or max(better.start, worse.start) > min(_last(better), _last(worse)) + 1:
+    # Most pairs are far apart, and comparing numbers is the cheapest.
+    if max(better.start, worse.start) > min(_last(better), _last(worse)) + 1 or _file(better) != _file(worse):
         return None
     upper, lower = sorted((better, worse), key=lambda hit: (hit.start, -hit.end))
     upper_lines, lower_lines = _lines(upper), _lines(lower)

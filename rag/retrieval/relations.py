@@ -90,7 +90,7 @@ def shown_factor(index: ChunkIndex, chunks: Chunks, sought: ContextualQuestion, 
     happens there.
     """
     factors = np.ones(len(chunks), np.float32)
-    if "behaviour" in sought.question.asks or (sought.bare and not sought.question.asks):
+    if not sought.shown or "behaviour" in sought.question.asks or (sought.bare and not sought.question.asks):
         return factors
     paths = {place.path for place in sought.shown}
     for i, chunk in enumerate(chunks.tolist()):

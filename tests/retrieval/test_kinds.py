@@ -153,6 +153,25 @@ def test_a_setting_is_shown_with_its_default_first(shop: Searcher):
     assert found.items[1].path == "shop/cli.py"
 
 
+def test_the_classes_with_a_name_are_listed_from_all_files(tmp_path: Path, engine: Engine):
+    for name in ("Oven", "Glaze", "Wheel"):
+        text = f"class {name}Error(Exception):\n    pass\n\n\nclass ErrorLog{name}:\n    pass\n"
+        (tmp_path / f"{name.lower()}.py").write_text(text)
+    found = facts(engine.repository(str(tmp_path)).searcher, "list all the error classes")
+    assert [item.text for item in found.items] == [
+        f"class {name}Error(Exception):" for name in ("Glaze", "Oven", "Wheel")
+    ]
+
+
+def test_a_table_is_a_list_rather_than_the_calls_that_release_its_entries(tmp_path: Path, engine: Engine):
+    calls = "".join(f'    transport_dispose("transport{number}");\n' for number in range(8))
+    (tmp_path / "net.c").write_text(f"void done(void)\n{{\n{calls}}}\n")
+    entries = "".join(f'    {{ "{name}", open_{name} }},\n' for name in ("git", "http", "https", "file"))
+    (tmp_path / "table.c").write_text(f"static definition transports[] = {{\n{entries}}};\n")
+    found = facts(engine.repository(str(tmp_path)).searcher, "Which transports are there?")
+    assert (found.subject, found.count) == ("definition", 4)
+
+
 def test_the_literal_of_a_pasted_message_is_first(shop: Searcher):
     found = facts(shop, "KilnDoorOpen: the door of kiln 7 is open, close it before firing")
     assert (found.kind, found.items[0].path, found.items[0].start) == ("message", "shop/firing.py", 9)

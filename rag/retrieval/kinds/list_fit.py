@@ -27,6 +27,7 @@ _MAX_COMMENT_CHARS = 200
 _MAX_HEADER_LINES = 30
 _MAX_NAMES_READ = 30
 _MAX_LINES_READ = 12_000
+_MAX_FILE_LINES, _LINES_AROUND = 1_500, 300
 _UNLIKELY = -0.1
 """A series that is less likely a list, by its shape and what holds it, is left out."""
 _PARTS = {"holder": 1.0, "anchor": 0.9, "comment": 0.6, "scope": 0.5, "stem": 0.5, "folders": 0.25}
@@ -94,6 +95,13 @@ _TALKS = re.compile(
     re.I,
 )
 """Calls that say something or check something, and register nothing."""
+_DECLARES = re.compile(
+    r"(?:^|[._:a-z])(?:add|register|define|declare|use|insert|provide|bind|route|option|flag|command|argument|param"
+    r"|field|column|handle|install|new|map|enable|support|include)|(?:^|[._:])(?:on|var|opt|arg)(?:[A-Z_]|$)"
+    r"|[._:](?:get|put|post|patch|delete|set)$"
+    r"|(?:Add|Register|Define|Declare|Use|Option|Flag|Command|Arg|Param|Field|Var)"
+)
+"""The names of calls in a function that add something to what the program has."""
 CLASS_KEYWORDS = frozenset({"class", "struct", "interface", "trait", "object", "module", "defmodule", "type"})
 _CLASS_TERMS = frozenset(
     terms("class subclass exception error interface trait struct inherit derive derived")
@@ -109,6 +117,17 @@ _WEAK = frozenset(
     )
 )
 _WEAK_WEIGHT = 0.25
+_PHRASE = re.compile(
+    r"\b(?:list|enumerate|name|which|what|all|every|each)"
+    r"(?:\s+(?:me|are|all|every|each|of|the|its|their|different|kinds?|types?|sorts?|list|names?|complete|full|possible))*"
+    r"\s+((?:[\w/-]{1,40}\s{1,3}){0,4}?[\w/-]{1,40})"
+    r"(?=\s+(?:are|is|can|could|do|does|did|have|has|that|which|who|of|in|for|from|to|on|with|by|there|exists?|one"
+    r"|ships?|come|comes|may|might|must|will|be|you|i|we|the|a|an|this)\b|\s*[?.,;:()!]|\s*$)",
+    re.I,
+)
+"""The members that a question asks for, as the question calls them: "list all *glaze colours* that …"."""
+_ASKED_FOR, _LAST, _ELSEWHERE = 1.2, 1.6, 0.7
+"""The weights of the words of that phrase, of its last word, and of the other words."""
 _WORD = re.compile(r"\w")
 _ABOVE = re.compile(r"\s*(?://|#|/\*|\*|--|;;|@|\"{3}|'{3}|<!--|%)")
 _KEYWORDS = frozenset(
@@ -128,14 +147,27 @@ class Fit:
     parts: tuple[tuple[FileText, Series], ...] = ()
 
 
+def phrase_of(asked: Asked) -> str:
+    """Return what a question calls the members that it asks for; "" if that is not clear."""
+    found = _PHRASE.search(asked.question.question.text)
+    return found[1] if found else ""
+
+
 def weights(asked: Asked) -> dict[str, float]:
     """Return the terms of the question with their weights: their rarity, less for words of any list."""
     rarity = Rarity(asked.indexes)
     own = [term for term in asked.question.terms if term in asked.question.question.terms]
-    return {
-        term: max(rarity(term), 0.1) * (_WEAK_WEIGHT if term in _WEAK else asked.question.terms[term])
-        for term in own
-    }
+    asked_for = phrase_of(asked)
+    phrase = terms(asked_for)
+    last = terms(asked_for.split()[-1]) if asked_for else []
+
+    def weight(term: str) -> float:
+        if term in _WEAK:
+            return _WEAK_WEIGHT
+        part = _LAST if term in last else _ASKED_FOR if term in phrase or not phrase else _ELSEWHERE
+        return part * asked.question.terms[term]
+
+    return {term: max(rarity(term), 0.1) * weight(term) for term in own}
 
 
 def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
@@ -143,8 +175,8 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
     shared: dict[tuple[str, str], list[tuple[int, FileText, Series]]] = {}
     left = _MAX_LINES_READ
     for rank, file in enumerate(asked.best_files(MAX_FILES)):
-        lines = file.lines[: max(left, 0)]
-        left -= len(lines)
+        lines = _lines_near(asked, file)[: max(left, 0)]
+        left -= sum(map(bool, lines))
         for series in series_of(lines):
             if _may_be_shared(file, series):
                 shared.setdefault((series.shape, series.anchor), []).append((rank, file, series))
@@ -157,6 +189,18 @@ def candidates(asked: Asked, wanted: Mapping[str, float]) -> Iterator[Fit]:
             fit = _shared_fit(asked, parts, wanted)
             if fit is not None:
                 yield fit
+
+
+def _lines_near(asked: Asked, file: FileText) -> list[str]:
+    """Return the lines of a file; of a long one those far from every hit are empty."""
+    if len(file.lines) <= _MAX_FILE_LINES:
+        return file.lines
+    hits = [one.hit for one in asked.best if one.hit.path == file.path and one.index is file.index]
+    near = bytearray(len(file.lines))
+    for hit in hits:
+        first, last = max(hit.start - _LINES_AROUND, 0), min(hit.end + _LINES_AROUND, len(near))
+        near[first:last] = b"\1" * (last - first)
+    return [line if kept else "" for line, kept in zip(file.lines, near, strict=True)]
 
 
 def _fit(asked: Asked, file: FileText, series: Series, wanted: Mapping[str, float], rank: int) -> Fit | None:
@@ -237,6 +281,8 @@ def _prior(file: FileText, series: Series, asks: Set[str]) -> float:
         named = sum(_REGISTERS.search(line) is not None for line in lines)
         prior += 0.15 if 2 * named >= len(lines) and not _TALKS.search(series.anchor) else -0.4
         prior -= 0.3 if holder == "call" else 0.0
+        is_statement = series.header and holder != "class" and not _DECLARES.search(series.anchor)
+        prior -= 0.3 if is_statement else 0.0
     elif series.shape == "string" and 2 * sum(line.rstrip().endswith(",") for line in lines) < len(lines):
         prior -= 0.5  # parts of one long string
     elif series.shape == "subclass" or series.anchor in CLASS_KEYWORDS:

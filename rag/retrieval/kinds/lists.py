@@ -15,12 +15,14 @@ import numpy as np
 from rag.analysis import terms
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
+from rag.retrieval.kinds.class_names import classes_named, noun_of, with_named
 from rag.retrieval.kinds.list_fit import (
     CLASS_KEYWORDS,
     FUNCTION_KEYWORDS,
     SHARED,
     Fit,
     candidates,
+    phrase_of,
     subject_of,
     weights,
 )
@@ -28,7 +30,7 @@ from rag.retrieval.kinds.series import Series, shapes_of
 from rag.types import CodeFacts
 
 NAME = "list"
-_MIN_SCORE = 0.85
+_MIN_SCORE = 0.75
 _OTHER_FILES = 40
 """How many files are read to complete a list."""
 _CODE = 0
@@ -67,11 +69,31 @@ def is_asked(question: ContextualQuestion) -> bool:
 
 def find(asked: Asked) -> CodeFacts | None:
     """Return the members of the series that fits the question best; None if none fits well enough."""
+    asked = with_named(asked, phrase_of(asked))
     wanted = weights(asked)
     fits = [
         fit for fit in candidates(asked, wanted) if fit.score >= _MIN_SCORE and not _is_outline(fit, wanted)
     ]
-    return _answer(asked, max(fits, key=lambda fit: fit.score)) if fits else None
+    best = max(fits, key=lambda fit: fit.score, default=None)
+    found = _answer(asked, best, wanted) if best else None
+    return _classes(asked, best, found) or found
+
+
+def _classes(asked: Asked, best: Fit | None, found: CodeFacts | None) -> CodeFacts | None:
+    """Return the classes with the name that is asked for; None if the best series has what is asked for."""
+    phrase = phrase_of(asked)
+    sought = noun_of(phrase)
+    if not sought:
+        return None
+    places, note = classes_named(asked, sought)
+    is_fit = best and set(terms(" ".join(sought))) <= {
+        *terms(subject_of(best.file, best.series)),
+        *terms(best.file.path),
+    }
+    if not places or (is_fit and found and 2 * found.count >= len(places)):
+        return None
+    summary = f"{len(places)} classes have names that fit {named(phrase)}"
+    return code_facts(NAME, phrase, summary, places, note=note)
 
 
 def _is_outline(fit: Fit, wanted: Mapping[str, float]) -> bool:
@@ -83,27 +105,31 @@ def _is_outline(fit: Fit, wanted: Mapping[str, float]) -> bool:
     return 2 * meant < len(series.members)
 
 
-def _answer(asked: Asked, best: Fit) -> CodeFacts | None:
+def _answer(asked: Asked, best: Fit, wanted: Mapping[str, float]) -> CodeFacts | None:
     """Return the members of a series as facts, completed from other files; a base class comes before them."""
     file, series = best.file, best.series
     subject, note = subject_of(file, series), ""
+    base: list[FactPlace] = []
     places = [FactPlace(file, line, f"member of {named(subject)}") for line in series.members]
     if best.parts or (series.shape in SHARED and series.anchor not in _EVERYWHERE):
-        more, note = _everywhere(asked, file, series)
+        base = _definition(asked, places, subject) if series.shape == "subclass" else []
+        more, note = _everywhere(asked, file, series, [one.file.path for one in base])
         places = places if len(more) < len(places) else more
     count = len({(one.file.path, one.line) for one in places})
     verb, noun = _WORDS.get(series.shape, ("has", "members"))
     summary = f"{named(subject)} in {named(file.path)} fits best; it {verb} {count} {noun}"
-    if series.shape == "subclass":
-        places = [*_definition(asked, places, subject), *places]
+    # The base class is what is asked for if the question names it; its subclasses are if not.
+    is_named = not set(terms(subject)).isdisjoint(wanted)
+    places = [*base, *places] if is_named else [*places, *base]
     return code_facts(NAME, subject, summary, places, note=note, count=count)
 
 
 def _definition(asked: Asked, places: list[FactPlace], name: str) -> list[FactPlace]:
     """Return where the code declares a name, at most one place: where the index or a member's file has it."""
     index = places[0].file.index
-    hits = (index.hit(chunk, 0.0, {}) for chunk in index.defining(name)[:_OTHER_FILES])
-    paths = [*(hit.path for hit in hits if hit.kind == "code"), *(place.file.path for place in places)]
+    hits = [index.hit(chunk, 0.0, {}) for chunk in index.defining(name)[:_OTHER_FILES]]
+    hits.sort(key=lambda hit: hit.kind != "code")
+    paths = [*(hit.path for hit in hits), *(place.file.path for place in places)]
     for path in dict.fromkeys(paths):
         file = asked.file(index, path)
         for number, line in enumerate(file.lines if file else [], 1):
@@ -113,13 +139,16 @@ def _definition(asked: Asked, places: list[FactPlace], name: str) -> list[FactPl
     return []
 
 
-def _everywhere(asked: Asked, file: FileText, series: Series) -> tuple[list[FactPlace], str]:
-    """Return the lines of all files that have the shape of a series, and what may be missing."""
+def _everywhere(asked: Asked, file: FileText, series: Series, also: list[str]) -> tuple[list[FactPlace], str]:
+    """Return the lines of all files that have the shape of a series, and what may be missing.
+
+    `also` are paths to read that the index does not have as code.
+    """
     index, subject = file.index, subject_of(file, series)
     term = terms(series.anchor)[-1:]
     chunks = index.postings(term[0]).chunks if term else np.zeros(0, np.int32)
     numbers = dict.fromkeys(index.file[chunks[index.kind[chunks] == _CODE]].tolist())
-    paths = [file.path, *(index.file_path(number) for number in numbers)]
+    paths = [file.path, *also, *(index.file_path(number) for number in numbers)]
     first, *others = dict.fromkeys(paths)
     others.sort(key=lambda path: (_distance(first, path), path))
     places: list[FactPlace] = []

@@ -123,9 +123,10 @@ def _series_of(lines: tuple[str, ...]) -> Sequence[Series]:
         level = levels[-1]
         level.line = number
         shapes = list(_shapes(text))
-        if text[0] in "@#" and (matched := _DECORATOR.match(text)):
+        is_declaration = bool(shapes) and shapes[0][0] == "declaration"
+        if text[0] in "@#" and not is_declaration and (matched := _DECORATOR.match(text)):
             decorators.append((matched[1], indent))
-        elif shapes and shapes[0][0] == "declaration":
+        elif is_declaration:
             kept = [name for name, at in decorators[-_MAX_DECORATORS:] if at == indent]
             shapes += [("decorated", name, shapes[0][2]) for name in kept if name not in _PLAIN_DECORATORS]
             decorators.clear()

@@ -90,6 +90,7 @@ class RankingWeights:
     path: float = 0.2
     file: float = 1.1
     about: float = 0.5
+    exercise: float = 0.7
     test: float = 0.4
     test_topic: float = 1.0
     doc: float = 0.35

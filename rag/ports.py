@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
@@ -186,8 +186,13 @@ class CodeGraph(Protocol):
         """Return the calls and mentions of any of these definitions."""
         ...
 
-    def callees(self, target: CodeDefinition) -> list[tuple[CodeUse, CodeDefinition]]:
-        """Return the calls in a definition, each with the definition it calls, by line."""
+    def callees(
+        self, target: CodeDefinition, named: Callable[[str], bool] | None = None
+    ) -> list[tuple[CodeUse, CodeDefinition]]:
+        """Return the calls in a definition, each with the definition it calls, by line.
+
+        `named` says of a name whether its calls are wanted; None wants all.
+        """
         ...
 
     def subclasses(self, target: CodeDefinition) -> list[CodeUse]:

@@ -14,7 +14,7 @@ import sys
 import threading
 from array import array
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
@@ -225,12 +225,19 @@ class RepositoryGraph:
         found = {use: None for file in search.files() for use in search.uses_in(file)}
         return search.ordered(found)
 
-    def callees(self, target: CodeDefinition) -> list[tuple[CodeUse, CodeDefinition]]:
-        """Return the certain calls in a definition, each with the definition it calls, by line."""
+    def callees(
+        self, target: CodeDefinition, named: Callable[[str], bool] | None = None
+    ) -> list[tuple[CodeUse, CodeDefinition]]:
+        """Return the certain calls in a definition, each with the definition it calls, by line.
+
+        `named` says of a name whether its calls are wanted: only these are resolved.
+        """
         file, found = self.file(target.path), []
         number = self.number(target)
         for use in file.references:
-            if use.role == CALL and number in file.scopes(use.within):
+            if use.role != CALL or not target.start <= use.line <= target.end:
+                continue
+            if (named is None or named(use.name)) and number in file.scopes(use.within):
                 values = self.resolve(file, use)
                 if len(values) == 1 and values[0].kind == "def":
                     callee = self.definition(self.file(values[0].path), values[0].number)

@@ -20,6 +20,10 @@ _MAX_CHARS_READ = 4_000_000
 """Limits of the files read for one question."""
 _FIRST_FACTS, _KEPT_HITS = 5, 3
 """How many chunks with facts come before the first hits of the ranking, and how many of these follow."""
+_IN_ORDER, _HITS_IN_ORDER = frozenset({"trace"}), 7
+"""Kinds whose facts are listed in an order that is not their rank: only the first comes before the hits, and
+so many of these follow.
+"""
 _MAX_NAME_CHARS = 120
 
 
@@ -153,22 +157,23 @@ def _fact(place: FactPlace) -> CodeFact:
 def merged_hits(
     found: CodeFacts, ranked: Sequence[Hit], indexes: Sequence[ChunkIndex], k: int
 ) -> tuple[Hit, ...]:
-    """Return the k best hits: the chunks that hold the first facts, in their order, the first three of the
-    ranking, the chunks of the other facts, then the rest of the ranking.
+    """Return the k best hits: the chunks that hold the first facts, in their order, the first of the ranking,
+    the chunks of the other facts, then the rest of the ranking.
 
     The scores descend: those of the facts are raised above the best one. Fewer hits are the first of more.
     """
     known = {_key(hit): hit for hit in ranked}
     holding = _holding(found.items, indexes, limit=k)
     hits = {key: hit for key, (hit, _) in holding.items()} | known
-    first = dict(islice(holding.items(), _FIRST_FACTS))
-    kept = [key for key in known if key not in first][:_KEPT_HITS]
+    leading, following = (1, _HITS_IN_ORDER) if found.kind in _IN_ORDER else (_FIRST_FACTS, _KEPT_HITS)
+    first = dict(islice(holding.items(), leading))
+    kept = [key for key in known if key not in first][:following]
     order = [*first, *kept, *(key for key in holding if key not in first and key not in kept)]
     best = max((hit.score for hit in ranked), default=0.0)
     placed = {}
     for position, key in enumerate(order):
         reason = holding[key][1] if key in holding else ""
-        score = best + (MAX_FACTS + _KEPT_HITS - position) / 1_000
+        score = best + (MAX_FACTS + _HITS_IN_ORDER - position) / 1_000
         placed[key] = replace(hits[key], score=score, reason=reason)
     rest = [hit for key, hit in known.items() if key not in placed]
     return (*placed.values(), *rest)[:k]

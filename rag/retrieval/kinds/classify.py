@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from rag.retrieval.context import ContextualQuestion
-from rag.retrieval.kinds import callers, failures, lists, messages, settings
+from rag.retrieval.kinds import callers, failures, lists, messages, settings, trace
 from rag.retrieval.kinds.asked import Asked
 from rag.types import CodeFacts
 
@@ -25,6 +25,7 @@ KINDS: Mapping[str, KindRules] = {
     lists.NAME: KindRules(lists.is_asked, lists.find, 60),
     settings.NAME: KindRules(settings.is_asked, settings.find, 60),
     failures.NAME: KindRules(failures.is_asked, failures.find, 12),
+    trace.NAME: KindRules(trace.is_asked, trace.find, 50),
 }
 """The kinds by name; of several that a question is of, the first one with facts answers it."""
 

@@ -1,0 +1,182 @@
+"""Follow what happens from one place to another: a chain of calls through the graph of the code.
+
+The chain begins at one of the best hits: the ranking counts, and how much of what the hit calls was found as
+well. From there the calls that fit the question best are followed, and shown in the order in which they are
+written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rag.analysis import terms
+from rag.ports import ChunkIndex
+from rag.retrieval.context import ContextualQuestion
+from rag.retrieval.kinds.asked import Asked, FactPlace, Ranked, code_facts, named
+from rag.retrieval.lexical import Rarity
+from rag.types import CodeDefinition, CodeFacts
+
+NAME = "trace"
+_BEGINNINGS = 6
+"""How many of the best definitions the chain may begin at."""
+_MAX_STEPS = 8
+_CALLED, _COUNTED = 0.3, 3
+"""The weight of the calls of a beginning, of which the best ones count; that of its own rank is 1."""
+_NAMED = 0.5
+"""The weight of the words of the question in the name of a definition that is no hit."""
+_FITS = 0.25
+"""A step fits at least this well; the best hit has 1."""
+_ASKS = re.compile(
+    r"\b(?:step by step|(?:which|what|the) steps|steps (?:of|in|from|that|does|are)|walk (?:me|us) through"
+    r"|one after the other|what sequence|sequence of|(?:which|what) order|call (?:chain|path|stack|flow))\b"
+    r"|(?:\A|[.:;,!?] |\b(?:please|you|to|and) )(?:follow|trace)\b(?! up\b)"
+    r"|\bwhat (?:happens|is done|is called|goes on|runs)\b[^?]{0,200}"
+    r"\b(?:from|until|till|up to|between|inside|before|on the way)\b"
+    r"|\bwhat (?:happens|is done)\b[^?]{0,40}\b(?:after|when|while|once|during|with)\b"
+    r"|\b(?:happens|does) (?:then|next)\b[^?]{0,60}\b(?:until|up to)\b"
+    r"|\b(?:functions?|methods?|calls?|code) (?:is|are) (?:passed|run|executed|called|involved)\b[^?]{0,60}"
+    r"\b(?:until|till|before|from|up to)\b",
+    re.I,
+)
+
+
+@dataclass(slots=True)
+class _Step:
+    """A definition of the chain, the line that calls it, whether that is certain, and what it calls."""
+
+    target: CodeDefinition
+    line: int = 0
+    certain: bool = True
+    calls: list[_Step] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """The definitions of one store, and how well each fits the question: 1 for the best hit."""
+
+    index: ChunkIndex
+    ranked: Mapping[tuple[str, str, str], float]
+    by_name: Mapping[str, float]
+    wanted: Mapping[str, float]
+
+    @classmethod
+    def of(cls, asked: Asked, ranked: Sequence[Ranked]) -> _Graph:
+        rarity = Rarity(asked.indexes)
+        weights = {term: max(rarity(term), 0.1) for term in asked.question.question.terms}
+        total = sum(weights.values()) or 1.0
+        fits: dict[tuple[str, str, str], float] = {}
+        by_name: dict[str, float] = {}
+        for hit in (one.hit for one in ranked):
+            fit = hit.score / max(ranked[0].hit.score, 1e-9)
+            key = hit.path, hit.scope, hit.symbol
+            fits[key] = max(fits.get(key, 0.0), fit)
+            by_name[hit.symbol] = max(by_name.get(hit.symbol, 0.0), fit)
+        wanted = {term: _NAMED * weight / total for term, weight in weights.items()}
+        return cls(ranked[0].index, fits, by_name, wanted)
+
+    def fit(self, one: CodeDefinition) -> float:
+        """Return how well a definition fits."""
+        return max(self.ranked.get((one.path, one.scope, one.name), 0.0), self._by_words(one.name))
+
+    def may_fit(self, name: str) -> bool:
+        """Return whether a definition of a name may fit well enough for a step."""
+        return max(self.by_name.get(name, 0.0), self._by_words(name)) >= _FITS
+
+    def _by_words(self, name: str) -> float:
+        return sum(self.wanted.get(term, 0.0) for term in set(terms(name)))
+
+    def calls(self, caller: CodeDefinition) -> list[_Step]:
+        """Return the calls of definitions that fit, each definition once, in the order of their lines."""
+        found: dict[tuple[str, int], _Step] = {}
+        for use, target in self.index.graph.callees(caller, self.may_fit):
+            if (target.path, target.start) != (caller.path, caller.start) and self.fit(target) >= _FITS:
+                found.setdefault((target.path, target.start), _Step(target, use.line, use.certain))
+        return list(found.values())
+
+
+def is_asked(question: ContextualQuestion) -> bool:
+    """Return whether a question asks for what happens from one place to another."""
+    return bool(_ASKS.search(question.question.text))
+
+
+def find(asked: Asked) -> CodeFacts | None:
+    """Return the steps in their order; None if none of the best hits calls a definition that fits."""
+    index = asked.best[0].index
+    ranked = [one for one in asked.best if one.index is index]
+    graph = _Graph.of(asked, ranked)
+    chain = _best_chain(graph, ranked)
+    if chain is None:
+        return None
+    steps = list(_in_order(chain, ""))
+    places = [place for step, reason in steps if (place := _place(asked, index, step, reason))]
+    if len(places) < 2:
+        return None
+    name, last = chain.target.qualified_name, steps[-1][0].target.qualified_name
+    summary = f"From {named(name)} to {named(last)} in {len(places)} steps"
+    note = "Only calls that fit the question are followed"
+    return code_facts(NAME, name, summary, places, note=note)
+
+
+def _best_chain(graph: _Graph, ranked: Sequence[Ranked]) -> _Step | None:
+    """Return the best chain that begins at the best hit, or at one that calls it."""
+    beginnings = list(_beginnings(graph, ranked))
+    best, chosen = 0.0, None
+    for one in beginnings:
+        calls = graph.calls(one)
+        is_near = one == beginnings[0] or any(step.target == beginnings[0] for step in calls)
+        called = sorted((graph.fit(step.target) for step in calls), reverse=True)[:_COUNTED]
+        value = graph.fit(one) + _CALLED * sum(called)
+        if calls and is_near and value > best:
+            best, chosen = value, _Step(one, calls=calls)
+    return None if chosen is None else _followed(graph, chosen)
+
+
+def _beginnings(graph: _Graph, ranked: Sequence[Ranked]) -> Iterator[CodeDefinition]:
+    """Yield the definitions of the best hits in code."""
+    of_file: dict[str, list[CodeDefinition]] = {}
+    seen: set[CodeDefinition] = set()
+    for hit in (one.hit for one in ranked):
+        if hit.kind != "code" or not hit.symbol or len(seen) >= _BEGINNINGS:
+            continue
+        if hit.path not in of_file:
+            of_file[hit.path] = graph.index.graph.defined_in(hit.path)
+        for found in of_file[hit.path]:
+            is_same = found.name == hit.symbol and found.start <= hit.end and hit.start <= found.end
+            if is_same and found.unit == "function" and found not in seen:
+                seen.add(found)
+                yield found
+                break
+
+
+def _followed(graph: _Graph, chain: _Step) -> _Step:
+    """Return the chain with the best calls followed, at most `_MAX_STEPS` in all."""
+    known = {(chain.target.path, chain.target.start)}
+    waiting = [(graph.fit(step.target), chain, step) for step in chain.calls]
+    chain.calls = []
+    while waiting and len(known) < _MAX_STEPS:
+        best = max(waiting, key=lambda one: one[0])
+        waiting.remove(best)
+        _, caller, step = best
+        key = (step.target.path, step.target.start)
+        if key in known:
+            continue
+        known.add(key)
+        caller.calls.append(step)
+        waiting += [(graph.fit(one.target), step, one) for one in graph.calls(step.target)]
+    return chain
+
+
+def _in_order(step: _Step, reason: str) -> Iterator[tuple[_Step, str]]:
+    """Yield the steps in the order in which the code runs them, each with what calls it."""
+    yield step, reason or "begins here"
+    for called in sorted(step.calls, key=lambda one: one.line):
+        yield from _in_order(called, f"called by {step.target.name} in line {called.line}")
+
+
+def _place(asked: Asked, index: ChunkIndex, step: _Step, reason: str) -> FactPlace | None:
+    file = asked.file(index, step.target.path)
+    if file is None or step.target.end > len(file.lines):
+        return None
+    return FactPlace(file, step.target.start, reason, step.target.end, certain=step.certain)

@@ -153,6 +153,81 @@ def test_a_setting_is_shown_with_its_default_first(shop: Searcher):
     assert found.items[1].path == "shop/cli.py"
 
 
+RECORDS = {
+    "class.py": """
+class Cooling(Setting):
+    name = "cooling_hours"
+    section = "Kiln"
+    default = 12
+    desc = \"\"\"\\
+        How long the kiln stays closed after firing.
+        \"\"\"
+
+
+class Label(Setting):
+    name = "label_color"
+    default = "red"
+    desc = "The colour of the label."
+""",
+    "table.c": """
+static const struct setting settings[] = {
+        {
+                .name = "label_color",
+                .description = "Colour of the label",
+                .default_value = "red",
+        },
+        {
+                .name = "cooling_hours",
+                .description = "How long the kiln stays closed after firing",
+                .default_value = "12",
+        },
+};
+""",
+    "flags.js": """
+module.exports = {
+  "label-color": {
+    description: "Colour of the label.",
+    default: "red",
+  },
+  "cooling-hours": {
+    values: [1, 2, 12],
+    description: "How long the kiln stays closed after firing.",
+    default: 12,
+  },
+};
+""",
+}
+
+
+@pytest.mark.parametrize("path", RECORDS)
+def test_a_record_with_a_description_declares_a_setting(tmp_path: Path, engine: Engine, path: str):
+    (tmp_path / path).write_text(RECORDS[path])
+    found = facts(
+        engine.repository(str(tmp_path)).searcher,
+        "Which setting says how many hours a kiln is closed when firing is done?",
+    )
+    assert (found.kind, found.subject.replace("-", "_")) == ("setting", "cooling_hours")
+    assert "12" in found.items[0].text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("kiln.go", 'var hours = os.Getenv("KILN_COOLING_HOURS")'),
+        ("kiln.rs", 'let hours = std::env::var("KILN_COOLING_HOURS");'),
+        ("kiln.rb", 'hours = ENV.fetch("KILN_COOLING_HOURS", 12)'),
+        ("kiln.java", 'String hours = System.getenv("KILN_COOLING_HOURS");'),
+    ],
+)
+def test_an_environment_variable_is_found_in_every_language(
+    tmp_path: Path, engine: Engine, path: str, line: str
+):
+    (tmp_path / path).write_text(f"// fires\n{line}\n")
+    question = "Which environment variable sets the cooling hours of the kiln?"
+    found = facts(engine.repository(str(tmp_path)).searcher, question)
+    assert found.subject == "KILN_COOLING_HOURS"
+
+
 def test_the_classes_with_a_name_are_listed_from_all_files(tmp_path: Path, engine: Engine):
     for name in ("Oven", "Glaze", "Wheel"):
         text = f"class {name}Error(Exception):\n    pass\n\n\nclass ErrorLog{name}:\n    pass\n"

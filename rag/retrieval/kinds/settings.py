@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from rag.analysis import is_stop_word, terms
 from rag.retrieval.context import ContextualQuestion
 from rag.retrieval.kinds.asked import Asked, FactPlace, FileText, code_facts, named
+from rag.retrieval.kinds.series import indentation
 from rag.retrieval.lexical import Rarity
 from rag.types import CodeFacts
 
@@ -70,8 +72,18 @@ _CALL_OPTION = re.compile(
 _CALL_WORD = re.compile("flag|opt|setting|config|param|attr|accessor|var|arg", re.I)
 """A line without any of them has no `_CALL_OPTION`."""
 _ENVIRONMENT = re.compile(
-    r"(?:getenv|environ(?:\.get)?|\benv|\bENV|get_env|lookupEnv|process\.env)[\s(\[.!?\"']{1,4}([A-Z][A-Z0-9_]{2,60})\b"
+    r"(?:[Gg]et_?[Ee]nv\w{0,12}|environ(?:\.get)?|\benv(?:_?vars?|::vars?|::var_os|\.fetch|\.get)?|\bENV(?:\.fetch)?"
+    r"|[Ll]ookup_?[Ee]nv|process\.env)[\s(\[.!?\"'{:$]{1,4}([A-Z][A-Z0-9_]{2,60})\b"
 )
+_RECORD_NAME = re.compile(
+    r"\s*\.?[\"']?(?:name|key|option|flag|id|long|setting)[\"']?\s*(?::|=>?)\s*"
+    r"[\"']-{0,2}([A-Za-z][\w.-]{2,60})[\"']\s*,?\s*$"
+)
+_RECORD_KEY = re.compile(r"\s*[\"']?([A-Za-z][\w.-]{2,60})[\"']?\s*(?::|=>?)\s*(?:[\w.]{0,60}\()?\{\s*$")
+_RECORD_PART = re.compile(
+    r"\s*\.?[\"']?(?:default\w*|desc\w*|help\w*|usage|doc\w*|summary)[\"']?\s*(?::|=>?)", re.I
+)
+_RECORD_LINES = 24
 _DOCUMENTED = re.compile(
     r"\s*(?:[*+-]|#{1,6}|\*\s+-|:|<dt>|\|)\s*[`*:+\"<\[(]{0,3}(?:\w+>)?-{0,2}([A-Za-z][\w.-]{2,60})"
 )
@@ -92,8 +104,10 @@ _ENVIRONMENT_TERMS = frozenset(terms("environment env"))
 _MIN_SCORE, _MIN_COVERAGE = 0.65, 0.15
 _NEAR = 30
 _STEM = 6
-_SORTS = {"default": 0, "environment": 1, "option": 2, "field": 3, "documented": 4, "local": 5}
+_SORTS = {"record": 0, "default": 1, "environment": 2, "option": 3, "field": 4, "documented": 5, "local": 6}
+_WITH_DEFAULT = frozenset({"record", "default", "environment"})
 _REASONS = {
+    "record": "declares `{}` and describes it",
     "default": "declares `{}` with its default",
     "environment": "reads the environment variable `{}`",
     "option": "declares the option `{}`",
@@ -113,6 +127,7 @@ class _Place:
     name: str
     text: str
     near: float
+    end: int = 0
 
     @property
     def is_change(self) -> bool:
@@ -144,7 +159,8 @@ def find(asked: Asked) -> CodeFacts | None:
     places = sorted(best.places, key=lambda place: (_SORTS[place.sort], place.is_change, -place.near))
     name = places[0].name
     facts = [
-        FactPlace(one.file, one.line, _REASONS[one.sort].format(one.name)) for one in places[:_MAX_PLACES]
+        FactPlace(one.file, one.line, _REASONS[one.sort].format(one.name), one.end)
+        for one in places[:_MAX_PLACES]
     ]
     is_documented = places[0].sort == "documented" or asked.kind_of(places[0].file) == "doc"
     where = f"{'documented' if is_documented else 'declared'} in {named(places[0].file.path)}"
@@ -186,7 +202,7 @@ def _settings(asked: Asked) -> Mapping[str, _Setting]:
         setting.score += _ONLY_DOCUMENTED * all(
             asked.kind_of(place.file) == "doc" for place in setting.places
         )
-        setting.score += _DEFAULTED * any(_SORTS[place.sort] < 2 for place in setting.places)
+        setting.score += _DEFAULTED * any(place.sort in _WITH_DEFAULT for place in setting.places)
     return found
 
 
@@ -218,7 +234,9 @@ def _lines_near(lines: Sequence[str], wanted: Mapping[str, float]) -> list[int]:
         return any(stem in lowered for stem in stems)
 
     held = [n for n, line in enumerate(lines, 1) if line and holds(line[:_MAX_LINE_CHARS])]
-    return sorted({n for at in held for n in range(max(at - _BELOW, 1), min(at + _ABOVE, len(lines)) + 1)})
+    near = {n for at in held for n in range(max(at - _BELOW, 1), min(at + _ABOVE, len(lines)) + 1)}
+    above = {n for at in held for n in range(max(at - _RECORD_LINES, 1), at)} - near
+    return sorted(near | {n for n in above if _RECORD_NAME.match(lines[n - 1])})
 
 
 def _places(asked: Asked, file: FileText, numbers: Sequence[int]) -> Iterator[_Place]:
@@ -228,11 +246,48 @@ def _places(asked: Asked, file: FileText, numbers: Sequence[int]) -> Iterator[_P
         line = file.lines[number - 1]
         if not line.strip() or len(line) > _MAX_LINE_CHARS:
             continue
+        if record := _record(file.lines, number):
+            rank = max((value for first, last, value in near if first <= number <= last), default=0.0)
+            yield _Place(file, number, "record", record.name, record.text, rank, record.end)
+            continue
         for sort, name in _named(line):
             if is_stop_word(name) or (sort == "field" and not _is_commented(file.lines, number)):
                 continue
             rank = max((value for first, last, value in near if first <= number <= last), default=0.0)
             yield _Place(file, number, sort, name, _around(file.lines, number, sort), rank)
+
+
+class _Record(NamedTuple):
+    """A block that describes a setting: its name, the text, and the line of its default or description."""
+
+    name: str
+    text: str
+    end: int
+
+
+def _record(lines: Sequence[str], number: int) -> _Record | None:
+    """Return the record of a setting that begins in a line: its name is the value of a key as `name`, or the
+    key of the record itself, and a default or a description follows. None if none begins there.
+    """
+    line = lines[number - 1]
+    if not line.rstrip().endswith(("{", ",", '"', "'")):
+        return None
+    inside = _RECORD_NAME.match(line)
+    matched = inside or _RECORD_KEY.match(line)
+    if matched is None:
+        return None
+    least = indentation(line) + (0 if inside else 1)
+    body: list[str] = []
+    for text in lines[number : number + _RECORD_LINES]:
+        if text.strip() and indentation(text) < least:
+            break
+        body.append(text[:_MAX_LINE_CHARS])
+    level = min((indentation(text) for text in body if text.strip()), default=0)
+    parts = [n for n, text in enumerate(body, 1) if indentation(text) == level and _RECORD_PART.match(text)]
+    if not parts:
+        return None
+    default = next((n for n in parts if "default" in body[n - 1].lower()), parts[0])
+    return _Record(matched[1], " ".join((line, *body)), number + default)
 
 
 @lru_cache(maxsize=32_768)
@@ -252,7 +307,7 @@ def _declared(line: str) -> Iterator[tuple[str, str]]:
     elif matched := _option(line):
         yield "option", matched[1]
     elif matched := _DOCUMENTED.match(line):
-        yield "documented", matched[1] or matched[2]
+        yield "documented", matched[1]
     elif ":" in line and (matched := _FIELD.match(line)):
         yield "field", matched[1]
 

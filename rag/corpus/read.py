@@ -44,11 +44,16 @@ _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 
 _GENERATED = re.compile(
     r"(?m)^[ \t]*(#|//|/?\*|--|;|<!--|%|\"\"\"|REM\b|dnl\b|@rem\b).{0,80}?"
-    r"(?:@generated\b|\bDO NOT (?:EDIT|MODIFY|CHANGE)\b|\bGENERATED (?:CODE|FILE|BY)\b"
-    r"|\bDo not (?:edit|modify) (?:this file|by hand|manually|directly)"
+    r"(?:@generated\b|(?P<request>\bDO NOT (?:EDIT|MODIFY|CHANGE)\b"
+    r"|\bDo not (?:edit|modify) (?:this file|by hand|manually|directly))|\bGENERATED (?:CODE|FILE|BY)\b"
     r"|(?i:\b(?:code|file|automatically|auto|machine)[ -]?(?:is |was |has been )?(?:automatically |auto)?"
     r"[ -]?generated (?:by|from|with|using|file|code|do not)\b))"
 )
+_MADE = re.compile(
+    r"(?i)generat|autogen|\b(?:made|created|produced|derived|compiled|built|written) (?:by|from|with)\b"
+)
+"""What a header must say too that asks not to edit a file: a file of defaults that is written by hand may ask
+for it as well."""
 _HASH_COMMENTED = frozenset({"python", "ruby", "bash", "yaml", "toml", "make", "perl", "r"})
 _MINIFIABLE = frozenset({"javascript", "css", "html", "typescript", "json", "scss", "xml", "php"})
 
@@ -175,6 +180,8 @@ def _without_mark(content: bytes) -> str:
 def _refuse_generated(text: str, language: str) -> None:
     header = "\n".join(text[:_HEADER_CHARS].split("\n", _HEADER_LINES)[:_HEADER_LINES])
     for match in _GENERATED.finditer(header):
+        if match["request"] and not _MADE.search(header):
+            continue
         if language not in _HASH_COMMENTED or match[1] in ("#", '"""'):  # else a generator's template
             line = header.count("\n", 0, match.start()) + 1
             raise _Unusable(skip.GENERATED, f"marked on line {line}")

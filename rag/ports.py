@@ -762,7 +762,8 @@ class Grouping(Protocol):
     def together(self) -> AbstractContextManager[None]:
         """Run all calls of this thread in one transaction: committed at the end, rolled back on an error.
 
-        An error that is caught inside only rolls back the call that raised it.
+        An error that is caught inside only rolls back the call that raised it, if the call was wrong; an
+        error of the storage (a full disk) rolls back everything, and the block raises it.
         """
         ...
 

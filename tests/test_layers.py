@@ -9,7 +9,7 @@ import pytest
 from tools import house
 
 ROOT = Path(__file__).resolve().parent.parent / "rag"
-ROOMS = {"code", "corpus", "database", "retrieval", "memory", "prompt", "answer", "answer_cache"}
+ROOMS = {"code", "corpus", "database", "retrieval", "memory", "prompt", "answer", "answer_cache", "turns"}
 GROUND = set(
     "types errors analysis resources schema searchable quoting parsing messages markup lines top_k".split()
 ) | {"isolated", "isolation", "processes"}
@@ -21,7 +21,7 @@ MAY = {
     **dict.fromkeys(PORTS, GROUND | PORTS),
     "adal": GROUND,
     **{room: GROUND | PORTS | {room} for room in ROOMS},
-    "backends": GROUND | PORTS | {"backends", "adal"},
+    "backends": GROUND | PORTS | {"backends", "adal", "turns"},
     "testing": GROUND | PORTS | {"testing"},
     "service": GROUND | PORTS | ROOMS | {"backends", "service"},
     "diagnosis": GROUND | PORTS | {"service", "database", "backends"},
@@ -77,11 +77,7 @@ def test_no_import_is_relative():
 
 PARTS = {
     "rag.backends": {
-        **{
-            technology: {"stored_turns", "turn_dump", "turn_errors"}
-            for technology in ("sqlite", "redis", "postgres", "memory")
-        },
-        "openai": set(),
+        **{technology: set() for technology in ("sqlite", "redis", "postgres", "memory", "openai")},
     },
     "rag.serve": {
         "access": {"errors", "settings"},

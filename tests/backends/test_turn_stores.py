@@ -29,7 +29,7 @@ from remembering import RememberingContract
 
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.sqlite import file as sqlite_file
-from rag.backends.sqlite import postings as sqlite_postings
+from rag.backends.sqlite import words as sqlite_words
 from rag.backends.sqlite.bindings import insert
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite.turns import SqliteTurnStore
@@ -96,8 +96,7 @@ class SqliteMachine(MemoryStoreMachine):
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.patch = pytest.MonkeyPatch()
-        for name, often in {"GATHERED": 60, "TOGETHER": 3, "STEP": 4}.items():
-            self.patch.setattr(sqlite_postings, name, often)
+        self.patch.setattr(sqlite_words, "GATHERED", 60)
         super().__init__()
 
     def make_store(self) -> MemoryStore:
@@ -277,7 +276,7 @@ def test_a_file_from_a_newer_version_is_left_alone(path: Path, store: SqliteTurn
 def _tables(path: Path) -> list[str]:
     with closing(sqlite3.connect(path)) as db:
         named = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        return [name for (name,) in db.execute(named)]
+        return [name for (name,) in db.execute(named) if not name.startswith("word_")]  # those of FTS5 itself
 
 
 def _uses(store: SqliteTurnStore, here: str) -> list[Callable[[], Any]]:
@@ -471,6 +470,45 @@ def test_what_sqlite_undid_is_never_taken_for_kept(store: SqliteTurnStore) -> No
     assert store.count_records(shelf="s") == 0
 
 
+def test_a_stored_turn_takes_few_statements(store: SqliteTurnStore) -> None:
+    here = store.create_conversation()
+    files = [replace(one.span, path=f"{n}.py") for n, one in enumerate(full_turn().citations * 4)]
+    cited = tuple(replace(full_turn().citations[0], n=n, span=span) for n, span in enumerate(files))
+    statements: list[str] = []
+    connection = store._file._connected(store._file._writer)
+    connection.set_trace_callback(statements.append)
+    for most in (12, 10):  # the first one cites new files
+        store.append(replace(full_turn(), citations=cited), conversation=here.id)
+        assert len(statements) <= most, "\n".join(statements)
+        statements.clear()
+    with store.together():
+        statements.clear()
+        store.put_records({"a": b"1"}, shelf="s")
+        store.append(replace(full_turn(), citations=cited), conversation=here.id)
+    assert len(statements) <= 11 and not any("SAVEPOINT" in one for one in statements)
+
+
+def test_a_call_that_fails_in_the_middle_leaves_nothing_of_the_group(
+    store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = store.create_conversation()
+    with pytest.raises(StoreUnwritable, match="rolled back"), store.together():
+        store.put_records({"a": b"1"}, shelf="s")
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite_words, "GATHERED", None)
+            with pytest.raises(TypeError):
+                store.append(new_turn("half"), conversation=here.id)
+        with pytest.raises(StoreUnwritable):
+            store.append(new_turn("late"), conversation=here.id)
+    assert store.turns(here.id) == [] and store.count_records(shelf="s") == 0
+    with store.together():
+        with pytest.raises(KeyError), store.together():
+            store.append(new_turn("undone"), conversation=here.id)
+            raise KeyError
+        store.append(new_turn("kept"), conversation=here.id)
+    assert [turn.question for turn in store.turns(here.id)] == ["kept"]
+
+
 # ---------------------------------------------------------------- SQLite: other processes
 
 
@@ -487,10 +525,10 @@ def run_python(code: str, *arguments: str, **options: Any) -> subprocess.Complet
 APPEND = """
 import sys
 from pathlib import Path
-from rag.backends.sqlite import postings as sqlite_postings
+from rag.backends.sqlite import words as sqlite_words
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.testing.turn_store import full_turn
-sqlite_postings.GATHERED = 60  # every third append merges
+sqlite_words.GATHERED = 60  # every third append merges
 store = SqliteTurnStore(Path(sys.argv[1]))
 for _ in range(int(sys.argv[3])):
     print(store.append(full_turn(), conversation=sys.argv[2]).id, flush=True)
@@ -524,12 +562,11 @@ def test_processes_that_begin_at_once_share_one_file(path: Path) -> None:
     code = """
     import sys
     from pathlib import Path
-    from rag.backends.sqlite import postings as sqlite_postings
+    from rag.backends.sqlite import words as sqlite_words
     from rag.backends.sqlite.turns import SqliteTurnStore
     from rag.errors import ConversationMismatch
     from rag.testing.turn_store import new_turn
-    sqlite_postings.GATHERED = 2_000  # postings are merged as often as by four times as many turns
-    sqlite_postings.SMALL = 4 * sqlite_postings.GATHERED
+    sqlite_words.GATHERED = 2_000  # postings are merged as often as by four times as many turns
     store = SqliteTurnStore(Path(sys.argv[1]))
     try:
         store.create_conversation(name="demo")

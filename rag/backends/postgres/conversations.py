@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 
-from rag.backends import turn_errors as check
 from rag.backends.postgres.items import (
     PostgresView,
     count_items,
@@ -22,9 +21,10 @@ from rag.backends.postgres.items import (
 )
 from rag.backends.postgres.server import Db, PostgresServer, PreconditionFailed, Result, Work
 from rag.backends.postgres.text import slot
-from rag.backends.stored_turns import ConversationRecord, TurnSpan, spans_until
 from rag.ports import Clock
 from rag.schema import conversation_from_record, conversation_record
+from rag.turns import checks as check
+from rag.turns.model import ConversationRecord, TurnSpan, spans_until
 from rag.types import Conversation, Source, now_utc
 
 _NAMED = """

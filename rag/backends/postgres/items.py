@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from rag.backends.postgres.server import Db
 from rag.backends.postgres.term_counts import LESSENED, tally_item, untally_item
 from rag.backends.postgres.text import array, as_bytes, from_bytes, slot
-from rag.backends.stored_turns import Item, Kind, TurnSpan
 from rag.schema import Record
+from rag.turns.model import Item, Kind, TurnSpan
 from rag.types import Conversation
 
 KINDS: dict[Kind, int] = {"turn": 0, "message": 1}

@@ -11,10 +11,10 @@ from typing import Any, LiteralString
 from rag.backends.postgres.items import columns, made_space_key, space_key
 from rag.backends.postgres.server import Db, Result, Work
 from rag.backends.postgres.text import slot, slots_of_prefix
-from rag.backends.stored_turns import StoredRecord
-from rag.backends.turn_dump import Line, record_line
-from rag.backends.turn_errors import check_bounds, incremented
 from rag.ports import Clock
+from rag.turns.checks import check_bounds, incremented
+from rag.turns.dump import Line, record_line
+from rag.turns.model import StoredRecord
 
 _PUT = """
     INSERT INTO record (space, shelf, key, shelf_name, key_name, value, expires)

@@ -2,7 +2,7 @@
 
     space                        namespaces, by a number
     conversation ──< span >── origin    what it shows: ranges of orders of origins
-                         │              (`stored_turns`)
+                         │              (`rag.turns.model`)
                          └──< item      turns and messages, as JSON records (`rag.schema`), with marks
                                 ├──< version     earlier versions of a turn
                                 ├──< cited       the files a turn cites, in any version

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from rag.backends import turn_errors as check
 from rag.backends.postgres.conversations import (
     PostgresConversations,
     check_name,
@@ -50,10 +49,11 @@ from rag.backends.postgres.search import citing_ids, match_terms
 from rag.backends.postgres.server import Db
 from rag.backends.postgres.term_counts import STEP, tally_anew, tally_items
 from rag.backends.postgres.text import slot
-from rag.backends.stored_turns import ConversationRecord, Item, Kind
-from rag.backends.turn_dump import Restored, conversation_line, item_line, restored
 from rag.ports import Marks, Matches
 from rag.schema import Record, message_from_record, turn_from_record
+from rag.turns import checks as check
+from rag.turns.dump import Restored, conversation_line, item_line, restored
+from rag.turns.model import ConversationRecord, Item, Kind
 from rag.types import DialogTurn, Message
 
 _BATCH = 1000

@@ -9,14 +9,14 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from rag.backends import turn_errors as check
 from rag.backends.redis.calls import SOURCE
 from rag.backends.redis.hash_tags import RedisPlaces
 from rag.backends.redis.scripts import FORMAT, KEYS
 from rag.backends.redis.server import Script, coded, decoded
 from rag.backends.redis.values import duration, head, kept_of, micros
-from rag.backends.stored_turns import ConversationRecord
 from rag.errors import StoreTooNew
+from rag.turns import checks as check
+from rag.turns.model import ConversationRecord
 from rag.types import Conversation, Source
 
 SCRIPT = Script.of(SOURCE, KEYS)

@@ -16,8 +16,8 @@ from typing import Any
 from rag.backends.redis.hash_tags import RedisPlaces
 from rag.backends.redis.server import Script, coded, decoded
 from rag.backends.redis.values import duration, micros, moment_of
-from rag.backends.stored_turns import StoredRecord
-from rag.backends.turn_errors import check_bounds, incremented
+from rag.turns.checks import check_bounds, incremented
+from rag.turns.model import StoredRecord
 
 SHELF = Script.of(
     r"""

@@ -3,7 +3,7 @@
 A script is atomic and uses keys with one hash tag, so it runs on a cluster like on a single server. All keys
 of a namespace have the same tag: a namespace is on one node, and namespaces are spread over the nodes.
 
-    C  hash   conversation → its name, times, limits and spans (see `stored_turns`), packed
+    C  hash   conversation → its name, times, limits and spans (see `rag.turns.model`), packed
     N  hash   name → conversation
     L  zset   conversations by last write: a number that only increases
     E  zset   conversations by expiry

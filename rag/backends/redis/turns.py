@@ -31,18 +31,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rag.backends import turn_errors as check
 from rag.backends.redis import values
 from rag.backends.redis.conversations import SCRIPT, RedisConversations
 from rag.backends.redis.persistence import RedisPersistence
 from rag.backends.redis.records import SHELF, RedisRecords
 from rag.backends.redis.server import coded, decoded
 from rag.backends.redis.values import listed, micros
-from rag.backends.stored_turns import ConversationRecord, Item
-from rag.backends.turn_dump import Line, Restored, conversation_line, record_line, restored
 from rag.ports import Marks, Matches
 from rag.schema import Record, message_from_record, message_record, turn_from_record, turn_record
 from rag.searchable import searchable
+from rag.turns import checks as check
+from rag.turns.dump import Line, Restored, conversation_line, record_line, restored
+from rag.turns.model import ConversationRecord, Item
 from rag.types import DialogTurn, Message
 
 _MAX_MOVED_ITEMS = 200

@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.backends.redis.server import coded, decoded
-from rag.backends.stored_turns import ConversationRecord, Item, Kind, TurnSpan, cited_in
-from rag.backends.turn_dump import Line
 from rag.ports import Holder, Matches
 from rag.schema import (
     Record,
@@ -25,6 +23,8 @@ from rag.schema import (
     turn_from_record,
 )
 from rag.searchable import term_counts
+from rag.turns.dump import Line
+from rag.turns.model import ConversationRecord, Item, Kind, TurnSpan, cited_in
 from rag.types import Conversation, DialogTurn, Message, Source
 
 _Numbers = npt.NDArray[np.int64]

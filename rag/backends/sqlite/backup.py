@@ -71,7 +71,7 @@ def verify(file: Path) -> Backup:
         return Backup(datetime.fromisoformat(made), *counts)
 
 
-_COUNTED = ("conversation", "item WHERE kind = 0", "item WHERE kind = 1", "record")
+_COUNTED = ("conversation WHERE written IS NOT NULL", "item WHERE kind = 0", "item WHERE kind = 1", "record")
 
 
 def _checksum(db: sqlite3.Connection) -> bytes:
@@ -88,7 +88,10 @@ def _checksum(db: sqlite3.Connection) -> bytes:
 
 
 def _tables(db: sqlite3.Connection) -> list[str]:
-    named = "SELECT CAST(name AS BLOB) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    named = """
+        SELECT CAST(name AS BLOB) FROM sqlite_master
+        WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND sql NOT LIKE 'CREATE VIRTUAL%'
+    """
     return sorted(bytes(name).decode() for (name,) in db.execute(named))
 
 

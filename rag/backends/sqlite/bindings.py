@@ -1,13 +1,13 @@
 """Helpers for SQLite statements with arbitrary text.
 
 Text may contain lone surrogates (from file names that are not valid text), which Python's binding refuses;
-such text is bound as bytes and cast. Lists of any length are put into a temporary table.
+such text is bound as bytes and cast.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 Value = str | int | float | bytes | None
 
@@ -33,16 +33,3 @@ def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Value]) -> int:
     marks = ", ".join("?" * len(row))
     inserted = execute(db, f"INSERT INTO {table} ({names}) VALUES ({marks})", *row.values())
     return inserted.lastrowid or 0
-
-
-def put_wanted(db: sqlite3.Connection, list_: int, values: Iterable[str]) -> None:
-    """Fill `temp.wanted` with texts under a list number, for `IN (SELECT value FROM temp.wanted …)`."""
-    db.execute(
-        "CREATE TEMP TABLE IF NOT EXISTS wanted (list INTEGER, value TEXT, PRIMARY KEY (list, value)) "
-        "WITHOUT ROWID"
-    )
-    db.execute("DELETE FROM temp.wanted WHERE list = ?", (list_,))
-    db.executemany(
-        "INSERT OR IGNORE INTO temp.wanted VALUES (?, CAST(? AS TEXT))",
-        ((list_, text(value)) for value in values),
-    )

@@ -42,7 +42,9 @@ _FIX_TABLES = (
     "it was written by a development version of rag. Export it with that version (`rag turns export --all`), "
     "or move it away to start an empty one"
 )
-_OTHER_TABLES = re.compile(r"no such (table|column|index)|has no column|already exists|has \d+ columns")
+_OTHER_TABLES = re.compile(
+    r"no such (fts5 )?(table|column|index)|has no column|already exists|has \d+ columns"
+)
 _FIX_TOO_NEW = "or point --memory or RAG_MEMORY at another file"
 
 _READING, _WRITING = "BEGIN", "BEGIN IMMEDIATE"
@@ -142,15 +144,22 @@ class SqliteFile:
     def together(self) -> Iterator[None]:
         """Run everything that this thread reads and writes within the block in one transaction.
 
-        A call that fails and is caught is rolled back alone; an error that leaves the block rolls back
-        everything.
+        A block within a block that fails and is caught is rolled back alone, and so is a call that wrote
+        nothing before it failed; any other error rolls back everything.
         """
+        if self.is_together:
+            connection = self._connected(self._writer)
+            self._check_open(connection)
+            with _part(connection):
+                yield
+                self._check_open(connection)
+            return
         with self._transaction(_WRITING) as connection:
-            before, self._together_in = self._together_in, threading.get_ident()
+            self._together_in = threading.get_ident()
             try:
                 yield
             finally:
-                self._together_in = before
+                self._together_in = None
             self._check_open(connection)
 
     @property
@@ -176,7 +185,7 @@ class SqliteFile:
             connection = self._connected(link)
             if self.is_together:
                 self._check_open(connection)
-                with nullcontext() if begin == _READING else _part(connection):
+                with nullcontext() if begin == _READING else _unharmed(connection):
                     yield connection
                 return
             connection.execute(begin)
@@ -332,6 +341,21 @@ class SqliteFile:
             if link.connection is not None:
                 _inherited.append(link.connection)
                 link.connection = None
+
+
+@contextmanager
+def _unharmed(connection: sqlite3.Connection) -> Iterator[None]:
+    """Roll back the whole transaction if a call in it fails after it has written something.
+
+    Calls check before they write, so a savepoint for each of them would cost more than it saves.
+    """
+    before = connection.total_changes
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction and connection.total_changes != before:
+            connection.execute("ROLLBACK")
+        raise
 
 
 @contextmanager

@@ -18,7 +18,8 @@ def conversation_names(path: Path, namespace: str) -> list[str]:
     """
     return _column(
         path,
-        "SELECT name FROM conversation WHERE namespace = ? AND name <> '' ORDER BY written DESC LIMIT ?",
+        "SELECT name FROM conversation JOIN space ON space.key = space WHERE namespace = ? AND name <> ''"
+        " ORDER BY written DESC LIMIT ?",
         namespace,
     )
 
@@ -27,8 +28,8 @@ def mark_names(path: Path, namespace: str) -> list[str]:
     """Return the marks of turns in alphabetical order. Raises what `conversation_names` raises."""
     return _column(
         path,
-        "SELECT DISTINCT mark FROM mark JOIN item ON item.key = mark.item"
-        " JOIN space ON space.key = item.space WHERE space.namespace = ? ORDER BY mark LIMIT ?",
+        "SELECT DISTINCT value FROM space JOIN item ON space = space.key, json_each(marks)"
+        " WHERE namespace = ? AND marks IS NOT NULL ORDER BY value LIMIT ?",
         namespace,
     )
 
@@ -37,7 +38,8 @@ def source_locations(path: Path, namespace: str) -> list[str]:
     """Return the folders and URLs that conversations are about. Raises what `conversation_names` raises."""
     return _column(
         path,
-        "SELECT DISTINCT location FROM conversation_source JOIN conversation ON id = conversation"
+        "SELECT DISTINCT json_extract(value, '$.location') FROM space"
+        " JOIN conversation ON space = space.key AND written IS NOT NULL, json_each(record, '$.sources')"
         " WHERE namespace = ? LIMIT ?",
         namespace,
     )

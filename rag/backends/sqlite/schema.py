@@ -1,28 +1,27 @@
 """The tables of turns in a SQLite file, version by version.
 
     space                        namespaces, by a number
-    conversation ──< conversation_source     the repositories it is about, in the order given
-         └──< span >── origin    what it shows: ranges of orders of origins (`stored_turns`)
-                         │
-                         └──< item           turns and messages, as JSON records (`rag.schema`)
-                                ├──< version     earlier versions of a turn
-                                ├──< mark
-                                ├──< cited >── file      what a turn cites, in any version
-                                └──< pending     its terms, until they are in the index
-    segment ──< posting          the inverted index (`postings`)
+    conversation                 conversations, and those deleted whose items a fork shows (`written` is null)
+         ├──< viewer             which conversations have a span of it (`rag.turns.model`)
+         └──< item               turns and messages, as JSON records (`rag.schema`)
+                ├──< version     earlier versions of a turn
+                ├──< cited >── file      what a turn cites, in any version
+                └──< pending, word       its terms (`words`)
     record                       small records by shelf and key
 
-An origin is a conversation, which may be deleted while a fork shows its items; it stores their totals.
-`item.number` is the order within the origin; `conversation.next_number` is the next one and never decreases,
-so numbers are not reused. `conversation.written` counts writes, so the most recently written one is known
-without a clock. Times are ISO 8601 in UTC with microseconds, so they compare as text. Item kinds are 0 (turn)
-and 1 (message).
+The key of an item contains its place (`rag.turns.model.item_key`); `conversation.next_order` never decreases,
+so orders are not reused. `conversation.record` has the rest of a conversation: its sources, bounds and spans.
+`written` counts writes, so the most recently written conversation is known without a clock. Times are ISO
+8601 in UTC with microseconds, so they compare as text. Item kinds are 0 (turn) and 1 (message).
+
+The tables of earlier versions are here because their files are upgraded in these steps.
 """
 
 from __future__ import annotations
 
+from rag.backends.sqlite import words
 from rag.backends.sqlite.file import Step
-from rag.backends.sqlite.upgrade import index_items, move_turns
+from rag.backends.sqlite.upgrade import move_items, move_turns
 
 APPLICATION_ID = 0x52414754
 """`RAGT` in the file's header."""
@@ -256,7 +255,84 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
             PRIMARY KEY (segment, space, term)
         ) STRICT, WITHOUT ROWID
         """,
-        index_items,
+    ),
+    (
+        # A conversation is one row, an item another; words are in an index of SQLite's own.
+        *(f"ALTER TABLE {table} RENAME TO old_{table}" for table in ("conversation", "item", "version")),
+        *(f"DROP TABLE IF EXISTS {table}" for table in ("cited", "file", "pending", "posting", "segment")),
+        """
+        CREATE TABLE conversation (
+            key        INTEGER PRIMARY KEY,
+            id         TEXT NOT NULL UNIQUE,
+            space      INTEGER NOT NULL REFERENCES space (key),
+            name       TEXT NOT NULL DEFAULT '',
+            updated    TEXT NOT NULL DEFAULT '',
+            expires    TEXT,
+            written    INTEGER,
+            next_order INTEGER NOT NULL DEFAULT 0,
+            turns      INTEGER NOT NULL DEFAULT 0,
+            messages   INTEGER NOT NULL DEFAULT 0,
+            length     INTEGER NOT NULL DEFAULT 0,
+            record     TEXT NOT NULL DEFAULT ''
+        ) STRICT
+        """,
+        "CREATE UNIQUE INDEX conversation_called ON conversation (space, name) WHERE name <> ''",
+        "CREATE UNIQUE INDEX conversation_last ON conversation (written)",
+        "CREATE INDEX conversation_ends ON conversation (expires) WHERE expires IS NOT NULL",
+        """
+        CREATE TABLE viewer (
+            origin       INTEGER NOT NULL REFERENCES conversation (key),
+            conversation INTEGER NOT NULL REFERENCES conversation (key),
+            PRIMARY KEY (origin, conversation)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX viewer_conversation ON viewer (conversation)",
+        """
+        CREATE TABLE item (
+            key    INTEGER PRIMARY KEY,
+            space  INTEGER NOT NULL,
+            kind   INTEGER NOT NULL,
+            id     TEXT NOT NULL,
+            length INTEGER NOT NULL,
+            marks  TEXT,
+            record TEXT NOT NULL,
+            UNIQUE (space, kind, id)
+        ) STRICT
+        """,
+        # With the id in it, the index alone answers a search.
+        "CREATE UNIQUE INDEX item_brief ON item (key, length, id)",
+        """
+        CREATE TABLE version (
+            item   INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            record TEXT NOT NULL,
+            PRIMARY KEY (item, number)
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE file (
+            key      INTEGER PRIMARY KEY,
+            path     TEXT NOT NULL,
+            location TEXT NOT NULL,
+            blob     TEXT NOT NULL,
+            UNIQUE (path, location, blob)
+        ) STRICT
+        """,
+        "CREATE INDEX file_of_blob ON file (blob)",
+        """
+        CREATE TABLE cited (
+            item INTEGER NOT NULL,
+            file INTEGER NOT NULL REFERENCES file (key),
+            PRIMARY KEY (item, file)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX cited_in ON cited (file)",
+        *words.SCHEMA,
+        move_items,
+        *(f"DROP TABLE {table}" for table in ("mark", "old_version", "old_item", "span", "origin")),
+        "DROP TABLE conversation_source",
+        "DROP TABLE old_conversation",
+        "CREATE INDEX conversation_space ON conversation (space)",
     ),
 )
 """Each entry upgrades the schema by one version. Add entries; never change one that was released."""

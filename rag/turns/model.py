@@ -48,6 +48,42 @@ def spans_until(spans: Sequence[TurnSpan], order: int) -> list[TurnSpan]:
     return [span.until(order) for span in spans if span.first <= order]
 
 
+class StoredItem(NamedTuple):
+    """A turn or message as it is stored: the JSON text of its current version, and its marks, sorted.
+
+    `key` orders the items of an origin: see `item_key`.
+    """
+
+    key: int
+    kind: Kind
+    id: str
+    origin: str
+    order: int
+    length: int
+    text: str
+    marks: tuple[str, ...] = ()
+
+    def record(self, text: str | None = None) -> Record:
+        """Return the current version, or that of another text, as JSON values."""
+        return {**json.loads(self.text if text is None else text), "marks": list(self.marks)}
+
+    def passes(self, mark: tuple[str, ...] | None, exclude_mark: tuple[str, ...] | None) -> bool:
+        """Whether its marks match the filters."""
+        held = set(self.marks)
+        return (mark is None or not held.isdisjoint(mark)) and (
+            exclude_mark is None or held.isdisjoint(exclude_mark)
+        )
+
+
+MAX_ORDER = 2**31
+"""Orders are below this number."""
+
+
+def item_key(number: int, kind: Kind, order: int) -> int:
+    """Return the key of an item: the number of its origin (31 bits), its kind (1 bit) and order (31 bits)."""
+    return number << 32 | (kind == "message") << 31 | order
+
+
 class StoredRecord(NamedTuple):
     """The value and the expiry of a record."""
 
@@ -119,21 +155,63 @@ def cited_in(record: Record) -> frozenset[Cited]:
     return frozenset((each["path"], each["location"], each["blob"]) for each in record.get("citations", ()))
 
 
+class Range(NamedTuple):
+    """The items of a kind of an origin between two orders, both included."""
+
+    origin: str
+    number: int
+    kind: Kind
+    first: int
+    last: int
+
+    @property
+    def keys(self) -> tuple[int, int]:
+        """The first and last key."""
+        return item_key(self.number, self.kind, self.first), item_key(self.number, self.kind, self.last)
+
+
+KINDS: tuple[Kind, ...] = ("turn", "message")
+
+
 @dataclass(slots=True)
 class ConversationRecord:
-    """A conversation and what it shows: ascending spans, and the first order of each kind."""
+    """A conversation and what it shows: ascending spans, and the first order of each kind.
+
+    A storage fills `numbers`, the number of each origin in `spans`, and `totals`: the turns and messages that
+    were added to this conversation and still exist, and the number of their terms.
+    """
 
     conversation: Conversation
     spans: list[TurnSpan]
     next_order: int = 0
     first: dict[Kind, int] = field(default_factory=lambda: {"turn": 0, "message": 0})
     expires: datetime | None = None
+    numbers: dict[str, int] = field(default_factory=dict)
+    totals: tuple[int, int, int] = (0, 0, 0)
 
-    def shows(self, item: Item) -> bool:
+    def shows(self, item: Item | StoredItem) -> bool:
         """Whether this conversation shows an item."""
         return item.order >= self.first[item.kind] and any(
             span.origin == item.origin and span.holds(item.order) for span in self.spans
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it shows exactly its own items."""
+        return len(self.spans) == 1 and not (self.spans[0].first or any(self.first.values()))
+
+    def ranges(self, kind: Kind, after: int = -1, before: int = MAX_ORDER) -> list[Range]:
+        """Return the ranges of the items of a kind that it shows, ascending."""
+        floor = max(self.first[kind], after + 1)
+        found = []
+        for span in self.spans:
+            first, last = (
+                max(span.first, floor),
+                before - 1 if span.last is None else min(span.last, before - 1),
+            )
+            if first <= last:
+                found.append(Range(span.origin, self.numbers[span.origin], kind, first, last))
+        return found
 
     def line(self) -> dict[str, Any]:
         """Return the fields of a dump line in addition to the conversation itself."""

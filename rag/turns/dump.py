@@ -8,15 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rag.backends.stored_turns import ConversationRecord, Item, StoredRecord, TurnSpan
-from rag.backends.turn_errors import bad_line, check_bounds
 from rag.schema import conversation_from_record, conversation_record, message_from_record, turn_from_record
+from rag.turns.checks import bad_line, check_bounds
+from rag.turns.model import MAX_ORDER, ConversationRecord, Item, StoredRecord, TurnSpan
 from rag.types import Conversation
 
 Line = dict[str, Any]
-
-_MAX_ORDER = 2**39
-"""Far above any real order, and small enough to be exact in floating point."""
 
 _TEXTS = {
     "conversation": ("id", "name", "namespace"),
@@ -146,6 +143,6 @@ def _utc(time: datetime) -> datetime:
 
 def _order(number: Any, least: int = 0) -> int:
     """Return the order. Raises ValueError for an invalid one."""
-    if type(number) is not int or not least <= number < _MAX_ORDER:
+    if type(number) is not int or not least <= number < MAX_ORDER:
         raise ValueError(f"an order must be a whole number of at least {least}, not {number!r}")
     return number

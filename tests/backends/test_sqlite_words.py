@@ -1,7 +1,8 @@
-"""Words are found the same, whether they wait in rows of their own or stand in the index of a SQLite file."""
+"""Words are found the same, whether they wait in rows of their own or are in the index of a SQLite file."""
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -12,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from rag.analysis import terms
-from rag.backends.sqlite import postings as sqlite_postings
 from rag.backends.sqlite import upgrade as sqlite_upgrade
+from rag.backends.sqlite import words as sqlite_words
 from rag.backends.sqlite.file import SqliteFile
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite.turns import SqliteTurnStore
@@ -29,8 +30,7 @@ from rag.types import DialogTurn, Message
 class TestSqliteTurnStoreThatMerges(MemoryStoreContract):
     @pytest.fixture(autouse=True)
     def gathered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, often in {"GATHERED": 60, "TOGETHER": 3, "STEP": 4}.items():
-            monkeypatch.setattr(sqlite_postings, name, often)
+        monkeypatch.setattr(sqlite_words, "GATHERED", 60)
 
     @pytest.fixture
     def store(self, tmp_path: Path, clock: SteppedClock) -> Iterator[MemoryStore]:
@@ -57,7 +57,7 @@ def _text(chance: random.Random) -> str:
 
 
 def _agree(store: SqliteTurnStore, *conversations: str) -> None:
-    """What is found is what is counted, in each conversation and in all of them; segments weigh no more."""
+    """What is found is what is counted, in each conversation and in all of them; all are indexed once."""
     sought = list(dict.fromkeys(terms(" ".join([*_WORDS[::7], "missing"]))))
     shown = {each: [*store.turns(each), *store.messages(each)] for each in conversations}
     every: dict[tuple[type, str], DialogTurn | Message] = {
@@ -67,24 +67,20 @@ def _agree(store: SqliteTurnStore, *conversations: str) -> None:
         assert store.matching(sought, limit=limit) == counted(every.values(), sought, limit)
         for each, items in shown.items():
             assert store.matching(sought, conversation=each, limit=limit) == counted(items, sought, limit)
-    weights = [16 + len(counts) for item in every.values() if (counts := term_counts(item))]
     with closing(sqlite3.connect(store.path)) as db:
-        (merged,) = db.execute("SELECT total(weight) FROM segment WHERE target IS NULL").fetchone()
-        (waiting,) = db.execute("SELECT total(weight) FROM pending WHERE counts <> '{}'").fetchone()
-        assert merged + waiting == sum(weights)
-        rows = "SELECT coalesce(s.target, s.key) FROM posting p JOIN segment s ON s.key = p.segment"
-        without = f"SELECT key FROM segment WHERE target IS NULL AND key NOT IN ({rows})"
-        assert db.execute(without).fetchall() == []
+        waiting = [row[0] for row in db.execute("SELECT item FROM pending WHERE tokens <> ''")]
+        indexed = {row[0] for row in db.execute("SELECT DISTINCT doc FROM posting")}
+        assert indexed.isdisjoint(waiting)
+        assert len(indexed) + len(waiting) == sum(bool(term_counts(item)) for item in every.values())
+        db.execute("INSERT INTO word (word) VALUES ('integrity-check')")
 
 
 @pytest.mark.parametrize("gathered", [1, 300, 10**9])
 def test_words_are_found_as_if_counted_after_any_change(
     store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch, gathered: int
 ) -> None:
-    monkeypatch.setattr(sqlite_postings, "GATHERED", gathered)
+    monkeypatch.setattr(sqlite_words, "GATHERED", gathered)
     chance = random.Random(gathered)
-    for name, often in {"AT_ONCE": 2, "TOGETHER": 3, "STEP": 7}.items():
-        monkeypatch.setattr(sqlite_postings, name, often)
     first, second = store.create_conversation(), store.create_conversation(keep_last=9)
     for _ in range(6):
         for here in (first.id, second.id):
@@ -109,8 +105,7 @@ def test_words_are_found_as_if_counted_after_any_change(
 def test_nothing_stays_of_what_is_gone(
     tmp_path: Path, store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, often in {"GATHERED": 90, "TOGETHER": 3, "STEP": 4}.items():
-        monkeypatch.setattr(sqlite_postings, name, often)
+    monkeypatch.setattr(sqlite_words, "GATHERED", 90)
     here = store.create_conversation()
     for n in range(7):
         turn = store.append(full_turn(), conversation=here.id)
@@ -119,7 +114,7 @@ def test_nothing_stays_of_what_is_gone(
         store.extend([new_turn("", "") for _ in range(9)], conversation=here.id)
     store.clear(here.id)
     with closing(sqlite3.connect(tmp_path / "turns.db")) as db:
-        for table in ("item", "version", "mark", "cited", "file", "pending", "posting", "segment"):
+        for table in ("item", "version", "cited", "file", "pending", "posting"):
             assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
 
 
@@ -134,17 +129,9 @@ def test_a_file_of_version_3_opens_with_everything(
     edited = store.turns(here.id)[1]
     store.edit_turn(replace(edited, citations=()))
     old = tmp_path / "old.db"
-    file = SqliteFile(old, application_id=APPLICATION_ID, migrations=MIGRATIONS[:3])
-    with closing(sqlite3.connect(old)) as db:
-        db.execute("ATTACH ? AS new", (str(store.path),))
-        for table in "conversation conversation_source space origin span item version mark record".split():
-            db.execute(f"INSERT INTO {table} SELECT * FROM new.{table}")
-        db.execute("INSERT INTO cited SELECT key, 'old.py', '/r', 'b' FROM item")
-        db.execute("INSERT INTO posting SELECT space, 'old', number, key, origin, kind, 1 FROM item")
-        db.commit()
-    file.close()
-    monkeypatch.setattr(sqlite_upgrade, "AT_ONCE", 7)
-    monkeypatch.setattr(sqlite_postings, "GATHERED", 600)
+    _write_version_3(old, store)
+    monkeypatch.setattr(sqlite_upgrade, "_AT_ONCE", 7)
+    monkeypatch.setattr(sqlite_words, "GATHERED", 600)
     with closing(SqliteTurnStore(old)) as opened:
         assert list(opened.dump()) == list(store.dump())
         assert edited.id in opened.citing(path=edited.citations[0].path) == store.citing()
@@ -155,12 +142,43 @@ def test_a_file_of_version_3_opens_with_everything(
         _agree(opened, here.id)
 
 
-def test_an_append_that_merges_is_undone_whole(
+def _write_version_3(path: Path, store: SqliteTurnStore) -> None:
+    """Write what a store holds in one conversation as a file of version 3, with an index that is outdated."""
+    SqliteFile(path, application_id=APPLICATION_ID, migrations=MIGRATIONS[:3]).close()
+    (here,) = store.conversations()
+    lines = list(store.dump())
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("INSERT INTO space VALUES (1, '')")
+        db.execute("INSERT INTO origin (key, id, space) VALUES (7, ?, 1)", (here.id,))
+        db.execute("INSERT INTO span VALUES (?, 0, 7, NULL)", (here.id,))
+        first = lines[0]["first"]
+        row = (here.id, here.name, here.created.isoformat(), here.updated.isoformat(timespec="microseconds"))
+        more = (lines[0]["next_order"], here.keep_last, first["turn"], first["message"])
+        db.execute(
+            "INSERT INTO conversation (id, namespace, name, created, updated, written, next_number,"
+            " keep_last, first_turn, first_message) VALUES (?, '', ?, ?, ?, 1, ?, ?, ?, ?)",
+            (*row, *more),
+        )
+        for key, line in enumerate(lines[1:], 1):
+            kind = "message" if "message" in line else "turn"
+            record = line[kind]
+            place = (key, 1, int(kind == "message"), record["id"], 7, record["order"], 0)
+            db.execute("INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*place, json.dumps(record)))
+            for n, version in enumerate(line.get("versions", ()), 1):
+                db.execute("INSERT INTO version VALUES (?, ?, ?)", (key, n, json.dumps(version)))
+            marks = [(key, mark.encode("utf-8", "surrogatepass")) for mark in record["marks"]]
+            db.executemany("INSERT INTO mark VALUES (?, CAST(? AS TEXT))", marks)
+        db.execute("INSERT INTO cited SELECT key, 'old.py', '/r', 'b' FROM item")
+        db.execute("INSERT INTO posting SELECT space, 'old', number, key, origin, kind, 1 FROM item")
+        db.commit()
+
+
+def test_an_append_that_moves_the_waiting_is_undone_whole(
     store: SqliteTurnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = store.create_conversation()
     kept = store.append(new_turn("token"), conversation=here.id)
-    monkeypatch.setattr(sqlite_postings, "GATHERED", 2)
+    monkeypatch.setattr(sqlite_words, "GATHERED", 2)
     with pytest.raises(KeyError), store.together():
         store.append(new_turn("token cookie"), conversation=here.id)
         assert store.matching(["token"]).holders == (2,)

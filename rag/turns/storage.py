@@ -1,0 +1,189 @@
+"""The storage of a turn store: what a backend implements, so that `rag.turns` can do the rest.
+
+A backend stores conversations, items (turns and messages) and records, and the terms of items. What they mean
+(forks, rewinds, expiry, versions, filters, search) is in this package, once. A transaction sees one state;
+what a `writing` one changes is stored at its end, or not at all. `rag.turns` checks before it writes, so a
+call that raises because of its arguments has written nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.turns.model import ConversationRecord, Item, Kind, Range, StoredItem, StoredRecord
+
+Keys = npt.NDArray[np.int64]
+
+Postings = tuple[Keys, Keys]
+"""The keys of the items that contain a term, and the count of the term in each; in any order."""
+
+Shelf = tuple[str, str]
+"""A namespace and a shelf of records in it."""
+
+
+class Transaction(Protocol):
+    """Reads and writes of one transaction."""
+
+    # ---- conversations
+
+    def conversation(self, conversation: str) -> ConversationRecord | None:
+        """Return a conversation by its id."""
+        ...
+
+    def named(self, namespace: str, name: str) -> ConversationRecord | None:
+        """Return the conversation of this name, which is not ""."""
+        ...
+
+    def conversations(self, namespace: str) -> list[ConversationRecord]:
+        """Return the conversations of a namespace, the most recently written last."""
+        ...
+
+    def viewers(self, number: int) -> list[ConversationRecord]:
+        """Return the conversations that have a span of this origin."""
+        ...
+
+    def put_conversation(self, kept: ConversationRecord) -> None:
+        """Store a conversation. A new one is the most recently written; its `numbers` are filled in."""
+        ...
+
+    def delete_conversation(self, kept: ConversationRecord) -> None:
+        """Delete a conversation; it remains an origin while it has items."""
+        ...
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether a conversation or record has expired."""
+        ...
+
+    def expired(self, now: datetime) -> list[ConversationRecord]:
+        """Return the conversations that have expired."""
+        ...
+
+    # ---- items
+
+    def items(self, kind: Kind, ids: Iterable[str], namespace: str) -> dict[str, StoredItem]:
+        """Return the items with these ids, by id, in their order."""
+        ...
+
+    def scan(
+        self, range_: Range, *, newest_first: bool = False, limit: int = -1, marked: bool = False
+    ) -> Iterator[StoredItem]:
+        """Yield the items in a range; at most `limit` (-1: all), or only those with a mark."""
+        ...
+
+    def count(self, range_: Range) -> tuple[int, int]:
+        """Return the number of items in a range, and of their terms."""
+        ...
+
+    def append(self, kept: ConversationRecord, items: Sequence[Item]) -> None:
+        """Add items to a conversation, which becomes the most recently written.
+
+        Of the conversation, `next_order`, `updated` and `expires` are stored.
+        """
+        ...
+
+    def add(self, items: Sequence[Item], numbers: Mapping[str, int]) -> None:
+        """Add items to origins with these numbers; an origin that is a conversation continues after them."""
+        ...
+
+    def edit(self, item: StoredItem, edited: Item) -> None:
+        """Add a version to an item."""
+        ...
+
+    def mark(self, items: Iterable[StoredItem]) -> None:
+        """Store the marks of these items."""
+        ...
+
+    def delete(self, items: Sequence[StoredItem]) -> None:
+        """Delete items with all their versions, citations and terms."""
+        ...
+
+    def versions(self, item: StoredItem) -> list[str]:
+        """Return the texts of the earlier versions of an item, oldest first."""
+        ...
+
+    def citing(self, namespace: str, path: str | None, location: str | None, blob: str | None) -> list[str]:
+        """Return the ids of the turns that cite a file, ascending; None matches everything."""
+        ...
+
+    # ---- search
+
+    def totals(self, namespace: str) -> tuple[int, int]:
+        """Return the number of items of a namespace, and of their terms."""
+        ...
+
+    def match(self, namespace: str, terms: Sequence[str]) -> list[Postings]:
+        """Return the postings of each term in a namespace."""
+        ...
+
+    def briefs(self, keys: Sequence[int]) -> list[tuple[str, int]]:
+        """Return id and length of the items with these keys."""
+        ...
+
+    def origins(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Return the ids of the origins with these numbers."""
+        ...
+
+    # ---- records
+
+    def records(self, shelf: Shelf, keys: Sequence[str]) -> dict[str, StoredRecord]:
+        """Return the records with these keys, in their order."""
+        ...
+
+    def record_keys(self, shelf: Shelf, keys: Sequence[str]) -> set[str]:
+        """Return those of the keys that have a record."""
+        ...
+
+    def scan_records(self, shelf: Shelf, prefix: str) -> list[tuple[str, bytes]]:
+        """Return the records whose key starts with a prefix, by key."""
+        ...
+
+    def count_records(self, shelf: Shelf) -> int:
+        """Return the number of records on a shelf."""
+        ...
+
+    def put_records(self, shelf: Shelf, records: Mapping[str, StoredRecord]) -> None:
+        """Store records."""
+        ...
+
+    def delete_records(self, shelf: Shelf, keys: Sequence[str] | None) -> int:
+        """Delete these records, or all for None; return how many existed."""
+        ...
+
+    def expire_records(self, now: datetime) -> None:
+        """Delete the records that have expired."""
+        ...
+
+    def shelves(self, namespace: str) -> list[tuple[str, str, StoredRecord]]:
+        """Return all records of a namespace: shelf, key and record, in this order."""
+        ...
+
+    def namespaces(self) -> list[str]:
+        """Return the namespaces that have a conversation or a record, ascending."""
+        ...
+
+
+class Storage(Protocol):
+    """A place for turns."""
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """Run a transaction that only reads; it never waits for one that writes."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Transaction]:
+        """Run a transaction that writes; the others wait for it."""
+        ...
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether this thread is in a group of transactions, before which expired data was removed."""
+        ...
+
+    def close(self) -> None:
+        """Release all resources. Closing twice is allowed."""
+        ...

@@ -1,0 +1,336 @@
+"""The turn store: turns, messages, marks, search, dump and restore over the storage of a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from rag.ports import Marks, Matches
+from rag.schema import Record, message_from_record, turn_from_record
+from rag.turns import checks as check
+from rag.turns.conversations import check_name, counted, find, shown, trim
+from rag.turns.dump import Line, Restored, conversation_line, record_line, restored
+from rag.turns.model import KINDS, MAX_ORDER, ConversationRecord, Item, Kind, Range, StoredItem
+from rag.turns.records import Records
+from rag.turns.search import match_terms
+from rag.turns.storage import Transaction
+from rag.types import DialogTurn, Message
+
+
+class StoredTurns(Records):
+    """A `MemoryStore` over the storage of a backend."""
+
+    # ---- turns
+
+    def append(self, turn: DialogTurn, *, conversation: str, namespace: str = "") -> DialogTurn:
+        """Add a turn at the end of a conversation, see `TurnStore`."""
+        return self.extend([turn], conversation=conversation, namespace=namespace)[0]
+
+    def extend(
+        self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
+    ) -> list[DialogTurn]:
+        """Add turns at the end, all or none, see `TurnStore`."""
+        with self._writing() as tx:
+            known, new = self._add(tx, "turn", turns, conversation, namespace, version=1)
+        records = {**known, **new}
+        return [turn_from_record(records[turn.id]) for turn in turns]
+
+    def turns(
+        self,
+        conversation: str,
+        *,
+        namespace: str = "",
+        last: int | None = None,
+        before: int | None = None,
+        after: int | None = None,
+        mark: Marks | None = None,
+        exclude_mark: Marks | None = None,
+    ) -> list[DialogTurn]:
+        """Return the turns of a conversation, oldest first, see `TurnStore`."""
+        window = (-1 if after is None else after, MAX_ORDER if before is None else min(before, MAX_ORDER))
+        items = self._shown("turn", conversation, namespace, last, mark, exclude_mark, window)
+        return [turn_from_record(item.record()) for item in items]
+
+    def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
+        """Return one turn. Raises NotFound."""
+        with self._reading() as tx:
+            return turn_from_record(_turn(tx, turn_id, namespace).record())
+
+    def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
+        """Return the stored turns with these ids, in the order given."""
+        with self._reading() as tx:
+            found = tx.items("turn", dict.fromkeys(ids), namespace)
+            return {each: turn_from_record(item.record()) for each, item in found.items()}
+
+    def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
+        """Store a new version of the turn with this id, see `TurnStore`."""
+        with self._writing() as tx:
+            item = _turn(tx, turn.id, namespace)
+            edited, record = Item.recorded(
+                replace(
+                    turn,
+                    namespace=namespace,
+                    conversation_id=item.origin,
+                    order=item.order,
+                    version=item.record()["version"] + 1,
+                    marks=item.marks,
+                )
+            )
+            tx.edit(item, edited)
+        return turn_from_record(record)
+
+    def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
+        """Return all versions of a turn, oldest first. Raises NotFound."""
+        with self._reading() as tx:
+            item = _turn(tx, turn_id, namespace)
+            return [turn_from_record(item.record(text)) for text in (*tx.versions(item), item.text)]
+
+    def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
+        """Delete a turn with its versions; return False if there was none. Other orders do not change."""
+        with self._writing() as tx:
+            found = list(tx.items("turn", [turn_id], namespace).values())
+            tx.delete(found)
+            return bool(found)
+
+    def citing(
+        self, *, namespace: str = "", location: str | None = None, path: str | None = None, blob: str = ""
+    ) -> list[str]:
+        """Return the ids of turns that cite this file in any of their versions, ascending."""
+        with self._reading() as tx:
+            return tx.citing(namespace, path, location, blob or None)
+
+    # ---- messages
+
+    def add_messages(
+        self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
+    ) -> list[Message]:
+        """Add messages at the end, all or none; return those that were stored."""
+        with self._writing() as tx:
+            _, new = self._add(tx, "message", messages, conversation, namespace)
+        return [message_from_record(record) for record in new.values()]
+
+    def messages(
+        self,
+        conversation: str,
+        *,
+        namespace: str = "",
+        last: int | None = None,
+        mark: Marks | None = None,
+        exclude_mark: Marks | None = None,
+    ) -> list[Message]:
+        """Return the messages of a conversation, oldest first, see `TurnStore`."""
+        items = self._shown("message", conversation, namespace, last, mark, exclude_mark)
+        return [message_from_record(item.record()) for item in items]
+
+    def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
+        """Delete messages that the conversation shows; return how many."""
+        with self._writing() as tx:
+            kept = find(tx, conversation, namespace)
+            found = tx.items("message", dict.fromkeys(ids), namespace).values()
+            return _deleted(tx, [item for item in found if kept.shows(item)])
+
+    # ---- marks
+
+    def update_marks(
+        self,
+        conversation: str,
+        new: str | None,
+        *,
+        old: str | None = None,
+        ids: Sequence[str] | None = None,
+        namespace: str = "",
+    ) -> int:
+        """Add, replace or remove a mark; return how many turns and messages changed."""
+        check.check_update(new, old)
+        with self._writing() as tx:
+            kept = find(tx, conversation, namespace)
+            changed = []
+            for item in _chosen(tx, kept, ids, namespace, marked=old is not None):
+                if old is None or old in item.marks:
+                    marks = set(item.marks) - {old} | ({new} if new is not None else set())
+                    if marks != set(item.marks):
+                        changed.append(item._replace(marks=tuple(sorted(marks))))
+            tx.mark(changed)
+            return len(changed)
+
+    def delete_by_mark(self, conversation: str, mark: Marks, *, namespace: str = "") -> int:
+        """Delete turns and messages with one of these marks; return how many."""
+        sought = check.marks_sought(mark)
+        with self._writing() as tx:
+            items = _chosen(tx, find(tx, conversation, namespace), None, namespace, marked=True)
+            return _deleted(tx, [item for item in items if item.passes(sought, None)])
+
+    # ---- search
+
+    def matching(
+        self, terms: Sequence[str], *, namespace: str = "", conversation: str | None = None, limit: int = 1000
+    ) -> Matches:
+        """Return the turns and messages that contain one of the terms, see `TurnStore`."""
+        check.check_limit(limit)
+        with self._reading() as tx:
+            kept = None if conversation is None else find(tx, conversation, namespace)
+            return match_terms(tx, terms, namespace, kept, limit)
+
+    # ---- dump and restore
+
+    def namespaces(self) -> list[str]:
+        """Return all namespaces that hold a conversation or a record, ascending."""
+        with self._reading() as tx:
+            return tx.namespaces()
+
+    def dump(
+        self, *, namespace: str = "", conversations: Sequence[str] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield everything in a namespace as JSON values, see `MemoryStore`."""
+        with self._reading() as tx:
+            for each in conversations or ():
+                find(tx, each, namespace)
+            kept = [
+                each
+                for each in tx.conversations(namespace)
+                if conversations is None or each.conversation.id in conversations
+            ]
+            lines = [conversation_line(counted(tx, each), each) for each in kept]
+            items = {item.key: item for each in kept for item in _chosen(tx, each, None, namespace)}
+            lines += [_item_line(tx, item) for item in items.values()]
+            if conversations is None:
+                lines += [record_line(*each) for each in tx.shelves(namespace)]
+        return iter(lines)
+
+    def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
+        """Store the lines of a `dump` in this namespace, see `MemoryStore`."""
+        found, now = restored(lines, namespace), self._clock()
+        with self._writing() as tx:
+            return _restore(tx, found, namespace, now)
+
+    # ---- internal
+
+    def _shown(
+        self,
+        kind: Kind,
+        conversation: str,
+        namespace: str,
+        last: int | None,
+        mark: Marks | None,
+        exclude_mark: Marks | None,
+        window: tuple[int, int] = (-1, MAX_ORDER),
+    ) -> list[StoredItem]:
+        check.check_last(last)
+        marks = check.marks_sought(mark), check.marks_sought(exclude_mark)
+        limit = last if last is not None and marks == (None, None) else -1
+        with self._reading() as tx:
+            ranges = reversed(find(tx, conversation, namespace).ranges(kind, *window))
+            scans = (
+                tx.scan(range_, newest_first=True, limit=min(limit, MAX_ORDER), marked=marks[0] is not None)
+                for range_ in ranges
+            )
+            found = (item for scan in scans for item in scan if item.passes(*marks))
+            return list(found if last is None else islice(found, min(last, MAX_ORDER)))[::-1]
+
+    def _add(
+        self,
+        tx: Transaction,
+        kind: Kind,
+        values: Sequence[DialogTurn | Message],
+        conversation: str,
+        namespace: str,
+        **begins: Any,
+    ) -> tuple[dict[str, Record], dict[str, Record]]:
+        """Store new items; return the records of existing and of new ones, by id."""
+        kept = find(tx, conversation, namespace)
+        there = tx.items(kind, dict.fromkeys(one.id for one in values), namespace)
+        known = {each: item.record() for each, item in there.items()}
+        new: dict[str, Record] = {}
+        items: list[Item] = []
+        for one in values:
+            if one.id not in known and one.id not in new:
+                begins["order"] = kept.next_order + len(items)
+                placed = replace(one, namespace=namespace, conversation_id=conversation, **begins)
+                item, new[one.id] = Item.recorded(placed)
+                items.append(item)
+        if items:
+            kept.next_order += len(items)
+            self._written(kept)
+            tx.append(kept, items)
+            trim(tx, kept, kind)
+        return known, new
+
+
+def _turn(tx: Transaction, turn_id: str, namespace: str) -> StoredItem:
+    found = tx.items("turn", [turn_id], namespace)
+    if not found:
+        raise check.no_turn(turn_id)
+    return found[turn_id]
+
+
+def _chosen(
+    tx: Transaction, kept: ConversationRecord, ids: Sequence[str] | None, namespace: str, **filters: Any
+) -> list[StoredItem]:
+    """Return what a conversation shows, by order; only items with these ids, unless they are None."""
+    if ids is None:
+        every = (item for kind in KINDS for item in shown(tx, kept, kind, **filters))
+    else:
+        wanted = dict.fromkeys(ids)
+        found = (item for kind in KINDS for item in tx.items(kind, wanted, namespace).values())
+        every = (item for item in found if kept.shows(item))
+    return sorted(every, key=lambda item: item.order)
+
+
+def _deleted(tx: Transaction, items: list[StoredItem]) -> int:
+    tx.delete(items)
+    return len(items)
+
+
+def _item_line(tx: Transaction, item: StoredItem) -> Line:
+    if item.kind == "message":
+        return {"message": item.record()}
+    return {"turn": item.record(), "versions": [item.record(text) for text in tx.versions(item)]}
+
+
+def _restore(tx: Transaction, found: Restored, namespace: str, now: datetime) -> int:
+    fresh = [kept for kept in found.kept if kept.expires is None or kept.expires > now]
+    fresh = [kept for kept in fresh if tx.conversation(kept.conversation.id) is None]
+    names: dict[str, ConversationRecord] = {}
+    for kept in fresh:
+        check_name(tx, name := kept.conversation.name, kept.conversation)
+        if name and names.setdefault(name, kept) is not kept:
+            raise check.name_taken(names[name].conversation, kept.conversation.sources)
+    for kept in fresh:
+        tx.put_conversation(kept)
+    numbers = {origin: number for kept in fresh for origin, number in kept.numbers.items()}
+    known = {kind: _ids(tx, kind, found.items, namespace) for kind in KINDS}
+    places: set[tuple[str, int]] = set()
+    new = []
+    for item in found.items:
+        place = (item.origin, item.order)
+        is_new = item.id not in known[item.kind] and place not in places
+        if (
+            is_new
+            and any(kept.shows(item) for kept in fresh)
+            and not _is_taken(tx, numbers[item.origin], item)
+        ):
+            new.append(item)
+            known[item.kind].add(item.id)
+            places.add(place)
+    tx.add(new, numbers)
+    records: dict[str, dict[str, Any]] = {}
+    for shelf, key, record in found.records:
+        if record.expires is None or record.expires > now:
+            records.setdefault(shelf, {})[key] = record
+    for shelf, held in records.items():
+        tx.put_records((namespace, shelf), held)
+    return len(fresh)
+
+
+def _ids(tx: Transaction, kind: Kind, items: Iterable[Item], namespace: str) -> set[str]:
+    """Return the ids of these items that are used."""
+    return set(tx.items(kind, [item.id for item in items if item.kind == kind], namespace))
+
+
+def _is_taken(tx: Transaction, number: int, item: Item) -> bool:
+    """Whether the place of an item is taken."""
+    order = item.order
+    return any(tx.count(Range(item.origin, number, kind, order, order))[0] for kind in KINDS)

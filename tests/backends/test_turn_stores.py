@@ -389,6 +389,12 @@ def test_an_old_sqlite_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         SqliteTurnStore(path)
 
 
+def test_a_sqlite_without_its_full_text_index_is_named(path: Path) -> None:
+    missing = ("CREATE VIRTUAL TABLE word USING fts_missing (tokens)",)
+    with pytest.raises(SettingsError, match="without FTS5"):
+        sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=[missing])
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnwritable, match=r"file/turns\.db"):

@@ -103,7 +103,7 @@ class SqliteFile:
         StoreTooNew: a newer version of rag wrote it.
         StoreUnwritable: it cannot be created or written.
         StoreBusy: another process held it for longer than `busy_timeout_s`.
-        SettingsError: Python's SQLite is older than `OLDEST_SQLITE`.
+        SettingsError: Python's SQLite is older than `OLDEST_SQLITE`, or has no FTS5.
     """
 
     def __init__(
@@ -330,6 +330,11 @@ class SqliteFile:
             return StoreBusy(path=str(self.path), waited_s=self._busy_timeout_s, doing="writing")
         if code in _UNWRITABLE:
             return StoreUnwritable(path=str(self.path), why=str(error))
+        if "no such module" in str(error):
+            return SettingsError(
+                f"the SQLite of this Python was built without FTS5 ({error}); use another Python, or "
+                "--memory memory:"
+            )
         if code != sqlite3.SQLITE_ERROR or _OTHER_TABLES.search(str(error)):
             why = f"its tables are not those of version {len(self._migrations)} ({error})"
             return StoreCorrupt(path=str(self.path), why=why, fix=_FIX_TABLES)

@@ -268,8 +268,8 @@ def test_a_file_of_turns_that_is_damaged_is_left_alone(sample_repo, rag_home):
     ("damage", "told"),
     [
         ("UPDATE item SET record = substr(record, 1, 40)", "are invalid"),
-        ("DELETE FROM span", "has no beginning"),
-        ("DELETE FROM origin", "has no beginning"),
+        ("UPDATE conversation SET record = '{}'", "has no beginning"),
+        ("UPDATE conversation SET record = substr(record, 1, 20)", "are invalid"),
     ],
 )
 def test_turns_that_make_no_sense_are_a_damaged_file(sample_repo, rag_home, damage, told):

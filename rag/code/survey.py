@@ -176,10 +176,10 @@ class Survey:
         file = self.graph.file(path)
         callers = {
             line: symbol
-            for symbol in (self.symbols(path) if file.graph.references else ())
+            for symbol in (self.symbols(path) if file.references else ())
             for line in range(symbol.start, symbol.end + 1)
         }
-        for use in file.graph.references:
+        for use in file.references:
             values = self.graph.resolve(file, use) if use.role == CALL else ()
             if len(values) == 1 and values[0].kind == "def":
                 other = self.graph.file(values[0].path)

@@ -51,8 +51,8 @@ class StoredTurns(Records):
     ) -> list[DialogTurn]:
         """Return the turns of a conversation, oldest first, see `TurnStore`."""
         window = (-1 if after is None else after, MAX_ORDER if before is None else min(before, MAX_ORDER))
-        items = self._shown("turn", conversation, namespace, last, mark, exclude_mark, window)
-        return [turn_from_record(item.record()) for item in items]
+        records = self._shown("turn", conversation, namespace, last, mark, exclude_mark, window)
+        return [turn_from_record(record) for record in records]
 
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
         """Return one turn. Raises NotFound."""
@@ -122,8 +122,8 @@ class StoredTurns(Records):
         exclude_mark: Marks | None = None,
     ) -> list[Message]:
         """Return the messages of a conversation, oldest first, see `TurnStore`."""
-        items = self._shown("message", conversation, namespace, last, mark, exclude_mark)
-        return [message_from_record(item.record()) for item in items]
+        records = self._shown("message", conversation, namespace, last, mark, exclude_mark)
+        return [message_from_record(record) for record in records]
 
     def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
         """Delete messages that the conversation shows; return how many."""
@@ -217,7 +217,7 @@ class StoredTurns(Records):
         mark: Marks | None,
         exclude_mark: Marks | None,
         window: tuple[int, int] = (-1, MAX_ORDER),
-    ) -> list[StoredItem]:
+    ) -> list[Record]:
         check.check_last(last)
         marks = check.marks_sought(mark), check.marks_sought(exclude_mark)
         limit = last if last is not None and marks == (None, None) else -1
@@ -228,7 +228,9 @@ class StoredTurns(Records):
                 for range_ in ranges
             )
             found = (item for scan in scans for item in scan if item.passes(*marks))
-            return list(found if last is None else islice(found, min(last, MAX_ORDER)))[::-1]
+            chosen = found if last is None else islice(found, min(last, MAX_ORDER))
+            # Read in the transaction, which reports what cannot be read as damage.
+            return [item.record() for item in chosen][::-1]
 
     def _add(
         self,

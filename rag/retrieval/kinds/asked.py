@@ -22,7 +22,7 @@ _FIRST_FACTS, _KEPT_HITS = 5, 3
 """How many chunks with facts come before the first hits of the ranking, and how many of these follow."""
 _IN_ORDER, _HITS_IN_ORDER = frozenset({"trace"}), 7
 """Kinds whose facts are listed in an order that is not their rank: only the first comes before the hits, and
-so many of these follow.
+this many of these follow.
 """
 _MAX_NAME_CHARS = 120
 

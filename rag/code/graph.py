@@ -28,7 +28,7 @@ _MAX_DEPTH = 12
 _MAX_FILES = 600
 """At most this many files are read for one question."""
 _MAX_POSSIBLE = 30
-_MAX_CACHED_FILES = 2_000
+_MAX_CACHED_NAMES = 2_000
 _MAX_CACHED_BYTES = 32 << 20
 """At most this much of the files that were read is cached, as estimated by `_File.size`."""
 _DEFINITION_BYTES, _OTHER_BYTES, _REFERENCE_BYTES = 450, 250, 32
@@ -571,7 +571,7 @@ class RepositoryGraph:
         with self._lock:
             found = self._held.get(name)
             if found is None:
-                if len(self._held) > _MAX_CACHED_FILES:
+                if len(self._held) > _MAX_CACHED_NAMES:
                     self._held.clear()
                 found = self._held[name] = frozenset(self._source.holding(name))
             return found

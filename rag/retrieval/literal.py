@@ -26,8 +26,9 @@ _MAX_RUNS = 64
 _MAX_CHUNKS_PER_RUN = 8
 _MAX_READ = 48
 _MAX_PHRASES = 8
+_MAX_NAMES = 64
 """Limits: words of the question, runs that are looked up, chunks read for a run and in all, phrases in
-quotation marks."""
+quotation marks, names."""
 
 _QUOTED = re.compile(r"[\"“«`]([^\"“”«»`\n]{3,400})[\"”»`]|(?<!\w)['‘]([^'‘’\n]{3,400})['’](?!\w)")
 _OTHER_SPELLING = 0.9
@@ -68,7 +69,7 @@ def phrase_chunks(index: ChunkIndex, text: str) -> dict[int, float]:
 
 def name_chunks(index: ChunkIndex, names: Iterable[str]) -> dict[int, float]:
     """Return the chunks that hold a name which few chunks hold, such as a key (`F9`) or a code (`E203`)."""
-    whole = [term for name in names for term in terms(name)[-1:]]
+    whole = sorted({term for name in names for term in terms(name)[-1:]})[:_MAX_NAMES]
     few = [found for term in whole if len(found := index.postings(term).chunks) <= _MAX_CHUNKS_PER_RUN]
     return {chunk: _NAME_SHARE for found in few for chunk in found.tolist()}
 

@@ -1,6 +1,7 @@
 """Rank candidates: each signal is a function that gives one number per candidate.
 
-    score = (lexical + synonym + dense + symbol + mention + phrase + path + file + about) x kind x place
+    score = (lexical + synonym + dense + symbol + mention + phrase + path + file + about + exercise)
+            x kind x place
 
 Each term is a weight times a signal between 0 and 1. The two factors are below 1 for places that a question
 seldom means (tests, documentation, examples) unless it asks for them. Chunks that the question refers to

@@ -154,6 +154,25 @@ def test_vendored_files_are_those_of_their_packages():
         assert package["version"] in notice
 
 
+def test_the_trace_draws_every_signal_of_the_search(served):
+    questions = (
+        "Is the signing of sessions tested?",
+        'Where is "sign" in `sessions.py`?',
+        "what does F9 do",
+        "sign",
+    )
+    given = {
+        leg
+        for question in questions
+        for hit in served.post("/api/search", {"question": question}).json["hits"]
+        for leg in hit["legs"]
+    }
+    script, style = ((VENDOR.parent / name).read_text() for name in ("js/trace.js", "css/panel.css"))
+    drawn = set(re.findall(r'^  \["(\w+)", "', script, re.MULTILINE))
+    assert {"lexical", "exercise"} <= given <= drawn | {"pointed"}  # which decides the order alone
+    assert drawn == set(re.findall(r"\.leg\.(\w+)", style))
+
+
 @pytest.fixture(scope="module")
 def crooked(tmp_path_factory) -> Path:
     """A repository with links that lead out of it, and a secret next to it."""

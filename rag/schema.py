@@ -19,6 +19,9 @@ the field names except for those in this table; a name has the same meaning ever
     forked_after   number of the last turn that a fork inherited, 0 for none    value: `forked_at`, an order
     asked, answered    times of a question and of its answer
     usage          {prompt_tokens, answer_tokens, total_tokens, estimated, cost_usd}
+    state          of a turn: asked, answered, partial, failed; `complete` is true only for answered
+    trace          [{name, query, result, error, seconds}], the steps towards an answer
+    scope          of a turn: user, project, team; of lines: see above
     confidence     {value, found, sought, unmet, absent, foreign, first_right}; null if not computed
     code_facts     {kind, subject, summary, items, count, certain_count, complete, note}; null if no rule of
                    a kind of question found anything
@@ -30,7 +33,9 @@ are ISO 8601 in UTC with microseconds; a time without a zone is interpreted as l
 and unique.
 
 Turn stores and exports contain *records* (`turn_record`, `message_record`, `conversation_record`): the same
-objects with `order` and `forked_at` instead of `number` and `forked_after`. Every reader accepts both.
+objects with `order` and `forked_at` instead of `number` and `forked_after`. Every reader accepts both. The
+record of a turn also has its version as `record`: 2 since it has a state (1, without the field, before). A
+record of a higher version was written by a later program and is refused; fields that are not known are not.
 
 Output of earlier versions can be read: missing fields get their default, and `OLD_NAMES` are accepted. In it
 citations have no `scope` and a qualified `symbol`. A dotted name of code (`Outer.name`) is split at its last
@@ -50,6 +55,7 @@ from operator import attrgetter, itemgetter
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from rag.errors import StoreTooNew
 from rag.types import (
     Answer,
     AssistantResponse,
@@ -133,8 +139,15 @@ _LEFT_OUT: Mapping[type, frozenset[str]] = {
     Answer: frozenset({"documents"}),
     DialogTurn: frozenset({"checks"}),
 }
-_COMPUTED: Mapping[type, tuple[str, ...]] = {Usage: ("total_tokens",), Subject: ("name",)}
+_COMPUTED: Mapping[type, tuple[str, ...]] = {
+    Usage: ("total_tokens",),
+    Subject: ("name",),
+    DialogTurn: ("complete",),
+}
 """Properties that are in the form of a value in addition to its fields."""
+_UNCHANGED = "it was not changed"
+RECORD_VERSION = 2
+"""The version of the records of turns that this program writes; see the top of the module."""
 _DOTTED_NAME = re.compile(r"([^\s./]+(?:\.[^\s./\d][^\s./]*)*)\.([^\s./\d][^\s./]*)")
 
 
@@ -317,11 +330,20 @@ def number_of(order: int | None) -> int | None:
 
 def turn_record(turn: DialogTurn) -> Record:
     """Return the stored form of a turn. Raises what `to_json` raises."""
-    return _as_record(to_json(replace(turn, checks=())))
+    return {**_as_record(to_json(replace(turn, checks=()))), "record": RECORD_VERSION}
 
 
 def turn_from_record(record: Mapping[str, Any]) -> DialogTurn:
-    """Return the turn of a record or of `to_json`. Raises KeyError if it has no id."""
+    """Return the turn of a record or of `to_json`.
+
+    Raises:
+        KeyError: it has no id.
+        StoreTooNew: a later version of the program wrote the record.
+    """
+    if (version := record.get("record", 1)) > RECORD_VERSION:
+        raise StoreTooNew(
+            path=f"record of turn {record.get('id')}", found=version, supported=RECORD_VERSION, fix=_UNCHANGED
+        )
     return _turn(_of_record(record))
 
 
@@ -403,8 +425,8 @@ def _item_json(item: DialogTurn | Message) -> Json:
 
 
 def _turn(written: Mapping[str, Any]) -> DialogTurn:
-    if "usage" not in written:  # before 0.2 its fields were those of the turn
-        written = {**written, "usage": written}
+    if "state" not in written:
+        written = _before_states(written)
     turn = DialogTurn(**form_of(DialogTurn).arguments(written))
     if (question := written.get("question")) is not None:
         turn.user_query = UserQuery(question, written.get("question_metadata"))
@@ -413,6 +435,30 @@ def _turn(written: Mapping[str, Any]) -> DialogTurn:
     checks = [one["freshness"] for one in written.get("citations", ()) if "freshness" in one]
     turn.checks = tuple(map(form_of(Freshness).read, checks))
     return turn
+
+
+def _before_states(written: Mapping[str, Any]) -> Json:
+    """Return the JSON of a turn of version 1 with the fields of version 2.
+
+    The subject was in its metadata. Before 0.2, the fields of the usage were those of the turn.
+    """
+    found = {**written}
+    found.setdefault("usage", written)
+    found["state"] = "answered" if written.get("complete", True) else "partial"
+    metadata = written.get("metadata")
+    if isinstance(metadata, dict) and (subject := _subject_in(metadata.get("subject"))) is not None:
+        found["subject"] = form_of(Subject).write(subject)
+        found["metadata"] = {name: value for name, value in metadata.items() if name != "subject"} or None
+    return found
+
+
+def _subject_in(written: Any) -> Subject | None:
+    """Return the subject in the metadata of a turn; None if it is something else."""
+    form = form_of(Subject)
+    if not isinstance(written, dict) or set(written) != {*(f.name for f in form.fields), *form.computed}:
+        return None
+    types = {field.name: field.type for field in form.fields}
+    return form.read(written) if all(isinstance(written[n], kind) for n, kind in types.items()) else None
 
 
 def _message(written: Mapping[str, Any]) -> Message:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import wraps
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -21,6 +23,8 @@ Kind = Literal["code", "test", "doc", "config"]
 Unit = Literal["function", "class", "section", "block"]
 FinishReason = Literal["stop", "length", "interrupted"]
 FreshnessState = Literal["fresh", "moved", "unknown", "changed", "gone"]
+TurnState = Literal["asked", "answered", "partial", "failed"]
+TurnScope = Literal["user", "project", "team"]
 
 
 def now_utc() -> datetime:
@@ -688,15 +692,49 @@ class AssistantResponse:
     metadata: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TraceStep:
+    """A step towards an answer: "rewrite", "search", "prompt", "answer", or the name of a tool.
+
+    `query` is what was sought or passed to the step, `result` what came of it in one line, `error` why it
+    failed ("" if it did not).
+    """
+
+    name: str
+    query: str = ""
+    result: str = ""
+    error: str = ""
+    seconds: float = 0.0
+
+
+def _with_complete(cls: _Class) -> _Class:
+    """Accept the argument `complete` of versions before `state`; deprecated until 0.4."""
+    init = cls.__init__  # type: ignore[misc]
+
+    @wraps(init)
+    def accepting(self: Any, *args: Any, complete: bool | None = None, **more: Any) -> None:
+        if complete is not None:
+            warnings.warn("pass state instead of complete", DeprecationWarning, stacklevel=2)
+            more.setdefault("state", "answered" if complete else "partial")
+        init(self, *args, **more)
+
+    cls.__init__ = accepting  # type: ignore[misc]
+    return cls
+
+
+@_with_complete
 @dataclass(slots=True)
 class DialogTurn:
     """A question and its answer, with the sources and settings of the answer.
 
     Attribute-compatible with AdalFlow's and DeepWiki's class of the same name. `order` is assigned by the
-    store, from 0, never reused. `standalone_question` is the question as searched. `complete` is False only
-    for an interrupted answer that was stored on request. `marks` are changed through the store; `version`
-    counts edits, from 1. `checks` is the freshness of each citation, in their order, if it was checked; it is
-    never stored.
+    store, from 0, never reused. `standalone_question` is the question as searched. `marks` are changed
+    through the store; `version` counts edits, from 1. `checks` is the freshness of each citation, in their
+    order, if it was checked; it is never stored.
+
+    `state` is "asked" while there is no answer yet, then once and for all "answered", "partial" (an answer
+    that was interrupted) or "failed" (`error` says why). `subject` is what "it" meant, None if nothing;
+    `trace` are the steps towards the answer, in their order; `scope` says whose turn it is.
     """
 
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -711,7 +749,11 @@ class DialogTurn:
     model: str = ""
     prompt_hash: str = ""
     usage: Usage = field(default_factory=Usage)
-    complete: bool = True
+    state: TurnState = "answered"
+    error: str = ""
+    subject: Subject | None = None
+    trace: tuple[TraceStep, ...] = ()
+    scope: TurnScope = "user"
     user_query_timestamp: datetime | None = field(default_factory=now_utc)
     assistant_response_timestamp: datetime | None = field(default_factory=now_utc)
     user_id: str | None = None
@@ -729,6 +771,11 @@ class DialogTurn:
     def answer(self) -> str:
         """The answer's text, "" when there is none."""
         return self.assistant_response.response_str if self.assistant_response else ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has a whole answer."""
+        return self.state == "answered"
 
     @property
     def checked(self) -> tuple[tuple[Citation, Freshness], ...]:

@@ -249,7 +249,7 @@ class RememberingContract:
         self, store: MemoryStore
     ) -> None:
         here = store.create_conversation()
-        cited = replace(full_turn(), complete=True)
+        cited = replace(full_turn(), state="answered")
         store.extend([new_turn("Q?", "A."), cited], conversation=here.id)
 
         def writer(summary: str, turns: Sequence[DialogTurn]) -> str:

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag.errors import StoreTooNew
 from rag.memory.facts import Fact
 from rag.schema import (
+    RECORD_VERSION,
     conversation_from_record,
     conversation_record,
     from_json,
@@ -38,6 +40,7 @@ from rag.types import (
     Message,
     Source,
     Span,
+    Subject,
     Usage,
     UserQuery,
 )
@@ -56,6 +59,33 @@ def test_a_record_of_another_version_still_loads() -> None:
     assert (turn.question, turn.answer, turn.complete, turn.citations) == ("q", "a", True, ())
     with pytest.raises(KeyError):
         turn_from_record({"question": "q"})
+
+
+def test_a_record_of_version_1_gets_a_state_and_its_subject() -> None:
+    subject = {"path": "a.py", "symbol": "put", "scope": "", "start_line": 3, "end_line": 9, "name": "put"}
+    turn = turn_from_record({"id": "1", "complete": False, "metadata": {"subject": subject, "cached": "2"}})
+    assert (turn.state, turn.subject, turn.metadata) == (
+        "partial",
+        Subject("a.py", "put", "", 3, 9),
+        {"cached": "2"},
+    )
+    for other in ({"path": "a.py"}, {**subject, "start_line": "3"}, "mine", None):
+        turn = turn_from_record({"id": "1", "complete": True, "metadata": {"subject": other}})
+        assert (turn.state, turn.subject, turn.metadata) == ("answered", None, {"subject": other})
+
+
+def test_the_former_argument_for_the_state_warns() -> None:
+    for complete, state in ((True, "answered"), (False, "partial")):
+        with pytest.warns(DeprecationWarning, match="state"):
+            turn = DialogTurn(complete=complete)
+        assert (turn.state, turn.complete) == (state, complete)
+
+
+def test_a_record_of_a_later_version_is_refused() -> None:
+    record = turn_record(full_turn())
+    assert record["record"] == RECORD_VERSION
+    with pytest.raises(StoreTooNew, match=f"format {RECORD_VERSION + 1}"):
+        turn_from_record({**record, "record": RECORD_VERSION + 1})
 
 
 def test_times_are_written_in_utc() -> None:

@@ -32,7 +32,8 @@ from rag.service.recall import known_of, language_for, recall_older
 from rag.service.retention import KeptFiles
 from rag.service.search import SearchOutcome, SearchQuery, nothing_within, search_repositories, within
 from rag.service.snapshots import FolderState
-from rag.service.subjects import find_subject, stored_subject, subject_metadata
+from rag.service.subjects import find_subject
+from rag.service.trace import trace
 from rag.types import (
     Answer,
     AssistantResponse,
@@ -380,9 +381,10 @@ class Dialog:
             model=answer.model,
             prompt_hash=answer.prompt_hash or prepared.prompt.hash,
             usage=answer.usage,
-            complete=answer.complete,
-            metadata=({"cached": answer.cached} if answer.cached else {}) | subject_metadata(prepared.subject)
-            or None,
+            state="answered" if answer.complete else "partial",
+            subject=prepared.subject,
+            trace=trace(prepared, answer),
+            metadata={"cached": answer.cached} if answer.cached else None,
         )
         stored = self.history.store(turn, prepared.prompt, self.repositories)
         self.subject = None  # from now on it is the turn's
@@ -423,7 +425,7 @@ def _exchange(earlier: DialogTurn) -> Exchange:
     turn = earlier.with_current_citations()
     used = [c for c in turn.citations if c.used] or list(turn.citations)
     best_first = sorted(used, key=lambda citation: -citation.score)
-    return Exchange(turn.question, tuple(_place(c.span) for c in best_first), stored_subject(earlier))
+    return Exchange(turn.question, tuple(_place(c.span) for c in best_first), earlier.subject)
 
 
 def _place(span: Span) -> Subject:

@@ -1,4 +1,4 @@
-"""The subject of a conversation: find it by name, store it with a turn, read it again."""
+"""Finds the subject of a conversation by its name."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from rag.analysis import terms
 from rag.errors import NotFound
 from rag.ports import ChunkIndex
 from rag.retrieval.lookup import definitions
-from rag.schema import Json, from_json, to_json
 from rag.service.engine import Repository
-from rag.types import DialogTurn, Hit, Subject
+from rag.types import Hit, Subject
 
-_METADATA = "subject"
 _MAX_NAMES = 2_000
 """How many names that share a word with an unknown one are compared with it."""
 _SHOWN_NAMES = 5
@@ -58,20 +56,3 @@ def _similar(index: ChunkIndex, name: str) -> list[str]:
     start = symbol[:2].lower()
     alike |= {found: None for found, _ in index.names(every) if found.lower().startswith(start)}
     return get_close_matches(symbol, list(islice(alike, _MAX_NAMES)), n=_SHOWN_NAMES, cutoff=0.5)
-
-
-def subject_metadata(subject: Subject | None) -> Json:
-    """Return the metadata of a turn that was about a subject."""
-    return {} if subject is None else {_METADATA: to_json(subject)}
-
-
-def stored_subject(turn: DialogTurn) -> Subject | None:
-    """Return the subject that was stored with a turn; None if there is none that can be read."""
-    written = (turn.metadata or {}).get(_METADATA)
-    try:
-        subject = from_json(Subject, written) if isinstance(written, dict) else None
-    except (KeyError, TypeError):
-        return None
-    if subject is None or not all(isinstance(t, str) for t in (subject.path, subject.symbol, subject.scope)):
-        return None
-    return subject if isinstance(subject.start, int) and isinstance(subject.end, int) else None

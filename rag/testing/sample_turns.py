@@ -7,7 +7,17 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from rag.ports import TurnStore
-from rag.types import AssistantResponse, Citation, DialogTurn, Message, Span, Usage, UserQuery
+from rag.types import (
+    AssistantResponse,
+    Citation,
+    DialogTurn,
+    Message,
+    Span,
+    Subject,
+    TraceStep,
+    Usage,
+    UserQuery,
+)
 
 
 def new_turn(question: str, answer: str = "yes", **more: Any) -> DialogTurn:
@@ -38,7 +48,14 @@ def full_turn() -> DialogTurn:
         model="smollm2",
         prompt_hash="d" * 64,
         usage=Usage(prompt_tokens=12, answer_tokens=3, estimated=False, cost_usd=0.00123),
-        complete=False,
+        state="partial",
+        error="the model broke off 😀",
+        subject=Subject("src/naïve\udcff.py", "put", "Shelf 0.1", 3, 9),
+        trace=(
+            TraceStep("search", "where is 北京? 😀", "12 places", seconds=0.25),
+            TraceStep("answer", error="\0"),
+        ),
+        scope="team",
         user_query_timestamp=datetime(2026, 3, 1, 0, 30, 0, 123456, tzinfo=paris),
         assistant_response_timestamp=None,
         user_id="ada",

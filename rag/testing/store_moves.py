@@ -47,7 +47,7 @@ def filled(store: MemoryStore, clock: SteppedClock) -> list[str]:
     store.add_messages([full_message(), Message(b"\xff\0")], conversation=main.id)
     add_turns(store, main.id, "3", "4", "5")
     clock.advance(10)
-    store.edit_turn(replace(turn, complete=True))
+    store.edit_turn(replace(turn, state="answered"))
     fork = store.fork(main.id, at=4, name="fork")
     store.rewind(main.id, to=3)
     add_turns(store, main.id, "6")

@@ -253,8 +253,8 @@ class TurnStoreContract:
         changed = new_turn("changed", id=first.id, order=99, conversation_id="x", marks=("lost",), version=50)
         second = store.edit_turn(changed)
         assert second == replace(changed, order=0, conversation_id=here.id, marks=("kept",), version=2)
-        third = store.edit_turn(replace(second, complete=False))
-        assert third == replace(second, complete=False, version=3) == store.turn(first.id)
+        third = store.edit_turn(replace(second, state="failed"))
+        assert third == replace(second, state="failed", version=3) == store.turn(first.id)
         assert store.versions(first.id) == [first, second, third]
         assert questions(store, here.id) == "changed next"
         store.update_marks(here.id, "late", ids=[first.id])

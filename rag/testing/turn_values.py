@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
@@ -15,6 +15,10 @@ from rag.types import (
     Message,
     Source,
     Span,
+    Subject,
+    TraceStep,
+    TurnScope,
+    TurnState,
     Usage,
     UserQuery,
 )
@@ -59,6 +63,7 @@ citations = st.builds(
     score=scores,
     used=st.booleans(),
 )
+subjects = st.builds(Subject, texts, texts, texts, counts, counts)
 dialog_turns = st.builds(
     DialogTurn,
     id=st.uuids(version=4).map(str),
@@ -70,7 +75,11 @@ dialog_turns = st.builds(
     model=texts,
     prompt_hash=texts,
     usage=st.builds(Usage, counts, counts, st.booleans(), st.none() | scores),
-    complete=st.booleans(),
+    state=st.sampled_from(get_args(TurnState)),
+    error=texts,
+    subject=st.none() | subjects,
+    trace=st.lists(st.builds(TraceStep, texts, texts, texts, texts, scores), max_size=2).map(tuple),
+    scope=st.sampled_from(get_args(TurnScope)),
     user_query_timestamp=st.none() | moments,
     assistant_response_timestamp=st.none() | moments,
     user_id=st.none() | texts,

@@ -25,6 +25,11 @@ def no_turn(turn_id: str) -> NotFound:
     return NotFound(f"there is no turn {turn_id!r}; `rag turns show` lists those of a conversation")
 
 
+def already_finished(turn_id: str, state: str) -> NotFound:
+    """Return the error for a turn that has its final state."""
+    return NotFound(f"the turn {turn_id!r} is {state} already; its state cannot change any more")
+
+
 def no_order(conversation: str, at: int) -> NotFound:
     """Return the error for an order that is not in the conversation."""
     return NotFound(

@@ -82,6 +82,21 @@ class StoredTurns(Records):
             tx.edit(item, edited)
         return turn_from_record(record)
 
+    def finish_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
+        """Replace a turn that is "asked" by its answer, see `TurnStore`."""
+        if turn.state == "asked":
+            raise ValueError('a finished turn is "answered", "partial" or "failed", not "asked"')
+        with self._writing() as tx:
+            item = _turn(tx, turn.id, namespace)
+            asked = item.record()
+            if asked.get("state") != "asked":
+                raise check.already_finished(turn.id, asked.get("state", "answered"))
+            kept = {"order": item.order, "conversation_id": item.origin, "version": asked["version"]}
+            finished, record = Item.recorded(replace(turn, **kept, namespace=namespace, marks=item.marks))
+            tx.delete([item])
+            tx.add([finished], {item.origin: item.key >> 32})
+        return turn_from_record(record)
+
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
         """Return all versions of a turn, oldest first. Raises NotFound."""
         with self._reading() as tx:

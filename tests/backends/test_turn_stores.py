@@ -341,7 +341,9 @@ def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
     path.parent.mkdir(parents=True)
     file = sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=MIGRATIONS[:1])
     cited = [replace(one, span=replace(one.span, scope="Shelf")) for one in full_turn().citations]
-    turn = replace(full_turn(), marks=(), citations=tuple(cited))
+    turn = replace(
+        full_turn(), marks=(), citations=tuple(cited), error="", subject=None, trace=(), scope="user"
+    )
     turns = [replace(turn, id=f"t{n}", order=2 * n, conversation_id="c") for n in range(3)]
     with file.write() as db:
         db.execute("INSERT INTO conversation VALUES ('c', '', 'demo', ?, ?, 1, 9)", _DATES)
@@ -362,6 +364,7 @@ def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
     store.close()
 
 
+_SINCE_VERSION_6 = ("state", "error", "subject", "trace", "scope")
 _DATES = ["2026-01-01T00:00:00.000000+00:00"] * 2
 
 
@@ -369,7 +372,7 @@ def _insert_version_1(db: sqlite3.Connection, key: int, turn: DialogTurn) -> Non
     record = turn_record(turn)
     cited, usage = record.pop("citations"), record.pop("usage")
     row = {**record, **usage, "key": key, "number": record.pop("order")}
-    for name in ("order", "marks", "version", "total_tokens"):
+    for name in ("order", "marks", "version", "total_tokens", "record", *_SINCE_VERSION_6):
         row.pop(name, None)
     for one in cited:
         one |= {old: one.pop(name) for name, old in OLD_NAMES.items()}

@@ -21,7 +21,9 @@ COUNTER = WordCounter()
 
 def turn(question: str, answer: str, *, complete: bool = True) -> DialogTurn:
     return DialogTurn(
-        user_query=UserQuery(question), assistant_response=AssistantResponse(answer), complete=complete
+        user_query=UserQuery(question),
+        assistant_response=AssistantResponse(answer),
+        state="answered" if complete else "partial",
     )
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from rag.errors import NotFound
 from rag.service import Dialog, Engine, converse
-from rag.service.subjects import find_subject, stored_subject
+from rag.service.subjects import find_subject
 from rag.settings import Settings
-from rag.types import DialogTurn, UserQuery
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_a_continued_conversation_keeps_the_subject_that_was_set(engine, reposit
     assert answer.subject == dialog.next_subject() == subject
     assert dialog.subject is None, "it was set for one question, and is that of the turn"
     again = Dialog(engine, [repository], engine.find_conversation(answer.conversation_id))
-    assert stored_subject(again.turns()[0]) == subject
+    assert again.turns()[0].subject == subject
     assert ask(again, "is it tested?").subject == subject
 
 
@@ -63,9 +62,3 @@ def test_a_first_question_has_no_subject_and_its_follow_up_has(engine, repositor
     dialog = Dialog(engine, [repository])
     assert ask(dialog, "Where is a token checked?").subject is None
     assert ask(dialog, "And who calls it?").subject.name == "authenticate"
-
-
-@pytest.mark.parametrize("written", [5, {}, {"path": None, "start_line": "x"}, [], {"name": "n"}])
-def test_metadata_of_another_program_is_no_subject(written):
-    turn = DialogTurn(user_query=UserQuery("q"), metadata={"subject": written})
-    assert stored_subject(turn) is None

@@ -334,5 +334,6 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "DROP TABLE old_conversation",
         "CREATE INDEX conversation_space ON conversation (space)",
     ),
+    (),  # The records of turns have a state; earlier programs would take one that is only asked for answered.
 )
 """Each entry upgrades the schema by one version. Add entries; never change one that was released."""

@@ -59,6 +59,7 @@ else:
     _models.of(types.CodeFact, url=str)
     CodeFacts = _models.of(types.CodeFacts)
     Answer = _models.of(types.Answer)
+    _models.of(types.TraceStep)
     Turn = _models.of(types.DialogTurn, "Turn")
     Message = _models.of(types.Message)
     _models.of(types.Source, name=str | None)

@@ -22,7 +22,7 @@ export const fromServer = (turn) => ({
   model: turn.model,
   usage: turn.usage,
   answered: turn.answered,
-  subject: turn.metadata?.subject,
+  subject: turn.subject,
   notes: turn.complete ? [] : ["This answer is incomplete."],
   hits: null,
 });

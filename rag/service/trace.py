@@ -1,0 +1,27 @@
+"""The steps towards an answer, as they are stored with its turn."""
+
+from __future__ import annotations
+
+from rag.types import Answer, Prepared, TraceStep
+
+
+def trace(prepared: Prepared, answer: Answer) -> tuple[TraceStep, ...]:
+    """Return the steps of an answer; a step that was not made is left out.
+
+    "rewrite" gives the question that was searched instead of the one typed, "cache" the turn whose answer was
+    given again.
+    """
+    seconds, shown = answer.seconds, len(prepared.prompt.sources)
+    steps = []
+    if prepared.standalone_question not in ("", prepared.question):
+        steps.append(TraceStep("rewrite", prepared.question, prepared.standalone_question))
+    if answer.cached:
+        return *steps, TraceStep("cache", prepared.standalone_question, answer.cached)
+    found = f"{len(prepared.hits)} places"
+    steps.append(TraceStep("search", prepared.standalone_question, found, seconds=seconds.get("search", 0.0)))
+    if answer.model:
+        sources = f"{shown} sources, {prepared.prompt.tokens} tokens"
+        written = f"{answer.usage.answer_tokens} tokens" if answer.usage.answer_tokens else ""
+        steps.append(TraceStep("prompt", result=sources, seconds=seconds.get("prompt", 0.0)))
+        steps.append(TraceStep("answer", answer.model, written, seconds=seconds.get("answer", 0.0)))
+    return tuple(steps)

@@ -11,7 +11,7 @@ import pytest
 
 from rag.answer_cache.cache import AnswerCache
 from rag.errors import NotFound
-from rag.memory.agent_notes import Sections
+from rag.memory.agent_notes import MAX_HISTORY_BYTES, Sections
 from rag.memory.consolidate import consolidate, watermark
 from rag.memory.facts import Fact, Facts
 from rag.memory.messages import SUMMARIES, MessageMemory
@@ -199,6 +199,19 @@ class RememberingContract:
         with pytest.raises(TypeError, match="None"):
             sections.add_history(None)  # type: ignore[arg-type]
         assert sections.history() == ["Ada asked\nof tokens"]
+
+    def test_a_history_keeps_its_newest_entries(self, store: MemoryStore) -> None:
+        sections = Sections(store, _Words())
+        entry = "x" * (MAX_HISTORY_BYTES // 20)
+        for n in range(40):
+            sections.add_history(f"{n} {entry}")
+            assert sum(map(len, sections.history())) <= MAX_HISTORY_BYTES
+        kept = [int(each.split()[0]) for each in sections.history()]
+        assert kept == list(range(40 - len(kept), 40)) and len(kept) >= 9
+        sections.add_history("y" * MAX_HISTORY_BYTES)
+        assert sections.history() == ["y" * MAX_HISTORY_BYTES], "the newest entry stays, whatever its size"
+        sections.add_history("after")
+        assert sections.history() == ["after"]
 
     def test_a_section_hides_no_other_part_of_the_context(self, store: MemoryStore) -> None:
         sections = Sections(store, _Words())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, overload
 
 from rag.ports import MemoryStore
@@ -12,6 +13,9 @@ from rag.service import Engine
 from rag.service.retention import delete_conversation, delete_turn
 from rag.settings import Settings
 from rag.types import AssistantResponse, Conversation, DialogTurn, Source, UserQuery
+
+_BATCH = 500
+"""The number of turns that are stored in one transaction."""
 
 
 class CustomConversation:
@@ -60,11 +64,22 @@ class CustomConversation:
 
         A turn of another conversation is copied with a new id.
         """
-        here, ours = self.begin().id, as_turn(turn)
-        stored = self.store.append(ours, conversation=here, namespace=self.namespace)
-        if stored.conversation_id != here:
-            copy = replace(ours, id=str(uuid.uuid4()))
-            stored = self.store.append(copy, conversation=here, namespace=self.namespace)
+        return self.append_dialog_turns([turn])[0]
+
+    def append_dialog_turns(self, turns: Iterable[Any]) -> list[DialogTurn]:
+        """Add turns at the end like `append_dialog_turn`, in batches; return them as stored.
+
+        A batch is stored as a whole or not at all; those before one that fails stay.
+        """
+        every = iter(turns)
+        stored: list[DialogTurn] = []
+        while batch := [as_turn(turn) for turn in islice(every, _BATCH)]:
+            here = self.begin().id
+            known = self.store.turns_by_id([turn.id for turn in batch], namespace=self.namespace)
+            elsewhere = {each for each, turn in known.items() if turn.conversation_id != here}
+            new_ids = {each: str(uuid.uuid4()) for each in elsewhere}
+            ours = [replace(turn, id=new_ids.get(turn.id, turn.id)) for turn in batch]
+            stored += self.store.extend(ours, conversation=here, namespace=self.namespace)
         return stored
 
     def turns(self) -> list[DialogTurn]:
@@ -126,8 +141,7 @@ class DialogTurns(Sequence[DialogTurn]):
 
     def extend(self, turns: Iterable[Any]) -> None:
         """Add turns at the end, in their order."""
-        for turn in turns:
-            self._conversation.append_dialog_turn(turn)
+        self._conversation.append_dialog_turns(turns)
 
     def clear(self) -> None:
         """Delete all turns."""

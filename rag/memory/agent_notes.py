@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from rag.memory.extractive_summary import digest, newest_that_fit
@@ -22,6 +23,10 @@ STATE = "sections-state"
 CONTEXT_TOKENS = 2_000
 SUMMARY_TOKENS = 800
 SHOWN_HISTORY = 20
+MAX_HISTORY_BYTES = 256 * 1024
+"""The maximum size of a history; the older half of a larger one is deleted."""
+MAX_INCLUDED = 20_000
+"""A summary knows so many of the newest messages that it includes; older ones would be added again."""
 
 Writer = Callable[[str, Sequence[str]], str]
 """Writes a model's new summary, given the old one and new lines."""
@@ -57,11 +62,26 @@ class Sections:
         return {name: _text(value) for name, value in kept}
 
     def add_history(self, entry: str) -> None:
-        """Append an entry to the history. Raises TypeError if it is not text."""
+        """Append an entry to the history, whose oldest entries are deleted when it is larger than
+        `MAX_HISTORY_BYTES`. Raises TypeError if the entry is not text."""
         if not isinstance(entry, str):
             raise TypeError(f"a history entry must be text, not {entry!r}")
         line = json.dumps(entry).encode() + b"\n"
-        self._store.append_record("history", line, shelf=STATE, namespace=self._namespace)
+        size = self._store.append_record("history", line, shelf=STATE, namespace=self._namespace)
+        if size > MAX_HISTORY_BYTES:
+            self._shorten_history()
+
+    def _shorten_history(self) -> None:
+        """Keep the newest entries, up to half of the maximum size, at least one.
+
+        If the history changes in the meantime it stays as it is, and the next entry shortens it.
+        """
+        whole = self._state("history")
+        lines = whole.splitlines(keepends=True)
+        sizes = accumulate(map(len, reversed(lines)))
+        kept = max(1, sum(size <= MAX_HISTORY_BYTES // 2 for size in sizes))
+        newest = b"".join(lines[-kept:])
+        self._store.swap_record("history", whole, newest, shelf=STATE, namespace=self._namespace)
 
     def history(self, last: int | None = None) -> list[str]:
         """Return the entries of the history, or the newest `last`, oldest first."""
@@ -122,8 +142,9 @@ class Sections:
         else:
             every = [*so_far.splitlines(), *lines]
             summary = "\n".join(newest_that_fit(every, budget_tokens=SUMMARY_TOKENS, counter=self._counter))
+        taken_now = [*known, *(name for name, _ in new)]
         # One record for both, so that a summary and the list of its messages never differ.
-        after = json.dumps({"summary": summary, "taken": [*known, *(name for name, _ in new)]}).encode()
+        after = json.dumps({"summary": summary, "taken": taken_now[-MAX_INCLUDED:]}).encode()
         if not self._store.swap_record(
             "summary", before or None, after, shelf=STATE, namespace=self._namespace
         ):

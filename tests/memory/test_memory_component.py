@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -66,6 +67,31 @@ def test_the_spellings_of_the_founding_document_work() -> None:
     assert list(memory()) == [turn.id, memory.current_conversation.dialog_turns[-1].id]
     memory.current_conversation = CustomConversation()
     assert memory() == {}
+
+
+def test_many_turns_are_stored_in_batches_in_their_order() -> None:
+    store = CountingStore()
+    elsewhere = CustomConversation([DialogTurn(user_query=UserQuery("elsewhere"))], store=store)
+    turns = [DialogTurn(user_query=UserQuery(f"q{n}")) for n in range(1_200)]
+    turns[700:700] = elsewhere.turns()
+    here = CustomConversation(turns[:1], store=store)
+    store.calls = 0
+    here.dialog_turns.extend(iter(turns))
+    assert store.calls == 3
+    assert [turn.question for turn in here.turns()] == [turn.question for turn in turns]
+    assert here.turns()[700].id != elsewhere.turns()[0].id and len(elsewhere.turns()) == 1
+    here.dialog_turns.extend([turn for turn in turns if turn.question != "elsewhere"])
+    assert len(here.turns()) == len(turns), "what is here is not stored again"
+
+
+class CountingStore(MemoryTurnStore):
+    """Counts the calls that store turns."""
+
+    calls = 0
+
+    def extend(self, *args: Any, **more: Any) -> list[DialogTurn]:
+        self.calls += 1
+        return super().extend(*args, **more)
 
 
 def test_turns_of_adalflow_and_of_deepwiki_are_taken() -> None:

@@ -229,7 +229,7 @@ def test_more_is_kept_of_a_turn_than_its_words() -> None:
 
 def test_a_turn_that_cannot_be_stored_is_an_error_and_no_conversation_is_lost() -> None:
     class Full(MemoryTurnStore):
-        def append(self, *arguments: object, **named: object) -> DialogTurn:
+        def extend(self, *arguments: object, **named: object) -> list[DialogTurn]:
             raise StoreUnwritable(path="turns.db", why="the disk is full")
 
     memory = Memory(Full())

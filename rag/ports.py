@@ -350,6 +350,16 @@ class Matches(NamedTuple):
     found: tuple[Holder, ...]
 
 
+class Recalled(NamedTuple):
+    """The id and the score of a turn or message that was found by its words."""
+
+    id: str
+    kind: Literal["turn", "message"]
+    conversation: str
+    order: int
+    score: float
+
+
 class TurnStore(Protocol):
     """Conversations with their turns and messages. Every backend behaves the same.
 
@@ -600,6 +610,22 @@ class TurnStore(Protocol):
             namespace: the namespace to search.
             conversation: only this conversation, with inherited items; None searches the whole namespace.
             limit: at least 1.
+        """
+        ...
+
+    def ranked(
+        self,
+        terms: Sequence[str],
+        *,
+        namespace: str = "",
+        conversation: str | None = None,
+        kind: Literal["turn", "message"] | None = None,
+        k: int = 10,
+        limit: int = 1000,
+    ) -> list[Recalled]:
+        """Return the k best of what `matching` returns by BM25 (`rag.turns.search.bm25`), best first.
+
+        At equal scores (six decimals) the highest order first, then by id. `kind` None is both kinds.
         """
         ...
 

@@ -34,6 +34,7 @@ MAY = {
 }
 MAY["corpus"] = MAY["corpus"] | {"code"}
 MAY["database"] = MAY["database"] | {"corpus", "code"}
+MAY["memory"] |= {"turns"}
 MAY["retrieval"] = MAY["retrieval"] | {"code"}
 MAY["component"] = (MAY["component"] | {"memory"}) - {"backends"}
 for door in ("cli", "serve", "adapters"):

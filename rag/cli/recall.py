@@ -25,7 +25,7 @@ from rag.schema import to_json
 from rag.types import DialogTurn, Message
 
 if TYPE_CHECKING:
-    from rag.memory.search import Recalled
+    from rag.ports import Recalled
     from rag.service import Engine
 
 _SHOWN_CHARS = 200

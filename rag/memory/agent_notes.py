@@ -26,7 +26,7 @@ SHOWN_HISTORY = 20
 MAX_HISTORY_BYTES = 256 * 1024
 """The maximum size of a history; the older half of a larger one is deleted."""
 MAX_INCLUDED = 20_000
-"""A summary knows so many of the newest messages that it includes; older ones would be added again."""
+"""The number of messages, the newest, that a summary is known to include; older ones would be added again."""
 
 Writer = Callable[[str, Sequence[str]], str]
 """Writes a model's new summary, given the old one and new lines."""

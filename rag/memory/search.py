@@ -1,42 +1,30 @@
-"""Full-text search over turns and messages: the store finds matches, BM25 ranks them here.
+"""Full-text search over turns and messages, ranked by BM25 (`rag.turns.search`).
 
 Terms are those of `rag.analysis`: identifiers are split, CJK text is split in pairs, so `getUserName`, "user
-name" and "北京" give the same ranking with every store (Robertson and Zaragoza 2009, usual k1 and b).
+name" and "北京" give the same ranking with every store.
 An index of pairs has no single characters: for "锁" alone the newest items are scanned.
 """
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 from rag.analysis import terms
 from rag.errors import NotFound
-from rag.ports import Holder, Matches, TurnStore
+from rag.ports import Recalled, TurnStore
 from rag.searchable import searchable, term_counts
+from rag.turns.search import bm25
 from rag.types import DialogTurn, Message
 
 Kind = Literal["turn", "message"]
 
-K1 = 1.2
-B = 0.75
 MAX_SCANNED = 2000
 """The maximum number of items that are scanned for a single character, which takes half a second."""
 
 _FIRST_CJK = "\u3040"
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """The id and score of a turn or message that was found."""
-
-    id: str
-    kind: Kind
-    conversation: str
-    order: int
-    score: float
 
 
 def search_text(
@@ -64,21 +52,18 @@ def search_text(
     words = list(dict.fromkeys(terms(query)))
     if not words:
         return []
-    if all(len(word) == 1 and word >= _FIRST_CJK for word in words):
-        matches = _scan(store, words, namespace, conversation)
-    else:
-        matches = store.matching(words, namespace=namespace, conversation=conversation, limit=limit)
-    scored = [
-        _recalled(holder, score)
-        for holder, score in zip(matches.found, bm25(matches), strict=True)
-        if kind in (None, holder.kind)
-    ]
+    if not all(len(word) == 1 and word >= _FIRST_CJK for word in words):
+        where = {"namespace": namespace, "conversation": conversation}
+        return store.ranked(words, **where, kind=kind, k=k, limit=limit)
+    scored = [found for found in _scan(store, words, namespace, conversation) if kind in (None, found.kind)]
     scored.sort(key=lambda found: (-found.score, -found.order, found.id))
     return scored[:k]
 
 
-def _scan(store: TurnStore, characters: list[str], namespace: str, conversation: str | None) -> Matches:
-    """Return what `TurnStore.matching` would return for single characters, from the newest items only.
+def _scan(
+    store: TurnStore, characters: list[str], namespace: str, conversation: str | None
+) -> list[Recalled]:
+    """Return what contains one of the characters, from the newest items only.
 
     These are the items of the most recently written conversations; of the last of them, the newest.
     """
@@ -98,33 +83,12 @@ def _scan(store: TurnStore, characters: list[str], namespace: str, conversation:
             ]
             shown.sort(key=lambda item: item.order or 0)
             items |= {("turn" if isinstance(i, DialogTurn) else "message", i.id): i for i in shown[-room:]}
-    found, total = [], 0
-    for (kind, name), item in items.items():
-        length = sum(term_counts(item).values())
-        total += length
-        counts = tuple(map(searchable(item).count, characters))
-        if any(counts):
-            place = (item.conversation_id or "", item.order or 0)
-            found.append(Holder(name, kind, *place, length, counts))
-    holders = tuple(sum(one.counts[n] > 0 for one in found) for n in range(len(characters)))
-    return Matches(len(items), total, holders, tuple(found))
-
-
-def bm25(matches: Matches) -> list[float]:
-    """Return the score of each item found, in their order; above 0."""
-    mean = matches.length / matches.items if matches.items else 1.0
-    idf = [math.log(1 + (matches.items - n + 0.5) / (n + 0.5)) for n in matches.holders]
-    return [_score(holder, idf, mean or 1.0) for holder in matches.found]
-
-
-def _score(holder: Holder, idf: list[float], mean: float) -> float:
-    damping = K1 * (1 - B + B * holder.length / mean)
-    return sum(
-        weight * count * (K1 + 1) / (count + damping)
-        for weight, count in zip(idf, holder.counts, strict=True)
-        if count
-    )
-
-
-def _recalled(holder: Holder, score: float) -> Recalled:
-    return Recalled(holder.id, holder.kind, holder.conversation, holder.order, round(score, 6))
+    places = [
+        (name, kind, item.conversation_id or "", item.order or 0) for (kind, name), item in items.items()
+    ]
+    lengths = np.array([sum(term_counts(item).values()) for item in items.values()], np.int64)
+    counts = np.array([[*map(searchable(item).count, characters)] for item in items.values()], np.int64)
+    counts = counts.reshape(len(items), len(characters))
+    holders = np.count_nonzero(counts, axis=0).tolist()
+    scores = bm25(len(items), int(lengths.sum()), holders, lengths, counts).tolist()
+    return [Recalled(*place, score) for place, score in zip(places, scores, strict=True) if score > 0]

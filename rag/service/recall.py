@@ -12,8 +12,8 @@ from rag.memory.freshness import State
 from rag.memory.messages import SUMMARIES
 from rag.memory.preferences import LANGUAGE, Preferences
 from rag.memory.recall import recall_turns, that_fit
-from rag.memory.search import Kind, Recalled, search_text
-from rag.ports import TurnStore, takes_bags
+from rag.memory.search import Kind, search_text
+from rag.ports import Recalled, TurnStore, takes_bags
 from rag.prompt.background import Known, KnownFact
 from rag.service.engine import Engine, Repository
 from rag.types import Conversation, DialogTurn, Message

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from rag.analysis import terms
 from rag.errors import NotFound
-from rag.ports import Holder, Matches, TurnStore
+from rag.ports import Holder, Matches, Recalled, TurnStore
 from rag.searchable import term_counts
 from rag.testing.sample_turns import add_turns, full_turn, new_turn
 from rag.types import Citation, DialogTurn, Message, Span
 
+Kind = Literal["turn", "message"]
+K1, B = 1.2, 0.75
 _WORDS = """token session getUserName user_name expire cookie 北京大学 上海 hash tree HTTPServer config parser
     naïve x86 a1b2c3 the where""".split()
 
@@ -45,6 +50,19 @@ def _holder(item: DialogTurn | Message, bag: dict[str, int], sought: Sequence[st
         sum(bag.values()),
         tuple(bag.get(term, 0) for term in sought),
     )
+
+
+def ranked(matches: Matches, kind: Kind | None, k: int) -> list[Recalled]:
+    """Return the best of these matches by BM25, scored one by one."""
+    mean = matches.length / matches.items if matches.items else 1.0
+    rarity = [math.log(1 + (matches.items - n + 0.5) / (n + 0.5)) for n in matches.holders]
+    found = []
+    for one in matches.found:
+        damping = K1 * (1 - B + B * one.length / mean)
+        given = (count * (K1 + 1) / (count + damping) for count in one.counts)
+        score = round(sum(weight * part for weight, part in zip(rarity, given, strict=True)), 6)
+        found += [Recalled(*one[:4], score)] if kind in (None, one.kind) else []
+    return sorted(found, key=lambda one: (-one.score, -one.order, one.id))[:k]
 
 
 def everything(store: TurnStore, *conversations: str, namespace: str = "") -> list[DialogTurn | Message]:
@@ -80,6 +98,12 @@ class TurnSearchContract:
             shown = everything(store, each.id)
             assert store.matching(sought, conversation=each.id) == counted(shown, sought)
             assert store.matching(sought[:3], conversation=each.id, limit=2) == counted(shown, sought[:3], 2)
+            for kind, k, some in itertools.product(
+                ("turn", "message", None), (1, 4, 99), (sought, sought[:2])
+            ):
+                best = store.ranked(some, conversation=each.id, kind=kind, k=k)
+                assert best == ranked(counted(shown, some), kind, k)
+                assert store.ranked(some, kind=kind, k=k, limit=3) == ranked(counted(every, some, 3), kind, k)
 
     def test_identifiers_are_found_whole_and_in_parts_and_cjk_in_pairs(self, store: TurnStore) -> None:
         here = store.create_conversation()
@@ -123,6 +147,9 @@ class TurnSearchContract:
             store.matching([], conversation="nowhere")
         with pytest.raises(ValueError, match="0"):
             store.matching(["token"], limit=0)
+        assert store.ranked([]) == store.ranked(["nothing"]) == []
+        with pytest.raises(NotFound, match="nowhere"):
+            store.ranked([], conversation="nowhere")
 
     def test_any_number_of_words_is_taken(self, store: TurnStore) -> None:
         here = store.create_conversation()

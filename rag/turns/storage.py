@@ -121,8 +121,12 @@ class Transaction(Protocol):
         """Return the postings of each term in a namespace."""
         ...
 
-    def briefs(self, keys: Sequence[int]) -> list[tuple[str, int]]:
-        """Return id and length of the items with these keys."""
+    def ids(self, keys: Sequence[int]) -> list[str]:
+        """Return the ids of the items with these keys."""
+        ...
+
+    def lengths(self, keys: Sequence[int]) -> Keys:
+        """Return the number of terms of the items with these keys, shape (keys,)."""
         ...
 
     def origins(self, numbers: Iterable[int]) -> dict[int, str]:

@@ -8,14 +8,14 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from rag.ports import Marks, Matches
+from rag.ports import Marks, Matches, Recalled
 from rag.schema import Record, message_from_record, turn_from_record
 from rag.turns import checks as check
 from rag.turns.conversations import check_name, counted, find, shown, trim
 from rag.turns.dump import Line, Restored, conversation_line, record_line, restored
 from rag.turns.model import KINDS, MAX_ORDER, ConversationRecord, Item, Kind, Range, StoredItem
 from rag.turns.records import Records
-from rag.turns.search import match_terms
+from rag.turns.search import match_terms, rank_terms
 from rag.turns.storage import Transaction
 from rag.types import DialogTurn, Message
 
@@ -188,6 +188,22 @@ class StoredTurns(Records):
         with self._reading() as tx:
             kept = None if conversation is None else find(tx, conversation, namespace)
             return match_terms(tx, terms, namespace, kept, limit)
+
+    def ranked(
+        self,
+        terms: Sequence[str],
+        *,
+        namespace: str = "",
+        conversation: str | None = None,
+        kind: Kind | None = None,
+        k: int = 10,
+        limit: int = 1000,
+    ) -> list[Recalled]:
+        """Return the best turns and messages that contain one of the terms, see `TurnStore`."""
+        check.check_limit(limit)
+        with self._reading() as tx:
+            kept = None if conversation is None else find(tx, conversation, namespace)
+            return rank_terms(tx, terms, namespace, kept, kind, k, limit)
 
     # ---- dump and restore
 

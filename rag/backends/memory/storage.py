@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rag.turns.model import Cited, ConversationRecord, Item, Kind, Range, StoredItem, StoredRecord, item_key
-from rag.turns.storage import Postings, Shelf
+from rag.turns.storage import Keys, Postings, Shelf
 
 _NO_SUMS = (0, 0, 0)
 
@@ -38,6 +38,7 @@ class MemoryStorage:
         self._versions: dict[int, list[str]] = {}
         self._cited: dict[int, frozenset[Cited]] = {}
         self._counts: dict[int, tuple[str, dict[str, int]]] = {}  # key → namespace, terms
+        self._totals: dict[str, tuple[int, int]] = {}  # namespace → items, terms
         self._holders: dict[tuple[str, str], dict[int, int]] = {}  # (namespace, term) → key → count
         self._shelves: dict[Shelf, dict[str, StoredRecord]] = {}
         self._soonest: datetime | None = None  # nothing expires before
@@ -207,8 +208,8 @@ class MemoryStorage:
 
     def totals(self, namespace: str) -> tuple[int, int]:
         """Return the number of items of a namespace, and of their terms."""
-        lengths = [self._items[key].length for key, (where, _) in self._counts.items() if where == namespace]
-        return len(lengths), sum(lengths)
+        items, length = self._totals.get(namespace, (0, 0))
+        return items, length
 
     def match(self, namespace: str, terms: Sequence[str]) -> list[Postings]:
         """Return the postings of each term in a namespace."""
@@ -218,9 +219,13 @@ class MemoryStorage:
             for each in held
         ]
 
-    def briefs(self, keys: Sequence[int]) -> list[tuple[str, int]]:
-        """Return id and length of the items with these keys."""
-        return [(self._items[key].id, self._items[key].length) for key in keys]
+    def ids(self, keys: Sequence[int]) -> list[str]:
+        """Return the ids of the items with these keys."""
+        return [self._items[key].id for key in keys]
+
+    def lengths(self, keys: Sequence[int]) -> Keys:
+        """Return the number of terms of the items with these keys, shape (keys,)."""
+        return np.fromiter((self._items[key].length for key in keys), np.int64, len(keys))
 
     def origins(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the ids of the origins with these numbers."""
@@ -319,14 +324,20 @@ class MemoryStorage:
             terms + length,
         )
 
+    def _total(self, namespace: str, items: int, length: int) -> None:
+        before = self._totals.get(namespace, (0, 0))
+        self._totals[namespace] = before[0] + items, before[1] + length
+
     def _index(self, key: int, namespace: str, counts: dict[str, int]) -> None:
         self._counts[key] = (namespace, counts)
+        self._total(namespace, 1, sum(counts.values()))
         for term, count in counts.items():
             self._holders.setdefault((namespace, term), {})[key] = count
 
     def _unindex(self, key: int) -> str:
         """Remove an item from the index; return its namespace."""
         namespace, counts = self._counts.pop(key)
+        self._total(namespace, -1, -sum(counts.values()))
         for term in counts:
             holders = self._holders[namespace, term]
             del holders[key]

@@ -520,6 +520,18 @@ class TurnStore(Protocol):
         """
         ...
 
+    def finish_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
+        """Replace the stored turn with this id, whose state is "asked", by its answer; return it as stored.
+
+        The question was stored before its answer was known, and this ends it: atomically and once. Order,
+        conversation and marks of the stored turn are kept; no version is added.
+
+        Raises:
+            NotFound: there is no such turn, or it is not "asked" any more.
+            ValueError: the state of `turn` is still "asked".
+        """
+        ...
+
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
         """Return all versions of a turn, oldest first; the last one is current and has the current marks.
 

@@ -272,6 +272,42 @@ class TurnStoreContract:
         again = store.append(turn, conversation=here.id)
         assert (again.order, store.versions(turn.id)) == (1, [again])
 
+    # ---- a question before its answer
+
+    def test_a_question_is_finished_once(self, store: TurnStore) -> None:
+        here = store.create_conversation()
+        add_turns(store, here.id, "before")
+        asked = replace(new_turn("where is the kettle?"), assistant_response=None, state="asked")
+        asked = store.append(replace(asked, marks=("kept",)), conversation=here.id)
+        add_turns(store, here.id, "after")
+        assert store.turn(asked.id).state == "asked"
+        with pytest.raises(ValueError, match="asked"):
+            store.finish_turn(asked)
+        answer = replace(full_turn(), id=asked.id, state="failed", error="no answer", order=99, version=7)
+        finished = store.finish_turn(answer)
+        kept = replace(answer, order=1, conversation_id=here.id, marks=("kept",), version=1)
+        assert finished == kept == store.turn(asked.id)
+        assert store.versions(asked.id) == [finished]
+        assert questions(store, here.id) == f"before {answer.question} after"
+        assert store.matching(["kettle"]).holders == (0,)
+        assert store.citing(path=answer.citations[0].path) == [asked.id]
+        assert store.conversation(here.id).turn_count == 3
+        for again in (finished, replace(finished, state="answered")):
+            with pytest.raises(NotFound, match="failed already"):
+                store.finish_turn(again)
+        with pytest.raises(NotFound):
+            store.finish_turn(replace(finished, id="nowhere"))
+        assert store.turn(asked.id) == finished
+
+    def test_a_fork_sees_the_answer_of_a_question_that_it_inherited(self, store: TurnStore) -> None:
+        here = store.create_conversation()
+        asked = store.append(replace(new_turn("?"), state="asked"), conversation=here.id)
+        fork = store.fork(here.id)
+        store.delete_conversation(here.id)
+        store.finish_turn(replace(asked, state="answered"))
+        assert [turn.state for turn in store.turns(fork.id)] == ["answered"]
+        assert store.append(new_turn("next"), conversation=fork.id).order == 1
+
     # ---- expiry and keep_last
 
     def test_a_conversation_expires_when_nothing_is_added(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,8 +11,18 @@ from typing import Any
 
 from rag.ports import Clock
 from rag.turns import checks as check
-from rag.turns.model import KINDS, ConversationRecord, Kind, Range, StoredItem, TurnSpan, spans_until
-from rag.turns.storage import Storage, Transaction
+from rag.turns.model import (
+    KINDS,
+    MAX_ORDER,
+    ConversationRecord,
+    Item,
+    Kind,
+    Range,
+    StoredItem,
+    TurnSpan,
+    spans_until,
+)
+from rag.turns.storage import Scope, Storage, Transaction, repeated
 from rag.types import Conversation, Source
 
 
@@ -28,6 +38,7 @@ class Conversations:
         self._storage = storage
         self._clock = clock
 
+    @repeated
     def create_conversation(
         self,
         *,
@@ -42,12 +53,13 @@ class Conversations:
         made = Conversation(
             str(uuid.uuid4()), namespace, name, tuple(sources), ttl_s=ttl_s, keep_last=keep_last
         )
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, conversation=made.id, name=name)) as tx:
             return self._begin(tx, ConversationRecord(made, [TurnSpan(made.id, 0, None)]))
 
+    @repeated
     def conversation(self, id_or_name: str, *, namespace: str = "") -> Conversation:
         """Return a conversation with its counts, by id or else by name. Raises NotFound."""
-        with self._reading() as tx:
+        with self._reading(Scope(namespace, conversation=id_or_name, name=id_or_name)) as tx:
             kept = tx.conversation(id_or_name)
             if kept is None or kept.conversation.namespace != namespace:
                 kept = tx.named(namespace, id_or_name) if id_or_name else None
@@ -55,28 +67,31 @@ class Conversations:
                 raise check.no_conversation(id_or_name)
             return counted(tx, kept)
 
+    @repeated
     def conversations(self, *, namespace: str = "") -> list[Conversation]:
         """Return all conversations, the most recently written first."""
-        with self._reading() as tx:
+        with self._reading(Scope(namespace)) as tx:
             return [counted(tx, kept) for kept in reversed(tx.conversations(namespace))]
 
+    @repeated
     def rename(self, conversation: str, name: str, *, namespace: str = "") -> Conversation:
         """Rename a conversation, see `TurnStore`."""
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, conversation=conversation, name=name)) as tx:
             kept = find(tx, conversation, namespace)
             check_name(tx, name, kept.conversation)
             kept.conversation = replace(kept.conversation, name=name)
             tx.put_conversation(kept)
             return counted(tx, kept)
 
+    @repeated
     def fork(
         self, conversation: str, *, at: int | None = None, name: str = "", namespace: str = ""
     ) -> Conversation:
         """Create a conversation that continues another one after order `at`, see `TurnStore`."""
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, conversation=conversation, name=name)) as tx:
             kept = find(tx, conversation, namespace)
             if at is None:
-                newest = [next(shown(tx, kept, kind, newest_first=True), None) for kind in KINDS]
+                newest = [next(shown(tx, kept, kind, newest_first=True, limit=1), None) for kind in KINDS]
                 at = max((item.order for item in newest if item is not None), default=-1)
             elif at != -1 and not any(
                 tx.count(range_)[0] for kind in KINDS for range_ in kept.ranges(kind, at - 1, at + 1)
@@ -90,27 +105,30 @@ class Conversations:
             first = {kind: min(order, at + 1) for kind, order in kept.first.items()}
             return self._begin(tx, ConversationRecord(made, spans, at + 1, first))
 
+    @repeated
     def rewind(self, conversation: str, *, to: int, namespace: str = "", last_turn: str | None = None) -> int:
         """Remove everything after order `to`, see `TurnStore`; return the number of turns."""
         check.check_rewind(to)
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, conversation=conversation)) as tx:
             kept = find(tx, conversation, namespace)
             _check_last_turn(tx, kept, last_turn)
             return _rewind(tx, kept, to)[0]
 
+    @repeated
     def clear(self, conversation: str, *, namespace: str = "") -> int:
         """Remove all turns and messages, but not the conversation; return the number of both."""
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, conversation=conversation)) as tx:
             return sum(_rewind(tx, find(tx, conversation, namespace), -1))
 
+    @repeated
     def delete_conversation(
         self, conversation: str, *, namespace: str = "", last_turn: str | None = None
     ) -> int:
         """Delete a conversation (by id), see `TurnStore`; return the number of turns."""
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, conversation=conversation)) as tx:
             kept = find(tx, conversation, namespace)
             _check_last_turn(tx, kept, last_turn)
-            return _delete(tx, kept)
+            return _delete(tx, [kept])
 
     def close(self) -> None:
         """Release all resources. Closing twice is allowed."""
@@ -119,24 +137,24 @@ class Conversations:
     # ---- internal
 
     @contextmanager
-    def _reading(self) -> Iterator[Transaction]:
+    def _reading(self, scope: Scope) -> Iterator[Transaction]:
         """Run a transaction that reads; conversations that expired before it are removed."""
-        with self._storage.reading() as tx:
+        with self._storage.reading(scope) as tx:
             expired = not self._storage.is_swept and tx.has_expired(self._clock())
             if not expired:
                 yield tx
         if expired:
-            with self._writing() as tx:
+            with self._writing(scope) as tx:
                 yield tx
 
     @contextmanager
-    def _writing(self) -> Iterator[Transaction]:
+    def _writing(self, scope: Scope) -> Iterator[Transaction]:
         """Like `_reading`, for a transaction that writes."""
-        with self._storage.writing() as tx:
+        with self._storage.writing(scope) as tx:
             if not self._storage.is_swept and tx.has_expired(now := self._clock()):
-                for kept in tx.expired(now):
-                    _delete(tx, kept)
+                _delete(tx, tx.expired(now))
                 tx.expire_records(now)
+                tx.settle()
             yield tx
 
     def _begin(self, tx: Transaction, kept: ConversationRecord) -> Conversation:
@@ -197,23 +215,31 @@ def counted(tx: Transaction, kept: ConversationRecord) -> Conversation:
     return replace(kept.conversation, turn_count=turns, message_count=messages)
 
 
-def trim(tx: Transaction, kept: ConversationRecord, kind: Kind) -> None:
-    """Remove the oldest items of a kind beyond `keep_last`."""
-    keep_last = kept.conversation.keep_last
+def trim(
+    tx: Transaction, kept: ConversationRecord, kind: Kind, added: Sequence[Item]
+) -> tuple[Sequence[Item], list[StoredItem]]:
+    """Raise the first order of a kind so that `keep_last` items are left with those that are added.
+
+    Return those that are to be added, and the stored ones that no conversation shows any more.
+    """
+    keep_last, before = kept.conversation.keep_last, kept.first[kind]
     if keep_last is None:
-        return
-    left, hidden = keep_last, False
-    for range_ in reversed(kept.ranges(kind)):
+        return added, []
+    here = kept.ranges(kind)
+    left = keep_last - len(added)
+    if left < 0:
+        added, left = added[-left:], 0
+        kept.first[kind] = added[0].order
+    first = added[0].order
+    for range_ in reversed(here):
         for item in tx.scan(range_, newest_first=True, limit=left + 1):
             if left == 0:
-                hidden = True
+                kept.first[kind] = first
                 break
             left, first = left - 1, item.order
-    if hidden:
-        gone = kept.ranges(kind, before=first)
-        kept.first[kind] = first
-        tx.put_conversation(kept)
-        _release(tx, gone)
+    if kept.first[kind] == before:
+        return added, []
+    return added, _released(tx, [range_ for range_ in here if range_.first < first], [kept], first)
 
 
 def _check_last_turn(tx: Transaction, kept: ConversationRecord, expected: str | None) -> None:
@@ -226,33 +252,44 @@ def _rewind(tx: Transaction, kept: ConversationRecord, to: int) -> tuple[int, in
     """Remove everything after an order; return the number of turns and messages."""
     gone = [kept.ranges(kind, after=to) for kind in KINDS]
     turns, messages = (sum(tx.count(range_)[0] for range_ in ranges) for ranges in gone)
+    released = _released(tx, [range_ for ranges in gone for range_ in ranges], [kept])
     own, inherited = kept.spans[-1], kept.spans[:-1]
-    until = spans_until(kept.spans, to)
-    kept.spans = [*until, own._replace(first=kept.next_order)]
-    tx.put_conversation(kept)
-    _release(tx, [range_ for ranges in gone for range_ in ranges])
-    after = (
-        Range(own.origin, kept.numbers[own.origin], kind, max(own.first, to + 1), kept.next_order)
-        for kind in KINDS
-    )
-    if not any(tx.count(range_)[0] for range_ in after):  # else a fork shows it
+    start = max(own.first, to + 1)
+    after = [Range(own.origin, kept.numbers[own.origin], kind, start, kept.next_order) for kind in KINDS]
+    staying = sum(tx.count(range_)[0] for range_ in after)
+    staying -= sum(item.origin == own.origin and item.order >= start for item in released)
+    if staying:  # a fork shows it
+        kept.spans = [*spans_until(kept.spans, to), own._replace(first=kept.next_order)]
+    else:
         kept.spans = [*spans_until(inherited, to), own]
-        tx.put_conversation(kept)
+    tx.put_conversation(kept)
+    tx.delete(released)
     return turns, messages
 
 
-def _delete(tx: Transaction, kept: ConversationRecord) -> int:
-    """Delete a conversation; return the number of turns that it showed."""
-    turns, _, _ = sums(tx, kept)
-    gone = [range_ for kind in KINDS for range_ in kept.ranges(kind)]
-    tx.delete_conversation(kept)
-    _release(tx, gone)
+def _delete(tx: Transaction, gone: Sequence[ConversationRecord]) -> int:
+    """Delete conversations; return the number of turns that they showed."""
+    turns = sum(sums(tx, kept)[0] for kept in gone)
+    ranges = [range_ for kept in gone for kind in KINDS for range_ in kept.ranges(kind)]
+    released = _released(tx, ranges, gone)
+    for kept in gone:
+        tx.delete_conversation(kept)
+    tx.delete(released)
     return turns
 
 
-def _release(tx: Transaction, ranges: Iterable[Range]) -> None:
-    """Delete the items in these ranges that no conversation shows any more."""
-    for range_ in ranges:
-        viewers = tx.viewers(range_.number)
-        items = tx.scan(range_)
-        tx.delete([item for item in items if not any(viewer.shows(item) for viewer in viewers)])
+def _released(
+    tx: Transaction, ranges: Sequence[Range], gone: Sequence[ConversationRecord], before: int = MAX_ORDER
+) -> list[StoredItem]:
+    """Return the items in ranges, below an order, that no conversation shows except those of `gone`."""
+    ids = {kept.conversation.id for kept in gone}
+    found: dict[int, StoredItem] = {}
+    for number in {range_.number: None for range_ in ranges}:
+        others = [viewer for viewer in tx.viewers(number) if viewer.conversation.id not in ids]
+        for range_ in ranges:
+            if range_.number == number:
+                items = tx.scan(range_._replace(last=min(range_.last, before - 1)))
+                found.update(
+                    (item.key, item) for item in items if not any(other.shows(item) for other in others)
+                )
+    return list(found.values())

@@ -13,13 +13,15 @@ An item that no conversation shows is deleted. Every backend can store this mode
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from rag.analysis import terms
 from rag.schema import Record, message_from_record, message_record, turn_from_record, turn_record
-from rag.searchable import term_counts
+from rag.searchable import searchable, term_counts
 from rag.types import Conversation, DialogTurn, Message
 
 Kind = Literal["turn", "message"]
@@ -67,6 +69,12 @@ class StoredItem(NamedTuple):
         """Return the current version, or that of another text, as JSON values."""
         return {**json.loads(self.text if text is None else text), "marks": list(self.marks)}
 
+    def counts(self) -> dict[str, int]:
+        """Return how often each term occurs in it."""
+        record = self.record()
+        is_turn = self.kind == "turn"
+        return term_counts(turn_from_record(record) if is_turn else message_from_record(record))
+
     def passes(self, mark: tuple[str, ...] | None, exclude_mark: tuple[str, ...] | None) -> bool:
         """Whether its marks match the filters."""
         held = set(self.marks)
@@ -91,20 +99,36 @@ class StoredRecord(NamedTuple):
     expires: datetime | None = None
 
 
-@dataclass(slots=True, eq=False)
 class Item:
-    """A turn with its versions, or a message, as JSON text, so that callers cannot modify it."""
+    """A turn with its versions, or a message, as JSON text, so that callers cannot modify it.
 
-    kind: Kind
-    id: str
-    namespace: str
-    origin: str
-    order: int
-    versions: list[str]
-    marks: set[str]
-    counts: dict[str, int]
-    length: int
-    cited: frozenset[Cited] = frozenset()  # by any version
+    Args:
+        marks: its marks, in any order.
+        counts, length: how often each term occurs, and the sum; if missing, counted in `searched` when they
+            are first asked for.
+        cited: the files that any version cites.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: Kind,
+        id: str,  # noqa: A002
+        namespace: str,
+        origin: str,
+        order: int,
+        versions: list[str],
+        marks: set[str],
+        counts: dict[str, int] | None = None,
+        length: int = 0,
+        cited: frozenset[Cited] = frozenset(),
+        searched: str = "",
+    ) -> None:
+        self.kind: Kind = kind
+        self.id, self.namespace = id, namespace
+        self.origin, self.order = origin, order
+        self.versions, self.marks, self.cited = versions, marks, cited
+        self._counts, self._length, self._searched = counts, length, searched
 
     @classmethod
     def of(cls, value: DialogTurn | Message) -> Item:
@@ -116,7 +140,6 @@ class Item:
         """Return the item and the record of a turn or message with an order; they share no objects."""
         is_turn = isinstance(value, DialogTurn)
         record = turn_record(value) if isinstance(value, DialogTurn) else message_record(value)
-        counts = term_counts(value)
         item = cls(
             kind="turn" if is_turn else "message",
             id=value.id,
@@ -125,11 +148,23 @@ class Item:
             order=record["order"],
             versions=[json.dumps({name: value for name, value in record.items() if name != "marks"})],
             marks=set(record["marks"]),
-            counts=counts,
-            length=sum(counts.values()),
+            searched=searchable(value),
             cited=cited_in(record),
         )
         return item, record
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how often each term occurs; counted when first asked for."""
+        if self._counts is None:
+            self._counts = Counter(terms(self._searched))
+            self._length = sum(self._counts.values())
+        return self._counts
+
+    @property
+    def length(self) -> int:
+        """Return the number of terms."""
+        return self._length if self.counts else 0
 
     def record(self, version: int = -1) -> Record:
         """Return the current version, or another one by its index, as JSON values."""

@@ -3,19 +3,23 @@
 A backend stores conversations, items (turns and messages) and records, and the terms of items. What they mean
 (forks, rewinds, expiry, versions, filters, search) is in this package, once. A transaction sees one state;
 what a `writing` one changes is stored at its end, or not at all. `rag.turns` checks before it writes, so a
-call that raises because of its arguments has written nothing.
+call that raises because of its arguments has written nothing; and it does not read what it has changed in
+the same transaction, so that a backend may send all changes at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol
+from functools import wraps
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from rag.errors import StoreBusy
 from rag.turns.model import ConversationRecord, Item, Kind, Range, StoredItem, StoredRecord
 
 Keys = npt.NDArray[np.int64]
@@ -25,6 +29,51 @@ Postings = tuple[Keys, Keys]
 
 Shelf = tuple[str, str]
 """A namespace and a shelf of records in it."""
+
+
+_PATIENCE_S = 30.0
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class Scope(NamedTuple):
+    """What a transaction is for: the conversations of a namespace, or with `shelf` only its records there.
+
+    `has_expired`, `expired` and `expire_records` may be limited to it. The other fields say what the
+    transaction begins with, so that a backend on a server can read it at once; they need not be right.
+    """
+
+    namespace: str
+    shelf: str | None = None
+    conversation: str = ""
+    name: str = ""
+    kind: Kind = "turn"
+    ids: tuple[str, ...] = ()
+    """Items that are read by their ids; or the keys of records."""
+    last: int = 0
+    """The number of the newest items of the conversation that are read."""
+    terms: tuple[str, ...] | None = None
+    """What is searched for."""
+
+
+class Conflict(Exception):
+    """What a transaction has read was changed by another one before its end. Nothing was written."""
+
+
+def repeated(call: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Repeat a call with one transaction after each `Conflict`; raises StoreBusy if that takes too long."""
+
+    @wraps(call)
+    def until_done(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return call(*args, **kwargs)
+            except Conflict as conflict:
+                if time.monotonic() > deadline:
+                    raise StoreBusy(path=str(conflict), waited_s=_PATIENCE_S, doing="writing") from conflict
+
+    return until_done
 
 
 class Transaction(Protocol):
@@ -62,6 +111,10 @@ class Transaction(Protocol):
 
     def expired(self, now: datetime) -> list[ConversationRecord]:
         """Return the conversations that have expired."""
+        ...
+
+    def settle(self) -> None:
+        """Make what was changed so far visible to what the transaction reads from now on."""
         ...
 
     # ---- items
@@ -175,12 +228,12 @@ class Transaction(Protocol):
 class Storage(Protocol):
     """A place for turns."""
 
-    def reading(self) -> AbstractContextManager[Transaction]:
-        """Run a transaction that only reads; it never waits for one that writes."""
+    def reading(self, scope: Scope) -> AbstractContextManager[Transaction]:
+        """Run a transaction that only reads; it never waits for one that writes. May raise Conflict."""
         ...
 
-    def writing(self) -> AbstractContextManager[Transaction]:
-        """Run a transaction that writes; the others wait for it."""
+    def writing(self, scope: Scope) -> AbstractContextManager[Transaction]:
+        """Run a transaction that writes; the others wait for it, or one of them raises Conflict."""
         ...
 
     @property

@@ -16,7 +16,7 @@ from rag.turns.dump import Line, Restored, conversation_line, record_line, resto
 from rag.turns.model import KINDS, MAX_ORDER, ConversationRecord, Item, Kind, Range, StoredItem
 from rag.turns.records import Records
 from rag.turns.search import match_terms, rank_terms
-from rag.turns.storage import Transaction
+from rag.turns.storage import Scope, Transaction, repeated
 from rag.types import DialogTurn, Message
 
 
@@ -29,11 +29,13 @@ class StoredTurns(Records):
         """Add a turn at the end of a conversation, see `TurnStore`."""
         return self.extend([turn], conversation=conversation, namespace=namespace)[0]
 
+    @repeated
     def extend(
         self, turns: Sequence[DialogTurn], *, conversation: str, namespace: str = ""
     ) -> list[DialogTurn]:
         """Add turns at the end, all or none, see `TurnStore`."""
-        with self._writing() as tx:
+        ids = tuple(turn.id for turn in turns)
+        with self._writing(Scope(namespace, conversation=conversation, ids=ids)) as tx:
             known, new = self._add(tx, "turn", turns, conversation, namespace, version=1)
         records = {**known, **new}
         return [turn_from_record(records[turn.id]) for turn in turns]
@@ -54,20 +56,23 @@ class StoredTurns(Records):
         records = self._shown("turn", conversation, namespace, last, mark, exclude_mark, window)
         return [turn_from_record(record) for record in records]
 
+    @repeated
     def turn(self, turn_id: str, *, namespace: str = "") -> DialogTurn:
         """Return one turn. Raises NotFound."""
-        with self._reading() as tx:
+        with self._reading(Scope(namespace, ids=(turn_id,))) as tx:
             return turn_from_record(_turn(tx, turn_id, namespace).record())
 
+    @repeated
     def turns_by_id(self, ids: Sequence[str], *, namespace: str = "") -> dict[str, DialogTurn]:
         """Return the stored turns with these ids, in the order given."""
-        with self._reading() as tx:
+        with self._reading(Scope(namespace, ids=tuple(dict.fromkeys(ids)))) as tx:
             found = tx.items("turn", dict.fromkeys(ids), namespace)
             return {each: turn_from_record(item.record()) for each, item in found.items()}
 
+    @repeated
     def edit_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Store a new version of the turn with this id, see `TurnStore`."""
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, ids=(turn.id,))) as tx:
             item = _turn(tx, turn.id, namespace)
             edited, record = Item.recorded(
                 replace(
@@ -82,11 +87,12 @@ class StoredTurns(Records):
             tx.edit(item, edited)
         return turn_from_record(record)
 
+    @repeated
     def finish_turn(self, turn: DialogTurn, *, namespace: str = "") -> DialogTurn:
         """Replace a turn that is "asked" by its answer, see `TurnStore`."""
         if turn.state == "asked":
             raise ValueError('a finished turn is "answered", "partial" or "failed", not "asked"')
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, ids=(turn.id,))) as tx:
             item = _turn(tx, turn.id, namespace)
             asked = item.record()
             if asked.get("state") != "asked":
@@ -97,33 +103,39 @@ class StoredTurns(Records):
             tx.add([finished], {item.origin: item.key >> 32})
         return turn_from_record(record)
 
+    @repeated
     def versions(self, turn_id: str, *, namespace: str = "") -> list[DialogTurn]:
         """Return all versions of a turn, oldest first. Raises NotFound."""
-        with self._reading() as tx:
+        with self._reading(Scope(namespace, ids=(turn_id,))) as tx:
             item = _turn(tx, turn_id, namespace)
             return [turn_from_record(item.record(text)) for text in (*tx.versions(item), item.text)]
 
+    @repeated
     def delete_turn(self, turn_id: str, *, namespace: str = "") -> bool:
         """Delete a turn with its versions; return False if there was none. Other orders do not change."""
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, ids=(turn_id,))) as tx:
             found = list(tx.items("turn", [turn_id], namespace).values())
             tx.delete(found)
             return bool(found)
 
+    @repeated
     def citing(
         self, *, namespace: str = "", location: str | None = None, path: str | None = None, blob: str = ""
     ) -> list[str]:
         """Return the ids of turns that cite this file in any of their versions, ascending."""
-        with self._reading() as tx:
+        with self._reading(Scope(namespace)) as tx:
             return tx.citing(namespace, path, location, blob or None)
 
     # ---- messages
 
+    @repeated
     def add_messages(
         self, messages: Sequence[Message], *, conversation: str, namespace: str = ""
     ) -> list[Message]:
         """Add messages at the end, all or none; return those that were stored."""
-        with self._writing() as tx:
+        ids = tuple(message.id for message in messages)
+        scope = Scope(namespace, conversation=conversation, kind="message", ids=ids)
+        with self._writing(scope) as tx:
             _, new = self._add(tx, "message", messages, conversation, namespace)
         return [message_from_record(record) for record in new.values()]
 
@@ -140,15 +152,17 @@ class StoredTurns(Records):
         records = self._shown("message", conversation, namespace, last, mark, exclude_mark)
         return [message_from_record(record) for record in records]
 
+    @repeated
     def delete_messages(self, ids: Sequence[str], *, conversation: str, namespace: str = "") -> int:
         """Delete messages that the conversation shows; return how many."""
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, conversation=conversation)) as tx:
             kept = find(tx, conversation, namespace)
             found = tx.items("message", dict.fromkeys(ids), namespace).values()
             return _deleted(tx, [item for item in found if kept.shows(item)])
 
     # ---- marks
 
+    @repeated
     def update_marks(
         self,
         conversation: str,
@@ -160,7 +174,7 @@ class StoredTurns(Records):
     ) -> int:
         """Add, replace or remove a mark; return how many turns and messages changed."""
         check.check_update(new, old)
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, conversation=conversation)) as tx:
             kept = find(tx, conversation, namespace)
             changed = []
             for item in _chosen(tx, kept, ids, namespace, marked=old is not None):
@@ -171,24 +185,28 @@ class StoredTurns(Records):
             tx.mark(changed)
             return len(changed)
 
+    @repeated
     def delete_by_mark(self, conversation: str, mark: Marks, *, namespace: str = "") -> int:
         """Delete turns and messages with one of these marks; return how many."""
         sought = check.marks_sought(mark)
-        with self._writing() as tx:
+        with self._writing(Scope(namespace, conversation=conversation)) as tx:
             items = _chosen(tx, find(tx, conversation, namespace), None, namespace, marked=True)
             return _deleted(tx, [item for item in items if item.passes(sought, None)])
 
     # ---- search
 
+    @repeated
     def matching(
         self, terms: Sequence[str], *, namespace: str = "", conversation: str | None = None, limit: int = 1000
     ) -> Matches:
         """Return the turns and messages that contain one of the terms, see `TurnStore`."""
         check.check_limit(limit)
-        with self._reading() as tx:
+        scope = Scope(namespace, conversation=conversation or "", terms=tuple(terms))
+        with self._reading(scope) as tx:
             kept = None if conversation is None else find(tx, conversation, namespace)
             return match_terms(tx, terms, namespace, kept, limit)
 
+    @repeated
     def ranked(
         self,
         terms: Sequence[str],
@@ -201,22 +219,25 @@ class StoredTurns(Records):
     ) -> list[Recalled]:
         """Return the best turns and messages that contain one of the terms, see `TurnStore`."""
         check.check_limit(limit)
-        with self._reading() as tx:
+        scope = Scope(namespace, conversation=conversation or "", terms=tuple(terms))
+        with self._reading(scope) as tx:
             kept = None if conversation is None else find(tx, conversation, namespace)
             return rank_terms(tx, terms, namespace, kept, kind, k, limit)
 
     # ---- dump and restore
 
+    @repeated
     def namespaces(self) -> list[str]:
         """Return all namespaces that hold a conversation or a record, ascending."""
-        with self._reading() as tx:
+        with self._reading(Scope("")) as tx:
             return tx.namespaces()
 
+    @repeated
     def dump(
         self, *, namespace: str = "", conversations: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
         """Yield everything in a namespace as JSON values, see `MemoryStore`."""
-        with self._reading() as tx:
+        with self._reading(Scope(namespace)) as tx:
             for each in conversations or ():
                 find(tx, each, namespace)
             kept = [
@@ -233,12 +254,17 @@ class StoredTurns(Records):
 
     def restore(self, lines: Iterable[Mapping[str, Any]], *, namespace: str = "") -> int:
         """Store the lines of a `dump` in this namespace, see `MemoryStore`."""
-        found, now = restored(lines, namespace), self._clock()
-        with self._writing() as tx:
-            return _restore(tx, found, namespace, now)
+        return self._restore(restored(lines, namespace), namespace)
 
     # ---- internal
 
+    @repeated
+    def _restore(self, found: Restored, namespace: str) -> int:
+        now = self._clock()
+        with self._writing(Scope(namespace)) as tx:
+            return _restore(tx, found, namespace, now)
+
+    @repeated
     def _shown(
         self,
         kind: Kind,
@@ -252,7 +278,8 @@ class StoredTurns(Records):
         check.check_last(last)
         marks = check.marks_sought(mark), check.marks_sought(exclude_mark)
         limit = last if last is not None and marks == (None, None) else -1
-        with self._reading() as tx:
+        scope = Scope(namespace, conversation=conversation, kind=kind, last=max(limit, 0))
+        with self._reading(scope) as tx:
             ranges = reversed(find(tx, conversation, namespace).ranges(kind, *window))
             scans = (
                 tx.scan(range_, newest_first=True, limit=min(limit, MAX_ORDER), marked=marks[0] is not None)
@@ -285,10 +312,14 @@ class StoredTurns(Records):
                 item, new[one.id] = Item.recorded(placed)
                 items.append(item)
         if items:
+            before = dict(kept.first)
+            staying, released = trim(tx, kept, kind, items)
             kept.next_order += len(items)
             self._written(kept)
-            tx.append(kept, items)
-            trim(tx, kept, kind)
+            tx.append(kept, staying)
+            if kept.first != before:
+                tx.put_conversation(kept)
+                tx.delete(released)
         return known, new
 
 
@@ -335,16 +366,12 @@ def _restore(tx: Transaction, found: Restored, namespace: str, now: datetime) ->
         tx.put_conversation(kept)
     numbers = {origin: number for kept in fresh for origin, number in kept.numbers.items()}
     known = {kind: _ids(tx, kind, found.items, namespace) for kind in KINDS}
-    places: set[tuple[str, int]] = set()
+    places = _places(tx, numbers, found.items)
     new = []
     for item in found.items:
         place = (item.origin, item.order)
         is_new = item.id not in known[item.kind] and place not in places
-        if (
-            is_new
-            and any(kept.shows(item) for kept in fresh)
-            and not _is_taken(tx, numbers[item.origin], item)
-        ):
+        if is_new and any(kept.shows(item) for kept in fresh):
             new.append(item)
             known[item.kind].add(item.id)
             places.add(place)
@@ -363,7 +390,15 @@ def _ids(tx: Transaction, kind: Kind, items: Iterable[Item], namespace: str) -> 
     return set(tx.items(kind, [item.id for item in items if item.kind == kind], namespace))
 
 
-def _is_taken(tx: Transaction, number: int, item: Item) -> bool:
-    """Whether the place of an item is taken."""
-    order = item.order
-    return any(tx.count(Range(item.origin, number, kind, order, order))[0] for kind in KINDS)
+def _places(tx: Transaction, numbers: Mapping[str, int], items: Iterable[Item]) -> set[tuple[str, int]]:
+    """Return the origins and orders of stored items between the first and last of these."""
+    orders: dict[str, list[int]] = {}
+    for item in items:
+        if item.origin in numbers:
+            orders.setdefault(item.origin, []).append(item.order)
+    ranges = [
+        Range(origin, numbers[origin], kind, min(held), max(held))
+        for origin, held in orders.items()
+        for kind in KINDS
+    ]
+    return {(item.origin, item.order) for range_ in ranges for item in tx.scan(range_)}

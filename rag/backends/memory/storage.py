@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rag.turns.model import Cited, ConversationRecord, Item, Kind, Range, StoredItem, StoredRecord, item_key
-from rag.turns.storage import Keys, Postings, Shelf
+from rag.turns.storage import Keys, Postings, Scope, Shelf
 
 _NO_SUMS = (0, 0, 0)
 
@@ -51,7 +51,7 @@ class MemoryStorage:
         self.__dict__.update(state, _lock=threading.RLock())
 
     @contextmanager
-    def reading(self) -> Iterator[MemoryStorage]:
+    def reading(self, scope: Scope) -> Iterator[MemoryStorage]:
         """Hold the lock."""
         with self._lock:
             yield self
@@ -112,6 +112,9 @@ class MemoryStorage:
     def expired(self, now: datetime) -> list[ConversationRecord]:
         """Return the conversations that have expired."""
         return [self._copied(kept) for kept in self._kept.values() if kept.expires and kept.expires <= now]
+
+    def settle(self) -> None:
+        """Do nothing: changes are visible at once."""
 
     # ---- items
 

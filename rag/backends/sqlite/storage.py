@@ -15,8 +15,7 @@ import numpy as np
 from rag.backends.sqlite import words
 from rag.backends.sqlite.bindings import execute, insert, text
 from rag.backends.sqlite.file import InvalidRows, SqliteFile
-from rag.schema import conversation_from_record, conversation_record, message_from_record, turn_from_record
-from rag.searchable import term_counts
+from rag.schema import conversation_from_record, conversation_record
 from rag.turns.model import (
     KINDS,
     ConversationRecord,
@@ -28,7 +27,7 @@ from rag.turns.model import (
     TurnSpan,
     item_key,
 )
-from rag.turns.storage import Keys, Postings, Shelf
+from rag.turns.storage import Keys, Postings, Scope, Shelf
 
 _MAX_PER_STATEMENT = 500
 """The maximum number of values or rows in a statement, whose number SQLite limits."""
@@ -63,13 +62,13 @@ class SqliteStorage:
         return self._is_swept and self.file.is_together
 
     @contextmanager
-    def reading(self) -> Iterator[SqliteTransaction]:
+    def reading(self, scope: Scope) -> Iterator[SqliteTransaction]:
         """Run a transaction that reads."""
         with self.file.read() as db:
             yield SqliteTransaction(db)
 
     @contextmanager
-    def writing(self) -> Iterator[SqliteTransaction]:
+    def writing(self, scope: Scope) -> Iterator[SqliteTransaction]:
         """Run a transaction that writes."""
         with self.file.write() as db:
             yield SqliteTransaction(db)
@@ -158,6 +157,9 @@ class SqliteTransaction:
         """Return the conversations that have expired."""
         return self._kept("c.expires <= ?", _moment(now))
 
+    def settle(self) -> None:
+        """Do nothing: changes are visible at once."""
+
     # ---- items
 
     def items(self, kind: Kind, ids: Iterable[str], namespace: str) -> dict[str, StoredItem]:
@@ -224,7 +226,7 @@ class SqliteTransaction:
         self._db.execute(changed, (edited.versions[-1], edited.length, item.key))
         self._cite([(item.key, *map(text, cited)) for cited in edited.cited])
         space = self._space(edited.namespace)
-        words.unpost(self._db, [(item.key, space, _counts(item))])
+        words.unpost(self._db, [(item.key, space, item.counts())])
         words.post(self._db, [(item.key, space, edited.counts)])
         self._sum([(item.key >> 32, item.kind, 0, edited.length - item.length)])
 
@@ -239,7 +241,7 @@ class SqliteTransaction:
             return
         keys = [(item.key,) for item in items]
         (space,) = self._db.execute("SELECT space FROM item WHERE key = ?", keys[0]).fetchone()
-        words.unpost(self._db, ((item.key, space, _counts(item)) for item in items))
+        words.unpost(self._db, ((item.key, space, item.counts()) for item in items))
         cited = "SELECT file FROM cited WHERE item = ?"
         files = {file for key in keys for (file,) in self._db.execute(cited, key)}
         for table, column in (("item", "key"), ("version", "item"), ("cited", "item")):
@@ -487,11 +489,6 @@ def _item(row: sqlite3.Row, origin: str) -> StoredItem:
     key, id_, length, marks, record = row[:5]
     held = () if marks is None else tuple(json.loads(marks))
     return StoredItem(key, KINDS[key >> 31 & 1], id_, origin, key & 0x7FFFFFFF, length, record, held)
-
-
-def _counts(item: StoredItem) -> dict[str, int]:
-    record = item.record()
-    return term_counts(message_from_record(record) if item.kind == "message" else turn_from_record(record))
 
 
 def _marks(marks: Sequence[str]) -> str | None:

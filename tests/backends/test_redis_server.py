@@ -317,15 +317,15 @@ def test_the_keys_of_another_program_are_named(server: ValkeyServer, open_store:
 def test_a_format_of_a_newer_version_is_left_alone(server: ValkeyServer, open_store: Opened) -> None:
     store = open_store(f"{server.url}?prefix=newer")
     here = store.create_conversation()
-    server.command("HSET", "{newer:}:M", "format", "3")
+    server.command("HSET", "{newer:}:M", "format", "4")
     for call in (
         store.conversations,
         store.create_conversation,
         lambda: add_turns(store, here.id, "lost"),
     ):
-        with pytest.raises(StoreTooNew, match=r"format 3.*upgrade rag, or choose another prefix"):
+        with pytest.raises(StoreTooNew, match=r"format 4.*upgrade rag, or choose another prefix"):
             call()
-    server.command("HSET", "{newer:}:M", "format", "2")
+    server.command("HSET", "{newer:}:M", "format", "3")
     assert store.conversations() == [here]
 
 

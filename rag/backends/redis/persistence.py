@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from rag.backends.redis.hash_tags import RedisPlaces
+from rag.backends.redis.server import RedisServer
 from rag.errors import StoreError
 from rag.ports import Persistence, PersistenceKind
 
@@ -22,8 +22,15 @@ _SETTINGS: dict[PersistenceKind, tuple[str, bool, str]] = {
 }
 
 
-class RedisPersistence(RedisPlaces):
+class RedisPersistence:
     """The persistence of every node of a server, including the replicas of a cluster."""
+
+    _server: RedisServer
+
+    @property
+    def server(self) -> RedisServer:
+        """The server."""
+        return self._server
 
     def persistence(self) -> list[Persistence]:
         """Return the persistence of each node, see `PersistentStore`."""

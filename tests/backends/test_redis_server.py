@@ -97,6 +97,7 @@ Opened = Callable[..., RedisTurnStore]
         ("valkey://[::1]:7000", "valkey://[::1]:7000", False, 0),
         ("redis+cluster://h", "redis+cluster://h:6379", True, 0),
         ("rediss://h?cluster=1", "rediss+cluster://h:6379", True, 0),
+        ("redis://h,[::1]:7001/?cluster=true", "redis+cluster://h:6379,[::1]:7001", True, 0),
         ("unix:///a%20b/s?db=1", "unix:///a b/s?db=1", False, 1),
     ],
 )
@@ -119,6 +120,8 @@ def test_an_address_says_where_the_server_is(url: str, shown: str, cluster: bool
         f"redis://me:{QUOTED}@h?wait=1&wait_s=10",
         f"redis://me:{QUOTED}@h?prefix=a*",
         f"redis+cluster://me:{QUOTED}@h/1",
+        f"redis+cluster://me:{QUOTED}@h,",
+        f"redis://me:{QUOTED}@h,i",
         f"unix://me:{QUOTED}@",
         f"unix://me:{QUOTED}@/s?cluster=1",
         f"redis://me:why?{QUOTED}@h",
@@ -636,6 +639,15 @@ def test_what_has_moved_is_asked_for_where_it_is(cluster: ValkeyCluster, open_st
         assert store.namespaces() == ["before", "meanwhile"]
     store.create_conversation(namespace="after")
     assert store.namespaces() == ["after", "before", "meanwhile"]
+
+
+def test_one_living_seed_is_enough(cluster: ValkeyCluster, open_store: Opened) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        dead = f"127.0.0.1:{taken.getsockname()[1]}"
+        store = open_store(f"redis://{dead},127.0.0.1:{cluster.nodes[0].port}/?cluster=true")
+        here = store.create_conversation()
+        assert add_turns(store, here.id, "hello") == store.turns(here.id)
 
 
 def test_replicas_are_waited_for(cluster: ValkeyCluster, open_store: Opened) -> None:

@@ -10,8 +10,8 @@ The keys of a namespace; the key of an item has 8 bytes, see `item_key`:
     N  hash   name → conversation
     L  zset   conversations by last write: a number that only increases
     E  zset   conversations by expiry, in microseconds of the store's clock
-    M  hash   "format", the version of this layout; "written", "numbers" and "seq", the last numbers given
-              to a write, an origin and an item; "indexed" and "length", the number of indexed items and of
+    M  hash   "format", the version of this layout; "numbers" and "seq", the last numbers given to an
+              origin, and to an item or a write; "indexed" and "length", the number of indexed items and of
               their terms; "changed", how often an indexed item was changed or deleted
     G  hash   number of an origin and t, m or l → its turns, its messages, and the terms of the indexed ones
     O  hash   i and origin → number; n and number → origin
@@ -79,6 +79,7 @@ function reads.soonest() return {call('ZRANGE', E, 0, 0, 'WITHSCORES')[2] or ''}
 """
 
 _NAMESPACE = r"""
+local format = call('HGET', M, 'format')
 local function with_counts(found, raw, is_long)
   if not raw then return end
   local number = raw:match('^%d+')
@@ -230,7 +231,7 @@ end
 local function more(by, field, change) by[field] = (by[field] or 0) + change end
 local function kind_of(key) return key:byte(5) >= 128 and 'm' or 't' end
 local function number_of(key) return num(struct.unpack('>I4', key)) end
-function ops.written(id) call('ZADD', L, call('HINCRBY', M, 'written', 1), id) end
+function ops.written(id) call('ZADD', L, call('HINCRBY', M, 'seq', 1), id) end
 function ops.add(items)  -- each: item, kind and id, earlier versions, text, marks or false, citations
   local first = call('HINCRBY', M, 'seq', #items) - #items + 1
   local texts, ids, briefs, places, unread, marks, cited = {}, {}, {}, {}, {}, {}, {}
@@ -273,7 +274,9 @@ function ops.remove(key, field, bucket, cited)
   call('HINCRBY', G, number_of(key) .. kind_of(key), -1)
   if call('HINCRBY', Z, bucket, -1) == 0 then call('HDEL', Z, bucket) end
 end
+local is_less = false
 function ops.forget(number)  -- an origin without items that no conversation shows
+  is_less = true
   local prefix = struct.pack('>I4', number)
   local high = '[' .. prefix .. '\255\255\255\255'
   if call('ZLEXCOUNT', S, '[' .. prefix, high) + call('ZLEXCOUNT', Y, '[' .. prefix, high) > 0 then return end
@@ -298,12 +301,11 @@ function ops.index(keys, briefs, lengths, entries)  -- entries: bucket and term,
   call('HINCRBY', M, 'indexed', #keys); call('HINCRBY', M, 'length', total)
 end
 local function finish()
-  if call('HLEN', C) == 0 and call('ZCARD', S) == 0 then call('DEL', unpack(KEYS)) return end
-  call('HSETNX', M, 'format', FORMAT)
+  if is_less and call('HLEN', C) == 0 and call('ZCARD', S) == 0 then call('DEL', unpack(KEYS)) return end
+  if format ~= tostring(FORMAT) then call('HSET', M, 'format', FORMAT) end
   lifetime(KEYS, function() return call('ZCARD', E) < call('HLEN', C) end)
 end
 local function rest() return num(call('ZCARD', Q)) end
-local format = call('HGET', M, 'format')
 if format and tonumber(format) > FORMAT then return {'foreign', format} end
 if format and tonumber(format) < FORMAT and not given[5] then return {'old', format} end
 """

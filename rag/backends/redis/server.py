@@ -202,9 +202,8 @@ class RedisServer:
         slots = self._slots
         if slots:
             return slots
-        first = (self.address.host, self.address.port)
         problem: Exception | None = None
-        for node in dict.fromkeys([*self._seen, first]):
+        for node in dict.fromkeys([*self._seen, *self.address.seeds]):
             try:
                 ranges = self._client(node).execute_command("CLUSTER", "SLOTS")
             except (known.ConnectionError, known.TimeoutError) as error:

@@ -145,14 +145,14 @@ class RedisStorage:
         was_known = False
         if writes and (tx.is_new or scope.shelf is not None):
             was_known = not self.places.register(scope.namespace, scope.shelf, again=tx.is_new)
-        then = [call for call in self._worth_expecting(scope) if writes]
+        then = [call for call in self._worth_expecting(scope) if writes and call not in tx.after]
         checks = list(tx.used.items())
         is_same, rest, replies = self.run(scope, checks, writes, then)
         if not is_same:
             self._here.found = scope, dict(zip((call for call, _ in checks), replies, strict=True))
             self._expect(scope, self._here.found[1])
             raise Conflict(str(self.server.address))
-        self._expect(scope, dict(zip(then, replies, strict=True)))
+        self._expect(scope, {**tx.after, **dict(zip(then, replies, strict=True))})
         if scope.shelf is not None and was_known and rest:  # the shelf was empty
             self.places.register(scope.namespace, scope.shelf, again=True)
         for (namespace, shelf), changes in tx.shelf_writes.items():

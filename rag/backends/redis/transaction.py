@@ -14,7 +14,9 @@ from rag.backends.redis.script import BUCKET, NAMESPACE_KEYS
 from rag.backends.redis.server import coded, decoded
 from rag.backends.redis.values import LETTERS, Brief, Reply, coded_key, micros, moment_of
 from rag.turns.model import (
+    KINDS,
     MAX_ORDER,
+    Cited,
     ConversationRecord,
     Item,
     Kind,
@@ -68,6 +70,7 @@ class RedisTransaction:
         self.writes: list[Any] = []
         self.shelf_writes: dict[Shelf, list[Any]] = {}
         self.is_new = False  # whether it creates a conversation
+        self.after: dict[Call, Reply] = {}  # what would be read after the transaction, if that is known
         self._kept: dict[str, ConversationRecord] = {}  # as stored, or as put
         self._names: dict[str, tuple[str, frozenset[int]]] = {}  # name and origins, as stored
         self._briefs: dict[int, Brief] = {}
@@ -95,7 +98,7 @@ class RedisTransaction:
 
     def put_conversation(self, kept: ConversationRecord) -> None:
         """Store a conversation; a new one is the most recently written."""
-        here = kept.conversation
+        here, self.after = kept.conversation, {}
         self._number([span.origin for span in kept.spans], kept)
         self._kept[here.id] = kept
         name, before = self._names.get(here.id, ("", frozenset[int]()))
@@ -178,10 +181,18 @@ class RedisTransaction:
 
     def append(self, kept: ConversationRecord, items: Sequence[Item]) -> None:
         """Add items to a conversation, which becomes the most recently written."""
+        id_, raw = kept.conversation.id, values.stored_conversation(kept)
         self._add(items, kept.numbers)
-        self._write("HSET", "C", kept.conversation.id, values.stored_conversation(kept))
-        self.writes.append(["written", [kept.conversation.id]])
+        self._write("HSET", "C", id_, raw)
+        self.writes.append(["written", [id_]])
         self._expire(kept)
+        counts = [
+            total + sum(item.kind == kind for item in items)
+            for kind, total in zip(KINDS, kept.totals[:2], strict=True)
+        ]
+        self.after["conversation", id_] = [coded(id_), coded(raw), *(b"%d" % each for each in counts), b"0"]
+        if kept.expires is None:
+            self.after["soonest",] = self._read(("soonest",))
 
     def add(self, items: Sequence[Item], numbers: Mapping[str, int]) -> None:
         """Add items to origins with these numbers; an origin that is a conversation continues after them."""
@@ -217,11 +228,11 @@ class RedisTransaction:
 
     def delete(self, items: Sequence[StoredItem]) -> None:
         """Delete items with all their versions, citations and terms."""
+        self.after = {}
         for item in items:
             key, brief = coded_key(item.key), self._briefs[item.key]
-            cited = set[Any]().union(
-                *(cited_in(json.loads(text)) for text in (*self.versions(item), item.text))
-            )
+            texts = (*self.versions(item), item.text)
+            cited = frozenset[Cited]().union(*(cited_in(json.loads(text)) for text in texts))
             self._unpost(item)
             for n in range(1, brief.earlier + 1):
                 self._write("HDEL", "V", key + b"%d" % n)

@@ -53,8 +53,9 @@ def search_text(
     if not words:
         return []
     if not all(len(word) == 1 and word >= _FIRST_CJK for word in words):
-        where = {"namespace": namespace, "conversation": conversation}
-        return store.ranked(words, **where, kind=kind, k=k, limit=limit)
+        return store.ranked(
+            words, namespace=namespace, conversation=conversation, kind=kind, k=k, limit=limit
+        )
     scored = [found for found in _scan(store, words, namespace, conversation) if kind in (None, found.kind)]
     scored.sort(key=lambda found: (-found.score, -found.order, found.id))
     return scored[:k]

@@ -26,7 +26,7 @@ from rag.turns.model import (
     cited_in,
     item_key,
 )
-from rag.turns.storage import Conflict, Postings, Scope, Shelf
+from rag.turns.storage import Conflict, Keys, Postings, Scope, Shelf
 
 Call = tuple[Any, ...]
 """A read: its name in the script, and its arguments."""
@@ -74,6 +74,7 @@ class RedisTransaction:
         self._kept: dict[str, ConversationRecord] = {}  # as stored, or as put
         self._names: dict[str, tuple[str, frozenset[int]]] = {}  # name and origins, as stored
         self._briefs: dict[int, Brief] = {}
+        self._indexed: dict[int, tuple[str, int]] = {}
         self._numbers: dict[str, int] = {}  # of origins that it creates
         self._touched: dict[int, None] = {}  # origins that may be unused at the end
 
@@ -268,13 +269,13 @@ class RedisTransaction:
             found.append((each["key"].astype(np.int64), each["count"].astype(np.int64)))
         return found
 
-    def briefs(self, keys: Sequence[int]) -> list[tuple[str, int]]:
-        """Return id and length of the items with these keys."""
-        changed = self._read(("totals",))[2] or b""
-        (reply,) = self._read(("briefs", np.array(keys, ">i8").tobytes(), changed))
-        if reply is None:
-            raise Conflict(self.scope.namespace)
-        return values.briefs_of(reply, len(keys))
+    def ids(self, keys: Sequence[int]) -> list[str]:
+        """Return the ids of the items with these keys."""
+        return [id_ for id_, _ in self._indexed_items(keys)]
+
+    def lengths(self, keys: Sequence[int]) -> Keys:
+        """Return the number of terms of the items with these keys, shape (keys,)."""
+        return np.array([length for _, length in self._indexed_items(keys)], np.int64)
 
     def origins(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the ids of the origins with these numbers."""
@@ -335,6 +336,16 @@ class RedisTransaction:
         return self._server.namespaces()
 
     # ---- internal
+
+    def _indexed_items(self, keys: Sequence[int]) -> list[tuple[str, int]]:
+        """Return id and length of the items with these keys; each is read once."""
+        if unread := [key for key in keys if key not in self._indexed]:
+            changed = self._read(("totals",))[2] or b""
+            (reply,) = self._read(("briefs", np.array(unread, ">i8").tobytes(), changed))
+            if reply is None:
+                raise Conflict(self.scope.namespace)
+            self._indexed.update(zip(unread, values.briefs_of(reply, len(unread)), strict=True))
+        return [self._indexed[key] for key in keys]
 
     def all_writes(self) -> list[Any]:
         """Return all changes, with those at the end."""

@@ -14,10 +14,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from rag.errors import SettingsError
 from rag.parsing import parse_toml
+
+FactScope = Literal["user", "project", "team"]
+"""Whose facts: a person's own, or those shared with a project or a team."""
 
 ENVIRONMENT = {
     "model": ("RAG_MODEL", "OPENAI_MODEL"),
@@ -36,6 +39,9 @@ ENVIRONMENT = {
     "timeout_s": ("RAG_TIMEOUT",),
     "language": ("RAG_LANGUAGE",),
     "namespace": ("RAG_NAMESPACE",),
+    "project": ("RAG_PROJECT",),
+    "team": ("RAG_TEAM",),
+    "scope": ("RAG_SCOPE",),
     "git_token": ("RAG_GIT_TOKEN",),
     "git_timeout_s": ("RAG_GIT_TIMEOUT",),
     "max_file_bytes": ("RAG_MAX_FILE_BYTES",),
@@ -109,6 +115,13 @@ class Settings:
     language."""
     namespace: str = ""
     """Separates conversations: no command sees those of another namespace."""
+    project: str = ""
+    """The name of a project whose facts are read too, from the same turn store. Its namespace is
+    `project:NAME`."""
+    team: str = ""
+    """The name of a team whose facts are read too. Its namespace is `team:NAME`."""
+    scope: FactScope = "user"
+    """Where a fact is stored if the command does not say: `user`, `project` or `team`."""
     git_token: str | None = field(default=None, repr=False)
     """A token for private repositories over https."""
     git_timeout_s: float = 600.0
@@ -135,6 +148,16 @@ class Settings:
     def has_model(self) -> bool:
         """Whether a language model is configured."""
         return bool(self.model or self.base_url or self.api_key)
+
+    @property
+    def fact_namespaces(self) -> dict[FactScope, str]:
+        """The namespace of each scope of facts that is read; the user's is always there, first.
+
+        Those of projects and teams have a prefix, so that none is a person's.
+        """
+        named: dict[FactScope, str] = {"project": self.project, "team": self.team}
+        shared = {scope: f"{scope}:{name}" for scope, name in named.items() if name}
+        return {"user": self.namespace, **shared}
 
     @property
     def config_file(self) -> Path:
@@ -231,6 +254,10 @@ def _convert(value: Any, kind: str) -> Any:
         if str(value).lower() not in _SWITCH:
             raise ValueError("on or off is expected")
         return _SWITCH[str(value).lower()]
+    if kind == "FactScope":
+        if value not in get_args(FactScope):
+            raise ValueError(f"one of {', '.join(get_args(FactScope))} is expected")
+        return value
     if kind.startswith("str"):
         if not isinstance(value, str):
             raise ValueError("text is expected")

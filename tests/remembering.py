@@ -13,7 +13,7 @@ from rag.answer_cache.cache import AnswerCache
 from rag.errors import NotFound
 from rag.memory.agent_notes import MAX_HISTORY_BYTES, Sections
 from rag.memory.consolidate import consolidate, watermark
-from rag.memory.facts import Fact, Facts
+from rag.memory.facts import Fact, Facts, the_fact
 from rag.memory.messages import SUMMARIES, MessageMemory
 from rag.memory.preferences import Preferences
 from rag.memory.recall import recall_turns
@@ -167,7 +167,7 @@ class RememberingContract:
         assert (renewed.turn, renewed.citations) == ("later", cited[:1])
         assert facts.same_as(again) == renewed
         first = renewed
-        assert facts.fact(first.id[:10]) == first
+        assert the_fact(facts.all(), first.id[:10]) == first
         assert facts.delete(first) is True
         assert facts.delete(first) is False
         assert Facts(store).list() == []
@@ -277,7 +277,8 @@ class RememberingContract:
         (fact,) = done.facts
         assert (fact.text, fact.turn) == ("Tokens end.", cited.id)
         assert set(fact.citations) <= set(used)
-        assert Facts(store).list(fact.location) == [fact]
+        assert fact.state == "proposed" and Facts(store).list(fact.location) == []
+        assert Facts(store).all(fact.location) == [fact]
 
     def test_a_session_holds_the_last_messages_oldest_first(
         self, store: MemoryStore, clock: SteppedClock

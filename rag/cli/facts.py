@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json as json_
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from rag.cli import completion, options
 from rag.cli.freshness import AsOf
-from rag.cli.selectors import Of, chosen
+from rag.cli.selectors import Of, chosen, named, title
 from rag.cli.terminal import (
     NOTHING_FOUND,
+    counted,
     errors_as_exit_codes,
     opened_engine,
     out,
@@ -26,7 +28,7 @@ from rag.types import Source
 
 if TYPE_CHECKING:
     from rag.memory.facts import Fact
-    from rag.service import Engine
+    from rag.settings import FactScope
 
 _SHOWN_OF_AN_ID = 8
 
@@ -34,6 +36,19 @@ app = typer.Typer(
     help="Store facts about a repository, and check which are still true.", no_args_is_help=False
 )
 
+FactId = Annotated[str, typer.Argument(help="The id of the fact, or its first characters.")]
+Supersedes = Annotated[
+    list[str] | None,
+    typer.Option("--supersedes", metavar="FACT", help="The id of a fact that this one replaces. Repeatable."),
+]
+Scope = Annotated[
+    str | None,
+    typer.Option(
+        "--scope",
+        metavar="SCOPE",
+        help="user, project or team: whose facts. Default: all are read; RAG_SCOPE, else user, is written.",
+    ),
+]
 Repository = Annotated[
     str | None,
     typer.Option(
@@ -54,25 +69,134 @@ def _default(context: typer.Context) -> None:
 
 
 @app.command("list")
-def list_facts(repo: Repository = None, json: options.Json = False, memory: options.Memory = None) -> None:
-    """List the facts, oldest first.
+def list_facts(
+    repo: Repository = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="COMMIT", help="The facts that held at this commit, tag or branch."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Superseded facts too.")] = False,
+    scope: Scope = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """List the confirmed facts, oldest first.
 
     rag facts list --repo .
+
+    rag facts list --at v1.0
+    """
+    from rag.service.facts import facts_at, facts_of, sources_of
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        of = facts_of(engine)
+        if at is None:
+            facts = of.list(_location(repo), scope=_scope(scope), closed=every)
+        else:
+            known = of.all(_location(repo), scope=_scope(scope))
+            facts = facts_at(engine, known, sources_of(engine, known), at) if known else []
+        _show(facts, json=json)
+        if not facts and not json:
+            held = f" held at {at}" if at is not None else ""
+            say(
+                f'rag: no facts{held or " yet"}; keep one with `rag facts add "…"`, or confirm what was'
+                " proposed: `rag facts proposed`"
+            )
+
+
+@app.command()
+def proposed(
+    repo: Repository = None,
+    rejected: Annotated[bool, typer.Option("--rejected", help="List the rejected ones instead.")] = False,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """List the facts that were found in conversations and wait to be confirmed, oldest first.
+
+    rag facts proposed
     """
     from rag.service.facts import facts_of
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        facts = facts_of(engine).list(_location(repo))
+        of = facts_of(engine)
+        facts = of.list(_location(repo), state="rejected" if rejected else "proposed")
+        _show(facts, json=json, known=of.list())
+        if not facts and not json:
+            what = "rejected" if rejected else "proposed"
+            say(f"rag: no facts are {what}; `rag facts propose` looks for some in a conversation")
+        elif not rejected and not json:
+            say("rag: `rag facts confirm ID` keeps one, `rag facts reject ID` does not")
+
+
+@options.grouped
+def propose(
+    which: Annotated[
+        str | None, typer.Argument(help="The number or id of a turn. Default: all.", metavar="TURN")
+    ] = None,
+    conversation: Of = None,
+    *,
+    asking: options.TurnModelOptions,
+    json: options.Json = False,
+    yes: options.Yes = False,
+) -> None:
+    """Look for facts in a conversation: decisions, conventions, constraints and definitions.
+
+    They are found by their words, and by the model if there is one. Nothing is a fact before you confirm it.
+
+    rag facts propose --conversation login
+    """
+    from rag.service.facts import facts_of
+    from rag.service.propose_facts import propose_facts
+
+    with errors_as_exit_codes(), opened_engine(asking.settings(), yes=yes) as engine:
+        turns = chosen(engine, which, conversation)
+        of = engine.conversation_of(turns[0]) if which else named(engine, conversation)
+        found = propose_facts(engine, of, turns)
+        every = facts_of(engine)
+        _show([every.with_candidates(fact) for fact in found], json=json, known=every.list())
+        if not json:
+            new = counted(len(found), "new proposal")
+            say(f"rag: {new} in {counted(len(turns), 'turn')} of {visible(title(of))}")
+
+
+app.command()(propose)
+
+
+@app.command()
+def confirm(
+    fact: FactId,
+    supersedes: Supersedes = None,
+    scope: Scope = None,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Confirm a proposed fact: from now on every prompt about its repository shows it.
+
+    rag facts confirm 3f2c
+
+    rag facts confirm 3f2c --supersedes 81aa
+    """
+    from rag.service.facts import confirm_fact, facts_of
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        kept = confirm_fact(engine, fact, scope=_scope(scope), supersedes=supersedes or ())
+        _show([kept], json=json, one=True, known=facts_of(engine).list())
+
+
+@app.command()
+def reject(fact: FactId, json: options.Json = False, memory: options.Memory = None) -> None:
+    """Reject a proposed fact, so that it is not proposed again.
+
+    rag facts reject 3f2c
+    """
+    from rag.service.facts import reject_fact
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        gone = reject_fact(engine, fact)
         if json:
-            out_json([to_json(fact) for fact in facts])
-            return
-        for fact in facts:
-            _print(fact)
-        if not facts:
-            say(
-                'rag: no facts yet; keep one with `rag facts add "…"`, or let a model name some when it'
-                " consolidates: `rag turns consolidate`"
-            )
+            out_json(to_json(gone))
+        else:
+            out(f"rejected: {visible(gone.text)}")
 
 
 @app.command()
@@ -89,6 +213,8 @@ def add(
             "--repo", "-r", metavar="SOURCE", help="The repository, if the fact comes from no turn."
         ),
     ] = None,
+    supersedes: Supersedes = None,
+    scope: Scope = None,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
@@ -97,32 +223,36 @@ def add(
     rag facts add "Sessions end after one hour" --turn 2
 
     rag facts add "Releases are cut on Fridays" --repo .
+
+    rag facts add "Releases are cut on Mondays" --repo . --supersedes 3f2c
     """
-    from rag.service.facts import add_fact
+    from rag.service.facts import add_fact, facts_of
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         stated = chosen(engine, turn, conversation)[0] if turn is not None else None
-        fact = add_fact(engine, text, turn=stated, source=_source(repo))
-        if json:
-            out_json(to_json(fact))
-        else:
-            _print(fact)
+        fact = add_fact(
+            engine,
+            text,
+            turn=stated,
+            source=_source(repo),
+            scope=_scope(scope),
+            supersedes=supersedes or (),
+        )
+        _show([fact], json=json, one=True, known=facts_of(engine).list())
 
 
 @app.command()
 def forget(
-    fact: Annotated[str, typer.Argument(help="The id of the fact, or its first characters.")],
-    json: options.Json = False,
-    memory: options.Memory = None,
+    fact: FactId, scope: Scope = None, json: options.Json = False, memory: options.Memory = None
 ) -> None:
-    """Forget a fact.
+    """Forget a fact. Those that it superseded hold again.
 
     rag facts forget 3f2c
     """
     from rag.service.facts import forget_fact
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        gone = forget_fact(engine, fact)
+        gone = forget_fact(engine, fact, scope=_scope(scope))
         if json:
             out_json(to_json(gone))
         else:
@@ -133,6 +263,7 @@ def forget(
 def check(
     repo: Repository = None,
     as_of: AsOf = None,
+    scope: Scope = None,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
@@ -142,19 +273,15 @@ def check(
 
     rag facts check --repo . --as-of v2.0
     """
-    from rag.service.facts import check_facts, facts_of
+    from rag.service.facts import check_facts, facts_of, sources_of
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
-        facts = facts_of(engine).list(_location(repo))
+        facts = facts_of(engine).list(_location(repo), scope=_scope(scope))
         if not facts:
             say("rag: there are no facts to check")
             raise typer.Exit(NOTHING_FOUND)
-        found = check_facts(engine, facts, _sources(engine, facts), as_of=as_of)
-        if json:
-            out_json([to_json(fact) for fact in found])
-            return
-        for fact in found:
-            _print(fact)
+        found = check_facts(engine, facts, sources_of(engine, facts), as_of=as_of)
+        _show(found, json=json)
 
 
 def prefer(
@@ -217,19 +344,37 @@ def _location(repo: str | None) -> str | None:
     return None if source is None else source.location
 
 
-def _sources(engine: Engine, facts: list[Fact]) -> list[Source]:
-    """Return the repositories of the facts, with the names that conversations use."""
-    known = {
-        source.location: source
-        for conversation in engine.turns.conversations(namespace=engine.settings.namespace)
-        for source in conversation.sources
-    }
-    return [known.get(place, Source(place)) for place in dict.fromkeys(fact.location for fact in facts)]
+def _scope(text: str | None) -> FactScope | None:
+    from rag.settings import FactScope
+
+    known: dict[str, FactScope] = {scope: scope for scope in get_args(FactScope)}
+    if text is not None and text not in known:
+        raise ConfigError(f"--scope is one of {', '.join(known)}, not {text!r}")
+    return known[text] if text is not None else None
+
+
+def _show(facts: Sequence[Fact], *, json: bool, one: bool = False, known: Sequence[Fact] = ()) -> None:
+    """Print facts, or the JSON of the list or of the only one; `known` are those that one may replace."""
+    if json:
+        out_json(to_json(facts[0]) if one else [to_json(fact) for fact in facts])
+        return
+    by_id = {fact.id: fact for fact in known}
+    for fact in facts:
+        _print(fact)
+        short = fact.id[:_SHOWN_OF_AN_ID]
+        for other in (by_id[old] for old in fact.may_supersede if old in by_id):
+            out(f"          on the same subject: {other.id[:_SHOWN_OF_AN_ID]}  {visible(other.text)}")
+        if one and fact.may_supersede:
+            say(f"rag: if it replaces one of them: `rag facts confirm {short} --supersedes ID`")
 
 
 def _print(fact: Fact) -> None:
-    state = f"  [{fact.freshness.state}]" if fact.freshness else ""
-    out(f"{fact.id[:_SHOWN_OF_AN_ID]}  {visible(fact.text)}{state}")
+    states: list[str] = [fact.freshness.state] if fact.freshness else []
+    states += [f"superseded by {fact.superseded_by[:_SHOWN_OF_AN_ID]}"] if fact.superseded_by else []
+    states += [fact.kind] if fact.kind and fact.state == "proposed" else []
+    states += [fact.scope] if fact.scope != "user" else []
+    shown = f"  [{', '.join(states)}]" if states else ""
+    out(f"{fact.id[:_SHOWN_OF_AN_ID]}  {visible(fact.text)}{shown}")
     places = dict.fromkeys(citation.place for citation in fact.citations)
     about = Source(fact.location).name
     reason = f" ({visible(fact.freshness.reason)})" if fact.freshness and fact.freshness.reason else ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from rag.cli import options
 from rag.cli.terminal import (
+    confirm,
     counted,
     errors_as_exit_codes,
     opened_engine,
@@ -18,7 +21,12 @@ from rag.cli.terminal import (
     table,
 )
 from rag.errors import ConfigError
+from rag.parsing import parse_age
 from rag.ports import Persistence, PersistenceKind, PersistentStore
+from rag.types import now_utc
+
+if TYPE_CHECKING:
+    from rag.service.namespaces import Holdings
 
 app = typer.Typer(
     help="Maintain the turn store.",
@@ -47,6 +55,85 @@ def sweep(json: options.Json = False, memory: options.Memory = None) -> None:
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         gone = KeptFiles(engine.turns, engine.settings.namespace).sweep()
         out_json({"removed": gone}) if json else out(f"removed {counted(gone, 'stored file')}")
+
+
+@app.command()
+def namespaces(json: options.Json = False, memory: options.Memory = None) -> None:
+    """List the namespaces of the turn store, and what each holds.
+
+    rag memory namespaces
+    """
+    from rag.service.namespaces import holdings
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        found = [holdings(engine.turns, name) for name in engine.turns.namespaces()]
+        if json:
+            out_json([asdict(one) for one in found])
+        elif not found:
+            say("rag: the turn store is empty")
+        else:
+            columns = ("conversations", "turns", "facts", "preferences", "cached_answers", "files")
+            rows = [
+                (one.namespace or "(default)", *(f"{getattr(one, c):,}" for c in columns)) for one in found
+            ]
+            table("", ("namespace", *(column.replace("_", " ") for column in columns)), rows)
+
+
+@app.command()
+def delete(
+    namespace: Annotated[str, typer.Argument(help='The namespace; "" is the default one.')],
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            metavar="AGE",
+            help="Delete only conversations that were last written before, such as 90d. Facts and "
+            "preferences stay.",
+        ),
+    ] = None,
+    yes: options.Yes = False,
+    json: options.Json = False,
+    memory: options.Memory = None,
+) -> None:
+    """Delete everything in a namespace: turns, facts, preferences, cached answers and stored files.
+
+    rag memory delete ci
+
+    rag memory delete "" --older-than 90d --yes
+    """
+    from rag.service.namespaces import delete_namespace, holdings
+
+    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+        before = None if older_than is None else now_utc() - _age(older_than)
+        named = f"the namespace {namespace}" if namespace else "the default namespace"
+        if before is None:
+            say(f"rag: {named} holds {_held(holdings(engine.turns, namespace))}")
+            question = f"delete all of {named}?"
+        else:
+            old = [one for one in engine.turns.conversations(namespace=namespace) if one.updated < before]
+            question = (
+                f"delete {counted(len(old), 'conversation')} of {named}, last written before {before:%F}?"
+            )
+        confirm(question, yes=yes, always_ask=True)
+        gone = delete_namespace(engine.turns, namespace, before=before)
+        if json:
+            out_json(asdict(gone))
+        else:
+            out(f"deleted {_held(gone)}")
+
+
+def _age(text: str) -> timedelta:
+    try:
+        return parse_age(text)
+    except ValueError as error:
+        raise ConfigError(f"--older-than {error}") from error
+
+
+def _held(one: Holdings) -> str:
+    """Return what a namespace holds in words, without what it does not hold."""
+    counts = [(name.replace("_", " "), count) for name, count in asdict(one).items() if name != "namespace"]
+    parts = [counted(count, name.removesuffix("s")) for name, count in counts if count]
+    return ", ".join(parts) or "nothing"
 
 
 @app.command()

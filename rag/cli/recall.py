@@ -89,8 +89,8 @@ def consolidate(
 ) -> None:
     """Update the summary of a conversation. The turns do not change.
 
-    A model writes the summary and extracts facts (see `rag facts`); without a model it is a digest. Turns
-    that are already summarised are skipped.
+    A model writes the summary and proposes facts (see `rag facts proposed`); without a model it is a
+    digest. Turns that are already summarised are skipped.
 
     rag turns consolidate
 
@@ -106,7 +106,10 @@ def consolidate(
             out_json({"conversation": of.id, "summary": done.summary, "turns": done.turns, "facts": facts})
             return
         out(done.summary)
-        say(f"rag: {counted(done.turns, 'new turn')} of {title(of)}, {counted(len(done.facts), 'new fact')}")
+        say(
+            f"rag: {counted(done.turns, 'new turn')} of {title(of)}, "
+            f"{counted(len(done.facts), 'proposed fact')}"
+        )
 
 
 def _json(one: Recalled, item: DialogTurn | Message) -> dict[str, Any]:

@@ -141,6 +141,65 @@ class ServerOptions:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeyOptions:
+    """A new key."""
+
+    add_key: Annotated[
+        str | None,
+        typer.Option(
+            "--add-key", metavar="NAME", help="Create a key, print it once, and exit.", rich_help_panel=_WHO
+        ),
+    ] = None
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            metavar="NAME",
+            help="The namespace of the new key's conversations. Default: its own.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--project", metavar="NAME", help="A project whose facts the new key reads.", rich_help_panel=_WHO
+        ),
+    ] = None
+    team: Annotated[
+        str | None,
+        typer.Option(
+            "--team", metavar="NAME", help="A team whose facts the new key reads.", rich_help_panel=_WHO
+        ),
+    ] = None
+    writes: Annotated[
+        str | None,
+        typer.Option(
+            "--writes",
+            metavar="SCOPE",
+            help="Where the new key adds facts: user, project or team. Default: the team, else the project, "
+            "else the user.",
+            rich_help_panel=_WHO,
+        ),
+    ] = None
+
+    def created(self, file: Path) -> str:
+        """Create the key in a file of keys, and return it. Raises ConfigError, SettingsError."""
+        from rag.serve.access.keys import add_key, sharing
+
+        try:
+            shared = sharing(self.project or "", self.team or "", self.writes)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        return add_key(file, self.add_key or "", self.namespace, shared)
+
+    def require_none(self) -> None:
+        """Refuse the options of a new key where none is added. Raises ConfigError."""
+        for name, value in vars(self).items():
+            if value is not None:
+                raise ConfigError(f"--{name} needs --add-key")
+
+
 @options.grouped
 def serve(
     *,
@@ -151,21 +210,7 @@ def serve(
             "--config", metavar="FILE", help="Read settings from a TOML file. Flags take precedence."
         ),
     ] = None,
-    add_key: Annotated[
-        str | None,
-        typer.Option(
-            "--add-key", metavar="NAME", help="Create a key, print it once, and exit.", rich_help_panel=_WHO
-        ),
-    ] = None,
-    key_namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            metavar="NAME",
-            help="The namespace of the new key's conversations. Default: its own.",
-            rich_help_panel=_WHO,
-        ),
-    ] = None,
+    key: KeyOptions,
     answering: options.ServiceOptions,
 ) -> None:
     """Serve repositories over HTTP: a web page, an OpenAI-compatible API, a native API, and MCP.
@@ -182,17 +227,15 @@ def serve(
     with errors_as_exit_codes():
         settings = answering.settings()
         try:
-            from rag.serve.access.keys import add_key as new_key
             from rag.serve.config import keys_file, server_settings
             from rag.serve.run import log_json, make_server
         except ImportError as error:
             raise BackendMissing(backend="rag serve", missing=str(error.name), extra="server") from error
-        if add_key is not None:
-            out(new_key(keys_file(settings), add_key, key_namespace))
+        if key.add_key is not None:
+            out(key.created(keys_file(settings)))
             say(f"rag: only its hash is stored, in {keys_file(settings)}; send it as `Authorization: Bearer`")
             return
-        if key_namespace is not None:
-            raise ConfigError("--namespace needs --add-key")
+        key.require_none()
         wanted = server_settings(settings, config, server.flags())
         running = make_server(wanted)
         sys.setswitchinterval(_SWITCH_S)

@@ -24,12 +24,18 @@ from rag.cli.terminal import (
     say,
     settings_from,
 )
-from rag.errors import ConfigError
+from rag.errors import ConfigError, NotFound
 from rag.parsing import parse_json
 
 if TYPE_CHECKING:
     from rag.types import Backup
 
+Namespace = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace", metavar="NAME", help="A namespace as a whole: its turns, facts, answers and files."
+    ),
+]
 Url = Annotated[str, typer.Argument(help="A turn store, as for --memory.", show_default=False)]
 
 
@@ -38,6 +44,7 @@ def export(
     everything: Annotated[
         bool, typer.Option("--all", help="All conversations, preferences and facts.")
     ] = False,
+    namespace: Namespace = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The output file. Default: stdout.")
     ] = None,
@@ -48,8 +55,14 @@ def export(
     Versions, marks and forks are included. `rag turns import` reads the file.
 
     rag turns export --all -o turns.jsonl
+
+    rag turns export --namespace ci -o ci.jsonl
     """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    settings = settings_from(memory=memory, namespace=namespace)
+    with errors_as_exit_codes(), opened_engine(settings) as engine:
+        if namespace is not None and namespace not in engine.turns.namespaces():
+            raise NotFound(f"there is no namespace {namespace!r}; `rag memory namespaces` lists them")
+        everything = everything or (namespace is not None and conversation is None)
         only = None if everything else [named(engine, conversation).id]
         dumped = engine.turns.dump(namespace=engine.settings.namespace, conversations=only)
         lines = list(map(_line, dumped))
@@ -68,6 +81,7 @@ def import_(
     source: Annotated[
         Path, typer.Argument(help="A file written by `export`; `-` reads stdin.", metavar="FILE")
     ],
+    namespace: Namespace = None,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
@@ -75,7 +89,8 @@ def import_(
 
     rag turns import turns.jsonl
     """
-    with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
+    settings = settings_from(memory=memory, namespace=namespace)
+    with errors_as_exit_codes(), opened_engine(settings) as engine:
         try:
             new = engine.turns.restore(_lines(source), namespace=engine.settings.namespace)
         except ValueError as error:

@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rag.corpus.git import GitError, run_git
@@ -125,6 +126,21 @@ def named_commit(root: Path, ref: str) -> str | None:
         return run_git(arguments, cwd=root).decode("ascii").strip()
     except GitError:
         return None
+
+
+def is_ancestor(root: Path, commit: str, of: str) -> bool | None:
+    """Return whether a commit is another one or an ancestor of it; None when git does not have it."""
+    try:
+        base = run_git(["merge-base", "--end-of-options", commit, of], cwd=root, ok_codes=(0, 1))
+        return base.decode("ascii").strip() == named_commit(root, commit)
+    except GitError:
+        return None
+
+
+def commit_time(root: Path, commit: str) -> datetime:
+    """Return when a commit was made. Raises GitError if git does not have it."""
+    seconds = run_git(["log", "-1", "--format=%ct", "--end-of-options", commit, "--"], cwd=root)
+    return datetime.fromtimestamp(int(seconds), UTC)
 
 
 def keep_commits(root: Path, commits: Iterable[str]) -> None:

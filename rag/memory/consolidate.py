@@ -1,6 +1,6 @@
 """The running summary of a conversation. Each turn is added to it once; the turns are not changed.
 
-A model rewrites the summary to include new turns and extracts facts. Without one the summary has a line for
+A model rewrites the summary to include new turns and proposes facts. Without one the summary has a line for
 each turn (`extractive_summary`), of which the oldest are dropped. A watermark is the order up to which turns
 are included, so that consolidating twice changes nothing. It is valid as long as the summary exists; without
 one, consolidation starts with the first turn.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rag.memory.extractive_summary import newest_that_fit, turn_lines
 from rag.memory.facts import Fact, Facts
@@ -36,7 +36,7 @@ _FACT = re.compile(r"^\s*(?:[-*•]|\d+[.)])?\s*\[(\d+)\]\s*(\S.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Consolidated:
-    """The result of consolidating: the summary, the number of turns added, and the new facts."""
+    """The result of consolidating: the summary, the number of turns added, and the proposed facts."""
 
     summary: str
     turns: int
@@ -82,7 +82,7 @@ def consolidate(
         written, named = read_reply(writer(summary, batch))
         summary = _beginning(written, summary_tokens, counter) or summary
         found = [fact for n, text in named for fact in _fact(n, text, batch, conversation)]
-        facts += Facts(store, namespace=namespace).add(found)
+        facts += Facts(store, namespace=namespace).add([replace(one, state="proposed") for one in found])
         _store(store, conversation, summary, batch[-1].order or 0)
     return Consolidated(summary, len(complete), tuple(facts))
 

@@ -1,5 +1,10 @@
 """Facts about a repository: a sentence, the turn that it comes from, and the lines that support it.
 
+A fact is proposed, by a rule or a model, and then confirmed or rejected by the user; or it is stated by the
+user, which confirms it. A rejected sentence is kept, so that it is not proposed again. A newer fact closes an
+older one: `superseded_by` names it. Which facts held at a commit follows from the commits at which they were
+stated (`held_at`).
+
 The freshness of a fact is that of its citations, checked like those of a turn (`rag.service.facts`).
 """
 
@@ -8,17 +13,21 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Literal
 
 from rag.errors import NotFound
 from rag.memory.freshness import Against, check_turns
 from rag.ports import RecordStore
 from rag.schema import from_json, to_json
+from rag.settings import FactScope
 from rag.types import Citation, DialogTurn, Freshness, UserQuery, now_utc
 
 SHELF = "facts"
+FactState = Literal["proposed", "confirmed", "rejected"]
+FactKind = Literal["", "decision", "convention", "constraint", "definition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,12 @@ class Fact:
     """A statement about a repository, supported by `citations`.
 
     `location` is that of the repository (`Source.location`), `turn` the id of the turn that it was extracted
-    from, "" for none. `freshness` is never stored; None if it was not checked or there are no citations.
+    from, "" for none. `valid_from` is the repository's commit when it was stated, "" if there is none;
+    `superseded_by` the id of the fact that replaced it at the time `closed`, "" for none.
+
+    `freshness`, `scope` and `may_supersede` are never stored. `freshness` is None if it was not checked or
+    there are no citations. `may_supersede` are the ids of facts about the same subject, which this one may
+    replace.
     """
 
     text: str
@@ -36,6 +50,23 @@ class Fact:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     created: datetime = field(default_factory=now_utc)
     freshness: Freshness | None = field(default=None, compare=False)
+    state: FactState = "confirmed"
+    kind: FactKind = ""
+    valid_from: str = ""
+    superseded_by: str = ""
+    closed: datetime | None = None
+    scope: FactScope = field(default="user", compare=False)
+    may_supersede: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is confirmed, and not superseded."""
+        return self.state == "confirmed" and not self.superseded_by
+
+    @property
+    def commit(self) -> str:
+        """The commit at which it was stated, else the one that it cites; "" if neither is known."""
+        return self.valid_from or next((c.span.commit for c in self.citations if c.span.commit), None) or ""
 
     def as_turn(self) -> DialogTurn:
         """Return the fact as a turn with the same citations, which can be checked."""
@@ -54,62 +85,109 @@ class Facts:
         self._store, self._namespace = store, namespace
 
     def add(self, facts: Sequence[Fact]) -> list[Fact]:
-        """Store facts without duplicates of text and repository; return the new ones.
+        """Store facts without duplicates of text and repository; return those that are new in their state.
 
-        A repeated fact gets the citations of the new one, if it has any.
+        A repeated fact gets the citations of the new one, if it has any. A proposal that was confirmed or
+        rejected before changes nothing; a confirmed fact replaces a proposed or rejected one. A superseded
+        fact that is stated again becomes a new one.
 
         Raises:
             ValueError: a fact is empty.
         """
-        known: dict[str, dict[str, Fact]] = {}
+        known: dict[str, list[Fact]] = {}
         added, kept = [], {}
         for fact in facts:
             text = " ".join(fact.text.split())
             if not text:
                 raise ValueError("a fact must not be empty")
-            if fact.location not in known:
-                known[fact.location] = {_normalized(one.text): one for one in self.list(fact.location)}
-            same = known[fact.location].get(_normalized(text))
-            if same is None:
-                same = replace(fact, text=text, id=_id(fact.location, text))
-                added.append(same.id)
-            elif fact.citations and fact.citations != same.citations:
-                same = replace(same, turn=fact.turn, citations=fact.citations, created=fact.created)
-            else:
+            there = known.setdefault(fact.location, self.all(fact.location))
+            alike = [one for one in there if _normalized(one.text) == _normalized(text)]
+            same = next((one for one in alike if not one.superseded_by), None)
+            changed = _changed(same, fact)
+            if changed is None:
                 continue
-            known[fact.location][_normalized(text)] = kept[same.id] = same
-        stored = [replace(fact, freshness=None) for fact in kept.values()]
-        records = {_key(fact): json.dumps(to_json(fact)).encode() for fact in stored}
-        if records:
-            self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
+            if same is None:
+                changed = replace(changed, text=text, id=_id(fact.location, text, len(alike)))
+            if same is None or same.state != changed.state:
+                added.append(changed.id)
+            known[fact.location] = [*(one for one in there if one is not same), changed]
+            kept[changed.id] = changed
+        self._put(kept.values())
         return [kept[one] for one in added]
 
     def same_as(self, fact: Fact) -> Fact | None:
-        """Return the stored fact with the same text and repository; None if there is none."""
+        """Return the stored fact with the same text and repository that is not superseded, or None."""
         text = _normalized(fact.text)
-        return next((one for one in self.list(fact.location) if _normalized(one.text) == text), None)
+        alike = (one for one in self.all(fact.location) if _normalized(one.text) == text)
+        return next((one for one in alike if not one.superseded_by), None)
 
-    def list(self, location: str | None = None) -> list[Fact]:
-        """Return the facts of a repository (None: of all), oldest first."""
+    def all(self, location: str | None = None) -> list[Fact]:
+        """Return what is stored in every state about a repository (None: about all), oldest first."""
         prefix = "" if location is None else _prefix(location)
         kept = self._store.scan_records(shelf=SHELF, namespace=self._namespace, prefix=prefix)
         facts = [from_json(Fact, json.loads(value)) for _, value in kept]
         return sorted(facts, key=lambda fact: (fact.created, fact.id))
 
-    def fact(self, beginning: str) -> Fact:
-        """Return the only fact whose id starts with `beginning`. Raises NotFound."""
-        matching = [fact for fact in self.list() if beginning and fact.id.startswith(beginning)]
-        if len(matching) != 1:
-            raise NotFound(
-                f"there is no fact {beginning!r}; see `rag facts list`"
-                if not matching
-                else f"{len(matching)} facts begin with {beginning!r}; give more of the id"
-            )
-        return matching[0]
+    def decide(self, fact: Fact, state: FactState) -> Fact:
+        """Store a fact in another state; return it."""
+        decided = replace(fact, state=state)
+        self._put([decided])
+        return decided
+
+    def supersede(self, old: Fact, new: Fact) -> Fact:
+        """Close a fact, as another one replaces it; return the closed one."""
+        closed = replace(old, superseded_by=new.id, closed=now_utc())
+        self._put([closed])
+        return closed
+
+    def reopen(self, fact: Fact) -> None:
+        """Let the facts that another one superseded hold again, or be superseded by its own successor."""
+        before = [one for one in self.all(fact.location) if one.superseded_by == fact.id]
+        closed = fact.closed if fact.superseded_by else None
+        self._put([replace(one, superseded_by=fact.superseded_by, closed=closed) for one in before])
 
     def delete(self, fact: Fact) -> bool:
         """Delete a fact; return False if there was none."""
         return self._store.delete_records([_key(fact)], shelf=SHELF, namespace=self._namespace) > 0
+
+    def _put(self, facts: Iterable[Fact]) -> None:
+        stored = [replace(fact, freshness=None, scope="user", may_supersede=()) for fact in facts]
+        records = {_key(fact): json.dumps(to_json(fact)).encode() for fact in stored}
+        if records:
+            self._store.put_records(records, shelf=SHELF, namespace=self._namespace)
+
+    def list(self, location: str | None = None) -> list[Fact]:
+        """Return the facts that hold about a repository (None: about all), oldest first."""
+        return [fact for fact in self.all(location) if fact.holds]
+
+
+def the_fact(facts: Sequence[Fact], beginning: str) -> Fact:
+    """Return the only one of these facts whose id starts with `beginning`. Raises NotFound."""
+    matching = {fact.id: fact for fact in reversed(facts) if beginning and fact.id.startswith(beginning)}
+    if len(matching) != 1:
+        raise NotFound(
+            f"there is no fact {beginning!r}; see `rag facts list`"
+            if not matching
+            else f"{len(matching)} facts begin with {beginning!r}; give more of the id"
+        )
+    return next(iter(matching.values()))
+
+
+def held_at(facts: Sequence[Fact], is_before: Callable[[Fact], bool]) -> list[Fact]:
+    """Return the confirmed facts that held at a point of the history, in their order.
+
+    Args:
+        facts: all facts of a repository.
+        is_before: whether a fact was stated at that point or before it.
+    """
+    by_id = {fact.id: fact for fact in facts}
+    held = []
+    for fact in facts:
+        successor = by_id.get(fact.superseded_by)
+        is_over = bool(fact.superseded_by) and (successor is None or is_before(successor))
+        if fact.state == "confirmed" and not is_over and is_before(fact):
+            held.append(fact)
+    return held
 
 
 def fresh_facts(facts: Sequence[Fact], against: Against) -> list[Fact]:
@@ -119,9 +197,25 @@ def fresh_facts(facts: Sequence[Fact], against: Against) -> list[Fact]:
 
 
 def cited_blobs(store: RecordStore, namespace: str) -> set[str]:
-    """Return the blobs that facts cite; their bytes are stored like those of turns."""
-    facts = Facts(store, namespace=namespace).list()
+    """Return the blobs that facts cite, also proposed ones; their bytes are stored like those of turns."""
+    facts = Facts(store, namespace=namespace).all()
     return {citation.blob for fact in facts for citation in fact.citations if citation.blob}
+
+
+def _changed(same: Fact | None, new: Fact) -> Fact | None:
+    """Return what to store where `same` was; None if nothing changes."""
+    if same is None:
+        return new
+    has_new_lines = bool(new.citations) and new.citations != same.citations
+    is_decided = new.state == "confirmed" != same.state
+    if not is_decided and (new.state != same.state or not has_new_lines):
+        return None
+    changed = replace(same, state=new.state, kind=new.kind or same.kind)
+    if not has_new_lines:
+        return changed
+    return replace(
+        changed, turn=new.turn, citations=new.citations, created=new.created, valid_from=new.valid_from
+    )
 
 
 def _prefix(location: str) -> str:
@@ -132,10 +226,14 @@ def _key(fact: Fact) -> str:
     return _prefix(fact.location) + fact.id
 
 
-def _id(location: str, text: str) -> str:
-    """Return the same id for the same statement, so that concurrent writers store one fact."""
-    statement = (_prefix(location) + _normalized(text)).encode("utf-8", "surrogatepass")
-    return str(uuid.UUID(bytes=hashlib.sha256(statement).digest()[:16]))
+def _id(location: str, text: str, before: int) -> str:
+    """Return the same id for the same statement, so that concurrent writers store one fact.
+
+    `before` is the number of superseded facts with the same statement.
+    """
+    statement = _prefix(location) + _normalized(text) + (f"\0{before}" if before else "")
+    digest = hashlib.sha256(statement.encode("utf-8", "surrogatepass")).digest()
+    return str(uuid.UUID(bytes=digest[:16]))
 
 
 def _normalized(text: str) -> str:

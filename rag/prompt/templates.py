@@ -2,7 +2,7 @@
 
 A template is one file. It runs in a sandbox, and its variables are checked when it is loaded: an unknown
 variable is an error even in a branch that is never taken. Variables of `answer`,
-`condense`, `reword` and `consolidate` (the first five are AdalFlow's and DeepWiki's):
+`condense`, `reword`, `consolidate` and `facts` (the first five are AdalFlow's and DeepWiki's):
 
     system_prompt         the rendered `system` template, or the caller's own text
     output_format_str     a description of the requested output; usually ""
@@ -117,7 +117,7 @@ def load_template(chosen: str | None, home: Path, name: str = "answer") -> Templ
         chosen: the user's choice: a file, the name of one in `home/templates`, or the text of a template (it
             contains `{{` or `{%`). None means `home/templates/NAME.j2`, else the shipped one.
         home: the folder of the user's settings.
-        name: `answer`, `condense`, `reword` or `consolidate`.
+        name: `answer`, `condense`, `reword`, `consolidate` or `facts`.
 
     Raises:
         TemplateError: it does not exist, has a mistake, or names a variable that does not exist.
@@ -159,6 +159,17 @@ def render_consolidate(home: Path, *, summary: str, turns: Sequence[DialogTurn],
         TemplateError: as `load_template` and `Template.render`.
     """
     return _rendered(load_template(None, home, "consolidate"), summary, turns, language)
+
+
+def render_facts(home: Path, *, turns: Sequence[DialogTurn], language: str = "en") -> str:
+    """Return the prompt that asks a model for the facts that turns state.
+
+    It holds all `turns`, whatever their length.
+
+    Raises:
+        TemplateError: as `load_template` and `Template.render`.
+    """
+    return _rendered(load_template(None, home, "facts"), "", turns, language)
 
 
 def _rendered(

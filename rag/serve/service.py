@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rag.errors import NotFound, RagError, StoreCorrupt
 from rag.ports import TextGenerator
-from rag.serve.access.keys import Caller, Keyring, named_keys, read_keys
+from rag.serve.access.keys import Caller, Keyring, Sharing, named_keys, read_keys
 from rag.serve.access.rate_limits import Limiter
 from rag.serve.access.redaction import PathRedactor
 from rag.serve.access.ssrf import check_git
@@ -53,7 +53,9 @@ class Service:
     """
 
     def __init__(self, settings: ServerSettings) -> None:
-        keys = named_keys(settings.keys, settings.engine.namespace)
+        mine = settings.engine
+        shared = Sharing(mine.project, mine.team, mine.scope)
+        keys = named_keys(settings.keys, mine.namespace, shared)
         keys += read_keys(settings.keys_file) if settings.keys_file else ()
         check_settings(settings, has_keys=bool(keys))
         check_git(settings.allow_urls)
@@ -61,7 +63,7 @@ class Service:
         # Child processes have another working directory.
         own = with_absolute_paths(settings.engine)
         self.engine = Engine(own, notice=lambda text: log.warning("%s", text), refs=settings.allowed_refs)
-        self.keyring = Keyring(keys, default=Caller(namespace=settings.engine.namespace))
+        self.keyring = Keyring(keys, default=Caller(namespace=mine.namespace, sharing=shared))
         self.registry = RepositoryRegistry(settings, self.engine, notice=lambda text: log.warning("%s", text))
         self.limiter = Limiter(settings)
         self.telemetry = Telemetry()
@@ -76,7 +78,7 @@ class Service:
         is_private = settings.is_loopback and not settings.public_hosts and not keys
         self._redactor = None if is_private else PathRedactor(settings)
         self.lifespans: list[Lifespan] = []
-        self._engines: dict[str, Engine] = {settings.engine.namespace: self.engine}
+        self._engines: dict[tuple[str, Sharing], Engine] = {(mine.namespace, shared): self.engine}
         self._generators: list[TextGenerator] = []
 
     @asynccontextmanager
@@ -97,12 +99,16 @@ class Service:
 
     def engine_for(self, caller: Caller) -> Engine:
         """Return the engine for a caller: its own conversations, the shared stores."""
-        known = self._engines.get(caller.namespace)
+        facts = caller.sharing
+        key = caller.namespace, facts
+        known = self._engines.get(key)
         if known is None:
-            known = self.engine.with_settings(namespace=caller.namespace)
+            known = self.engine.with_settings(
+                namespace=caller.namespace, project=facts.project, team=facts.team, scope=facts.writes
+            )
             for shared in ("embedder", "reranker", "counter"):
                 known.__dict__[shared] = getattr(self.engine, shared)
-            self._engines[caller.namespace] = known
+            self._engines[key] = known
         return known
 
     @property

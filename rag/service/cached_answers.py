@@ -58,8 +58,8 @@ from rag.types import (
 __all__ = ["CacheHit", "CacheStats", "LookUp", "answers_of", "is_wanted", "look_up"]
 
 _WITHOUT_EFFECT = frozenset(
-    """home api_key embedding_api_key git_token memory namespace timeout_s git_timeout_s cache
-    template""".split()
+    """home api_key embedding_api_key git_token memory namespace project team scope timeout_s git_timeout_s
+    cache template""".split()
 )
 """Settings that do not change answers, and the template, whose text is hashed instead."""
 

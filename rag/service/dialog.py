@@ -28,8 +28,9 @@ from rag.retrieval.search import RetrievalResult, search
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine, Repository
 from rag.service.history import History
+from rag.service.propose_facts import note_statements, proposal_note
 from rag.service.recall import known_of, language_for, recall_older
-from rag.service.retention import KeptFiles
+from rag.service.retention import kept_files
 from rag.service.search import SearchOutcome, SearchQuery, nothing_within, search_repositories, within
 from rag.service.snapshots import FolderState
 from rag.service.subjects import find_subject
@@ -169,7 +170,7 @@ class Dialog:
 
     def _now(self) -> dict[str, State | str]:
         """Return the current state of the repositories by location, or why it is unknown."""
-        kept = KeptFiles(self.engine.turns, self.engine.settings.namespace)
+        kept = kept_files(self.engine)
         now: dict[str, State | str] = {}
         for repository in self.repositories:
             location = repository.source.location
@@ -387,7 +388,9 @@ class Dialog:
             metadata={"cached": answer.cached} if answer.cached else None,
         )
         stored = self.history.store(turn, prepared.prompt, self.repositories)
+        proposed = note_statements(self.engine, stored, self.repositories)
         self.subject = None  # from now on it is the turn's
+        answer = replace(answer, notes=(*answer.notes, *map(proposal_note, proposed)))
         return self.with_coverage(with_turn(answer, stored))
 
     def with_coverage(self, answer: Answer) -> Answer:

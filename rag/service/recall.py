@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from rag.errors import NotFound
 from rag.memory.extractive_summary import newest_that_fit
-from rag.memory.facts import Fact, Facts, fresh_facts
+from rag.memory.facts import Fact, fresh_facts
 from rag.memory.freshness import State
 from rag.memory.messages import SUMMARIES
 from rag.memory.preferences import LANGUAGE, Preferences
@@ -16,6 +16,7 @@ from rag.memory.search import Kind, search_text
 from rag.ports import Recalled, TurnStore, takes_bags
 from rag.prompt.background import Known, KnownFact
 from rag.service.engine import Engine, Repository
+from rag.service.facts import facts_of
 from rag.types import Conversation, DialogTurn, Message
 
 USER = ""
@@ -175,10 +176,14 @@ def language_for(configured: str, known: Known) -> str:
 
 
 def _facts(engine: Engine, repositories: Sequence[Repository], now: Mapping[str, State | str]) -> list[Fact]:
-    """Return the newest facts about the repositories that fit, oldest first, with their freshness."""
-    known = Facts(engine.turns, namespace=engine.settings.namespace)
+    """Return the newest facts about the repositories that fit, oldest first, with their freshness.
+
+    They are those of every scope that the user reads; the same fact of two scopes is one.
+    """
+    known = facts_of(engine)
     locations = dict.fromkeys(repository.source.location for repository in repositories)
-    facts = sorted((f for place in locations for f in known.list(place)), key=lambda f: (f.created, f.id))
+    every = {fact.id: fact for place in locations for fact in known.list(place)}
+    facts = sorted(every.values(), key=lambda fact: (fact.created, fact.id))
     left = int(engine.settings.context_tokens * _FACTS_SHARE)
     chosen: list[Fact] = []
     for fact in reversed(facts):

@@ -37,10 +37,17 @@ _PROMPT_LEVEL = 1
 
 
 class KeptFiles:
-    """The retained files of one namespace, in the store of its turns."""
+    """The retained files of one namespace, in the store of its turns.
 
-    def __init__(self, store: MemoryStore, namespace: str) -> None:
+    Args:
+        store: the turn store.
+        namespace: the namespace that is written to.
+        also: other namespaces that `contents` reads, where this one lacks a file.
+    """
+
+    def __init__(self, store: MemoryStore, namespace: str, also: Collection[str] = ()) -> None:
         self._store, self._namespace = store, namespace
+        self._also = [one for one in also if one != namespace]
 
     def missing(self, blobs: Collection[str]) -> set[str]:
         """Return those of the blobs that are not stored."""
@@ -56,7 +63,11 @@ class KeptFiles:
 
     def contents(self, blobs: Collection[str]) -> dict[str, bytes]:
         """Return the bytes of those of the blobs that are stored."""
-        return {blob: zlib.decompress(record) for blob, record in self._records(blobs).items()}
+        found = self._records(blobs)
+        for other in self._also:
+            if missing := [blob for blob in blobs if blob and blob not in found]:
+                found |= self._store.records(missing, shelf=SHELF, namespace=other)
+        return {blob: zlib.decompress(record) for blob, record in found.items()}
 
     def release(self, blobs: Iterable[str]) -> int:
         """Remove those that no turn and no fact cites any more; return how many."""
@@ -123,6 +134,12 @@ class KeptFiles:
 
     def _is_cited(self, blob: str) -> bool:
         return bool(self._store.citing(namespace=self._namespace, blob=blob))
+
+
+def kept_files(engine: Engine) -> KeptFiles:
+    """Return the retained files of the engine's namespace; those of shared facts are read too."""
+    settings = engine.settings
+    return KeptFiles(engine.turns, settings.namespace, settings.fact_namespaces.values())
 
 
 def blobs_of(turns: Iterable[DialogTurn]) -> set[str]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache, cached_property
 from pathlib import Path
 
 from rag.corpus.acquire import acquire, clone_folder
-from rag.corpus.history import Listing, files_at, named_commit, path_kind, present, read_blobs
+from rag.corpus.history import (
+    Listing,
+    commit_time,
+    files_at,
+    is_ancestor,
+    named_commit,
+    path_kind,
+    present,
+    read_blobs,
+)
 from rag.corpus.read import file_bytes
 from rag.corpus.refs import allowed_commit
 from rag.corpus.worktree import is_bare
@@ -16,7 +26,7 @@ from rag.database.store import Store
 from rag.errors import RefNotFound, SourceError
 from rag.memory.freshness import State
 from rag.service.engine import Engine
-from rag.service.retention import KeptFiles
+from rag.service.retention import KeptFiles, kept_files
 from rag.types import Checkout, Source, blob_id
 
 _UNREADABLE = "unreadable"
@@ -38,7 +48,7 @@ def states(
         RefNotFound: no source has `as_of`.
     """
     found: dict[str, State | str] = {}
-    kept = KeptFiles(engine.turns, engine.settings.namespace)
+    kept = kept_files(engine)
     for source in sources:
         try:
             found[source.location] = _state(engine, source, kept, as_of, refresh=refresh)
@@ -55,6 +65,51 @@ def _state(engine: Engine, source: Source, kept: KeptFiles, as_of: str | None, *
     checkout = _checkout(engine, source, refresh=refresh)
     if as_of is None:
         return FolderState(checkout, kept)
+    root, commit = _at(engine, source, checkout, as_of)
+    return CommitState(root, commit, kept)
+
+
+@dataclass(frozen=True)
+class CommitHistory:
+    """The history of a repository up to a commit; "" for a folder without commits."""
+
+    root: Path
+    commit: str
+
+    def is_before(self, commit: str, time: datetime) -> bool:
+        """Whether another commit is this one or an ancestor of it.
+
+        If git does not have it, its time decides, compared with that of this commit.
+        """
+        known = self._is_ancestor(commit) if commit else None
+        return time <= self._time if known is None else known
+
+    @cached_property
+    def _is_ancestor(self) -> Callable[[str], bool | None]:
+        return cache(lambda commit: is_ancestor(self.root, commit, self.commit))
+
+    @cached_property
+    def _time(self) -> datetime:
+        return commit_time(self.root, self.commit)
+
+
+def history_of(engine: Engine, source: Source, ref: str | None) -> CommitHistory:
+    """Return the history of a repository up to a branch, tag or commit; None is its current commit.
+
+    Nothing is fetched, unless a URL has no clone with the `ref`.
+
+    Raises:
+        RefNotFound: it has no such ref.
+        SourceError: it cannot be read.
+    """
+    checkout = _checkout(engine, source, refresh=False)
+    if ref is None:
+        return CommitHistory(checkout.root, checkout.commit or "")
+    return CommitHistory(*_at(engine, source, checkout, ref))
+
+
+def _at(engine: Engine, source: Source, checkout: Checkout, as_of: str) -> tuple[Path, str]:
+    """Return the folder and the full id of a commit, tag or branch of a source. Raises RefNotFound."""
     commit = None
     if checkout.commit:
         root = checkout.root
@@ -66,7 +121,7 @@ def _state(engine: Engine, source: Source, kept: KeptFiles, as_of: str | None, *
             raise RefNotFound(source=source.location, ref=as_of)
         checkout = _checkout(engine, replace(source, ref=as_of), refresh=True)
         commit = checkout.commit or ""
-    return CommitState(checkout.root, commit, kept)
+    return checkout.root, commit
 
 
 def _checkout(engine: Engine, source: Source, *, refresh: bool) -> Checkout:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from test_native import ask
 
-from rag.serve.access.keys import add_key
+from rag.errors import SettingsError
+from rag.serve.access.keys import add_key, read_keys, sharing
 
 
 def test_a_fact_rests_on_what_its_turn_cites_and_is_forgotten(served):
@@ -92,3 +94,66 @@ def test_another_key_sees_none_of_it(serve, tmp_path):
     assert served.request("DELETE", "/api/cache").json == {"cleared": 0}
     del served.headers["Authorization"]
     assert served.get("/api/facts").status == 401
+
+
+def test_a_proposed_fact_is_confirmed_or_rejected(served):
+    served.post(
+        "/api/ask",
+        {
+            "question": "Remember that codes must be short. Remember that links live long.",
+            "repositories": ["sample"],
+        },
+    )
+    first, second = served.get("/api/facts?state=proposed").json
+    assert (first["text"], first["kind"], first["state"]) == (
+        "Codes must be short.",
+        "constraint",
+        "proposed",
+    )
+    assert served.get("/api/facts").json == []
+    confirmed = served.post(f"/api/facts/{first['id']}/confirm").json
+    assert (confirmed["id"], confirmed["state"], confirmed["scope"]) == (first["id"], "confirmed", "user")
+    assert served.post(f"/api/facts/{second['id']}/reject").json["state"] == "rejected"
+    assert [fact["id"] for fact in served.get("/api/facts?state=rejected").json] == [second["id"]]
+    newer = {"text": "Codes must be long", "repository": "sample", "supersedes": [first["id"]]}
+    added = served.post("/api/facts", newer).json
+    assert [fact["id"] for fact in served.get("/api/facts").json] == [added["id"]]
+    assert [fact["superseded_by"] for fact in served.get("/api/facts?closed=true").json] == [added["id"], ""]
+    assert served.get("/api/facts?at=v1").status == 400
+    assert served.get("/api/facts?at=v1&repository=sample").status == 404
+    assert served.post("/api/facts", newer | {"scope": "team"}).status == 400
+    assert served.post("/api/facts", newer | {"scope": "moon"}).status == 422
+    for one in (first, second, added):
+        assert served.request("DELETE", f"/api/facts/{one['id']}").status == 200
+
+
+def test_a_key_reads_the_facts_of_its_team_and_adds_to_them(serve, tmp_path):
+    file = tmp_path / "keys.toml"
+    team = sharing(team="backend")
+    ada, bob = (f"Bearer {add_key(file, name, shared=team)}" for name in ("ada", "bob"))
+    eve = f"Bearer {add_key(file, 'eve', shared=sharing(project='shop', team='web', writes='user'))}"
+    served = serve(keys_file=file)
+    served.headers["Authorization"] = ada
+    served.ready()
+    shared = served.post("/api/facts", {"text": "For us", "repository": "sample"}).json
+    own = {"text": "For me", "repository": "sample", "scope": "user"}
+    assert (shared["scope"], served.post("/api/facts", own).json["scope"]) == ("team", "user")
+    served.headers["Authorization"] = bob
+    assert [fact["text"] for fact in served.get("/api/facts").json] == ["For us"]
+    served.headers["Authorization"] = eve
+    assert served.get("/api/facts").json == []
+    assert served.request("DELETE", f"/api/facts/{shared['id']}").status == 404
+    assert served.post("/api/facts", {"text": "Hers", "repository": "sample"}).json["scope"] == "user"
+
+
+def test_what_a_key_may_share_is_checked(tmp_path):
+    assert sharing("shop").writes == "project"
+    for wrong in ({"team": "a/b"}, {"writes": "team"}, {"project": "shop", "writes": "all"}):
+        with pytest.raises(ValueError, match=r"valid name|writes is one of"):
+            sharing(**wrong)
+    file = tmp_path / "keys.toml"
+    file.write_text(f'[[key]]\nname = "a"\nteam = "t"\nsha256 = "{"0" * 64}"\n')
+    assert read_keys(file)[0].sharing == sharing(team="t")
+    file.write_text(f'[[key]]\nname = "a"\nwrites = "team"\nsha256 = "{"0" * 64}"\n')
+    with pytest.raises(SettingsError, match="writes is one of user"):
+        read_keys(file)

@@ -33,7 +33,13 @@ TOOLS = {
     "read_span",
     "find_symbol",
     "who_calls",
+    "remember",
+    "forget",
+    "facts",
+    "check_turns",
+    "turns_about",
 }
+WRITING = {"ask_question", "remember", "forget"}
 
 
 @asynccontextmanager
@@ -96,9 +102,7 @@ def test_the_tools_are_deepwikis_and_our_own(served: Served) -> None:
         assert tools[name]["inputSchema"]["required"] == ["repoName"]
     for name, needed in (("search_code", "query"), ("read_span", "path"), ("find_symbol", "name")):
         assert tools[name]["inputSchema"]["required"] == [needed]
-    assert all(
-        tool["annotations"]["readOnlyHint"] == (name != "ask_question") for name, tool in tools.items()
-    )
+    assert all(tool["annotations"]["readOnlyHint"] == (name not in WRITING) for name, tool in tools.items())
 
 
 def test_the_server_says_which_version_it_is(served: Served) -> None:
@@ -388,3 +392,80 @@ def test_turns_reveal_no_folder_of_the_server_to_remote_callers(
     text = over_http(running, talk)
     assert {cited["location"] for cited in json.loads(text)[0]["citations"]} == {"sample"}
     assert str(tmp_path) not in text
+
+
+def test_an_agent_remembers_and_forgets_facts(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        text, asked, _ = await called(
+            session,
+            "ask_question",
+            repoName="sample",
+            question="How are codes made? Remember that codes must be unique.",
+        )
+        _, proposed, _ = await called(session, "facts", state="proposed")
+        (waiting,) = proposed["facts"]
+        assert (waiting["text"], waiting["repository"]) == ("Codes must be unique.", "sample")
+        text, one, failed = await called(session, "remember", fact=waiting["id"])
+        assert not failed and text.startswith(f"Remembered:\n\n- {waiting['id']}  Codes must be unique.")
+        assert one["fact"]["state"] == "confirmed"
+        text, newer, _ = await called(
+            session,
+            "remember",
+            text="Codes need not be unique",
+            turn=asked["turn"],
+            supersedes=[waiting["id"]],
+        )
+        assert newer["fact"]["citations"] and newer["fact"]["citations"][0]["path"] in text
+        text, found, _ = await called(session, "facts", repoName="sample")
+        assert (found["total"], found["facts"][0]["id"]) == (1, newer["fact"]["id"])
+        assert found["facts"][0]["freshness"]["state"] == "fresh" and "[fresh]" in text
+        text, gone, _ = await called(session, "forget", fact=newer["fact"]["id"])
+        assert (text, gone["fact"]["id"]) == ("Forgot: Codes need not be unique", newer["fact"]["id"])
+        assert (await called(session, "facts", check=False))[1]["facts"][0]["id"] == waiting["id"]
+        await called(session, "forget", fact=waiting["id"])
+        assert (await called(session, "facts"))[0] == "There are no confirmed facts."
+        for wrong in (
+            {},
+            {"text": "a", "fact": "b"},
+            {"fact": "b", "turn": "c"},
+            {"text": "It has no scope", "scope": "team"},
+            {"text": "It replaces nothing", "supersedes": ["ffff"]},
+        ):
+            assert (await called(session, "remember", **wrong))[2], wrong
+        assert (await called(session, "forget", fact="ffff"))[2]
+        assert (await called(session, "facts", at="no-such-ref"))[2]
+
+    over_http(served, talk)
+
+
+def test_an_agent_checks_turns_and_finds_those_about_code(served: Served) -> None:
+    async def talk(session: Any) -> None:
+        question = "How are session tokens signed?"
+        _, asked, _ = await called(
+            session, "ask_question", repoName="sample", question=question, conversation="checked"
+        )
+        text, found, _ = await called(session, "check_turns", conversation="checked")
+        (turn,) = found["turns"]
+        assert (turn["turn"], turn["number"], turn["freshness"]["state"]) == (asked["turn"], 1, "fresh")
+        assert {one["freshness"]["state"] for one in turn["citations"]} == {"fresh"}
+        assert text.startswith(f"{question}  [fresh]\n   turn {asked['turn']} of ")
+        cited = asked["sources"][0]
+        for about in (
+            {"path": cited["path"]},
+            {"path": cited["path"], "line": cited["start_line"]},
+            {"symbol": cited["symbol"]},
+        ):
+            _, found, _ = await called(session, "turns_about", **about)
+            assert asked["turn"] in [one["turn"] for one in found["turns"]], about
+        assert (await called(session, "turns_about", path="no/such.py"))[0] == "No answer cites no/such.py."
+        for wrong in (
+            {},
+            {"path": "a", "symbol": "b"},
+            {"symbol": "b", "line": 1},
+            {"symbol": "no_such_name"},
+        ):
+            assert (await called(session, "turns_about", **wrong))[2], wrong
+        assert (await called(session, "check_turns", conversation="nowhere"))[2]
+        assert (await called(session, "check_turns", conversation="checked", ref="no-such-ref"))[2]
+
+    over_http(served, talk)

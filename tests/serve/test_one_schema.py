@@ -56,11 +56,17 @@ def sent(served: Served) -> dict[str, Any]:
         chat = {"model": "rag:sample", "messages": [{"role": "user", "content": QUESTION}]}
         export = served.get(f"{where}/export").body.decode().splitlines()
 
-        async def through_mcp(session: Any) -> tuple[Any, Any, Any]:
+        cli_ask = rag("ask", source, QUESTION, "--json").json  # before the fact, which prompts show
+        fact = served.post("/api/facts", {"text": "Tokens are signed", "turn": turn}).json
+
+        async def through_mcp(session: Any) -> tuple[Any, ...]:
+            facts = (await called(session, "facts", repoName="sample"))[1]
+            checked = (await called(session, "check_turns", conversation=NAME))[1]
+            about = (await called(session, "turns_about", path=fact["citations"][0]["path"]))[1]
             answer = (await called(session, "ask_question", repoName="sample", question=QUESTION))[1]
             hits = (await called(session, "search_code", query=QUESTION, limit=1))[1]
             turns = await session.read_resource(f"turns://conversations/{NAME}")
-            return answer, hits, json.loads(turns.contents[0].text)
+            return answer, hits, json.loads(turns.contents[0].text), facts, checked, about
 
         mcp = over_http(served, through_mcp)
         return {
@@ -69,14 +75,19 @@ def sent(served: Served) -> dict[str, Any]:
             "api_conversation": served.get(where).json,
             "api_freshness": served.get(f"{where}/freshness").json,
             "api_search": served.post("/api/search", question | {"k": 1}).json,
+            "api_facts": served.get("/api/facts?check=true").json,
             "openai_chat": served.post("/v1/chat/completions", chat).json,
             "mcp_ask": mcp[0],
             "mcp_search": mcp[1],
             "mcp_turns": mcp[2],
+            "mcp_facts": mcp[3],
+            "mcp_check_turns": mcp[4],
+            "mcp_turns_about": mcp[5],
+            "cli_facts": rag("facts", "check", "--json").json,
             "cli_turns_show": rag("turns", "show", "--conversation", NAME, "--json").json,
             "cli_turns_check": rag("turns", "check", NAME, "--json").json,
             "cli_turns_list": [one for one in rag("turns", "list", "--json").json if one["name"] == NAME],
-            "cli_ask": rag("ask", source, QUESTION, "--json").json,
+            "cli_ask": cli_ask,
             "cli_search": rag("search", source, QUESTION, "-k", 1, "--json").json,
             "export": [json.loads(line) for line in export],
         }
@@ -91,6 +102,7 @@ INTERFACES: dict[str, Interface] = {"api": "api", "openai": "openai", "mcp": "mc
         *("api_ask", "api_turn", "api_conversation", "api_freshness", "api_search", "openai_chat"),
         *("mcp_ask", "mcp_search", "mcp_turns", "export", "cli_ask", "cli_search"),
         *("cli_turns_show", "cli_turns_check", "cli_turns_list"),
+        *("api_facts", "mcp_facts", "cli_facts", "mcp_check_turns", "mcp_turns_about"),
     ],
 )
 def test_what_an_interface_sends_is_as_it_was(sent: dict[str, Any], name: str) -> None:
@@ -114,6 +126,10 @@ def test_a_citation_is_the_same_object_in_every_interface(sent: dict[str, Any]) 
         "openai_chat": [one["rag"] for one in choice["annotations"]],
         "mcp_ask": sent["mcp_ask"]["sources"],
         "mcp_turns": sent["mcp_turns"][0]["citations"],
+        "api_facts": sent["api_facts"][0]["citations"],
+        "mcp_facts": sent["mcp_facts"]["facts"][0]["citations"],
+        "cli_facts": sent["cli_facts"][0]["citations"],
+        "mcp_check_turns": sent["mcp_check_turns"]["turns"][0]["citations"],
         "cli_ask": sent["cli_ask"]["citations"],
         "cli_turns_show": sent["cli_turns_show"][0]["citations"],
         "cli_turns_check": sent["cli_turns_check"][0]["citations"],

@@ -191,7 +191,7 @@ def test_a_fact_is_as_fresh_as_the_lines_it_rests_on(dialog, sample_repo):
 
 def test_what_facts_and_summary_would_crowd_out_is_told_without_them(dialog):
     location = dialog.repositories[0].source.location
-    facts_of(dialog.engine).add([Fact(f"Number {n} is a number.", location) for n in range(200)])
+    facts_of(dialog.engine).of().add([Fact(f"Number {n} is a number.", location) for n in range(200)])
     prompt = dialog.prepare("How are letters sealed?").prompt
     assert "Number 199" in prompt.text
     assert "Number 0 " not in prompt.text

@@ -6,7 +6,13 @@ The file is TOML, readable by its owner only:
     [[key]]
     name = "ci"
     namespace = "ci"
+    project = "shop"
+    team = "backend"
+    writes = "team"
     sha256 = "…"
+
+The facts of `project` and `team` are read with this key too. `writes` is the scope to which it adds facts if
+a request names none: by default the team, else the project, else the user's own.
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ from rag.errors import SettingsError
 from rag.parsing import parse_toml
 from rag.resources import make_private
 from rag.serve.errors import Unauthorized
+from rag.settings import FactScope
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -31,15 +38,26 @@ _MIN_UNGUESSABLE = 22
 
 
 @dataclass(frozen=True, slots=True)
+class Sharing:
+    """With whom facts are shared: the names of a project and a team ("" for none), and where new ones go."""
+
+    project: str = ""
+    team: str = ""
+    writes: FactScope = "user"
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """The sender of a request: `name` is logged, `namespace` selects the visible conversations.
 
-    `guessable` means that the key is short; requests with it are limited like failed attempts.
+    `guessable` means that the key is short; requests with it are limited like failed attempts. `sharing` says
+    whose facts are read and written too.
     """
 
     name: str = "local"
     namespace: str = ""
     guessable: bool = False
+    sharing: Sharing = Sharing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +68,7 @@ class Key:
     namespace: str
     sha256: str
     guessable: bool = False
+    sharing: Sharing = Sharing()
 
 
 class Keyring:
@@ -61,7 +80,9 @@ class Keyring:
     """
 
     def __init__(self, keys: Sequence[Key], *, default: Caller | None = None) -> None:
-        self._callers = {key.sha256: Caller(key.name, key.namespace, key.guessable) for key in keys}
+        self._callers = {
+            key.sha256: Caller(key.name, key.namespace, key.guessable, key.sharing) for key in keys
+        }
         self._default = default or Caller()
 
     @property
@@ -120,18 +141,40 @@ def _key(entry: dict[str, str]) -> Key:
     namespace, sha256 = entry.get("namespace", name), entry.get("sha256", "")
     if not (_NAME.fullmatch(name) and isinstance(namespace, str) and _SHA256.fullmatch(sha256)):
         raise ValueError(f"the key {name!r} needs a name and the SHA-256 of the key in 64 digits")
-    return Key(name, namespace, sha256)
+    return Key(name, namespace, sha256, sharing=_sharing(entry))
 
 
-def named_keys(keys: Sequence[str], namespace: str) -> tuple[Key, ...]:
+def _sharing(entry: dict[str, str]) -> Sharing:
+    project, team = entry.get("project", ""), entry.get("team", "")
+    return sharing(project, team, entry.get("writes"))
+
+
+def sharing(project: str = "", team: str = "", writes: str | None = None) -> Sharing:
+    """Return with whom a key shares facts; by default they are added to the widest scope that it names.
+
+    Raises:
+        ValueError: a name is invalid, or `writes` is a scope that is not named.
+    """
+    for name in (project, team):
+        if name and not (isinstance(name, str) and _NAME.fullmatch(name)):
+            raise ValueError(f"{name!r} is not a valid name of a project or team")
+    named: dict[str, FactScope] = {"user": "user"}
+    named |= {"project": "project"} if project else {}
+    named |= {"team": "team"} if team else {}
+    if writes is not None and writes not in named:
+        raise ValueError(f"writes is one of {', '.join(named)}, not {writes!r}")
+    return Sharing(project, team, named[writes or list(named)[-1]])
+
+
+def named_keys(keys: Sequence[str], namespace: str, shared: Sharing = Sharing()) -> tuple[Key, ...]:
     """Return the keys given in plain text, all of one namespace."""
     return tuple(
-        Key(f"key-{n}", namespace, key_hash(key), guessable=len(key) < _MIN_UNGUESSABLE)
+        Key(f"key-{n}", namespace, key_hash(key), len(key) < _MIN_UNGUESSABLE, shared)
         for n, key in enumerate(keys, start=1)
     )
 
 
-def add_key(path: Path, name: str, namespace: str | None = None) -> str:
+def add_key(path: Path, name: str, namespace: str | None = None, shared: Sharing = Sharing()) -> str:
     """Create a key, store its hash in the file, and return it. It cannot be recovered later.
 
     Raises:
@@ -145,7 +188,11 @@ def add_key(path: Path, name: str, namespace: str | None = None) -> str:
     if any(key.name == name for key in read_keys(path)):
         raise SettingsError(f"a key named {name} exists in {path}; remove that entry, or choose another name")
     key = f"rag-{secrets.token_urlsafe(32)}"
-    entry = f'[[key]]\nname = "{name}"\nnamespace = "{namespace}"\nsha256 = "{key_hash(key)}"\n\n'
+    lines = {"name": name, "namespace": namespace, "project": shared.project, "team": shared.team}
+    lines |= {"writes": shared.writes} if shared != Sharing() else {}
+    lines |= {"sha256": key_hash(key)}
+    kept = "".join(f'{name} = "{value}"\n' for name, value in lines.items() if value or name == "namespace")
+    entry = f"[[key]]\n{kept}\n"
     try:
         make_private(path.parent)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:

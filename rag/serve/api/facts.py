@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from pydantic import JsonValue
 
 from rag.errors import NotFound
-from rag.memory.facts import Fact
+from rag.memory.facts import Fact, FactState
 from rag.memory.preferences import Preferences
 from rag.schema import to_json
 from rag.serve.access.auth import CallerOf
@@ -18,10 +18,22 @@ from rag.serve.access.keys import Caller
 from rag.serve.api import requests, responses
 from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
 from rag.serve.api.rendering import Renderer
+from rag.serve.errors import BadRequest
 from rag.serve.service import Service
+from rag.service import Engine
 from rag.service.cached_answers import answers_of
-from rag.service.facts import add_fact, check_facts, facts_of, forget_fact
+from rag.service.facts import (
+    add_fact,
+    check_facts,
+    confirm_fact,
+    facts_at,
+    facts_of,
+    forget_fact,
+    reject_fact,
+)
 from rag.service.recall import USER
+from rag.settings import FactScope
+from rag.types import Source
 
 FactId = Annotated[str, Path(description="A fact's id, or a unique prefix of it.", max_length=200)]
 Key = Annotated[str, Path(description="The key.", min_length=1, max_length=100, examples=["language"])]
@@ -30,15 +42,13 @@ Key = Annotated[str, Path(description="The key.", min_length=1, max_length=100, 
 def install(app: FastAPI, service: Service) -> None:
     """Add the routes."""
     app.include_router(_facts(service))
+    app.include_router(_decisions(service))
     app.include_router(_preferences(service))
     app.include_router(_cache(service))
 
 
 def _facts(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api/facts", tags=["facts"])
-
-    def body(request: Request, fact: Fact, caller: Caller) -> responses.Fact:
-        return Renderer(service, caller, str(request.base_url)).fact(fact)
 
     @router.get("")
     async def facts(
@@ -47,42 +57,116 @@ def _facts(service: Service) -> APIRouter:
         caller: CallerOf,
         repository: Annotated[str | None, Query(max_length=300)] = None,
         check: Annotated[bool, Query(description="Check each fact against the code on disk.")] = False,
+        state: Annotated[
+            FactState, Query(description="Proposed facts wait to be confirmed; prompts hold confirmed ones.")
+        ] = "confirmed",
+        scope: Annotated[FactScope | None, Query(description="Whose facts. Default: all.")] = None,
+        closed: Annotated[bool, Query(description="List superseded facts too.")] = False,
+        at: Annotated[
+            str | None,
+            Query(
+                min_length=1,
+                max_length=200,
+                description="Only the facts that held at this branch, tag or commit of the `repository`.",
+            ),
+        ] = None,
         limit: Limit = MAX_LIMIT,
         offset: Offset = 0,
     ) -> list[responses.Fact]:
-        """List the facts of a repository or of all, oldest first, in pages."""
+        """List the facts of a repository or of all, oldest first, in pages.
+
+        With `at`, they are the confirmed facts whose commit is an ancestor of that commit, and which none
+        that is an ancestor too has superseded.
+        """
         engine = service.engine_for(caller)
-        location = None
+        source = None
         if repository is not None:
-            location = service.registry.entry(repository, caller=caller).source.location
-        found: Sequence[Fact] = await to_thread(facts_of(engine).list, location)
+            source = service.registry.entry(repository, caller=caller).source
+        found: Sequence[Fact] = await to_thread(_wanted, engine, source, state, scope, closed, at)
         found = page(request, response, found, limit=limit, offset=offset)
         if check:
             served = [entry.source for entry in service.registry.visible_to(caller)]
             async with service.limiter.slot():
                 found = await to_thread(check_facts, engine, found, served)
-        return [body(request, fact, caller) for fact in found]
+        return [_fact_body(service, request, caller, fact) for fact in found]
 
     @router.post("", status_code=201)
     async def add(
         request: Request, caller: CallerOf, wanted: requests.FactAbout | requests.FactOfTurn
     ) -> responses.Fact:
-        """Add a fact. One from a turn rests on the lines that the turn cites, and is valid while they are."""
+        """Add a fact. One from a turn rests on the lines that the turn cites, and is valid while they are.
+
+        `may_supersede` of the reply are facts about the same subject; `supersedes` closes those it names.
+        """
         engine = service.engine_for(caller)
+        turn = source = None
         if isinstance(wanted, requests.FactAbout):
             source = service.registry.entry(wanted.repository, caller=caller).source
-            fact = await to_thread(add_fact, engine, wanted.text, turn=None, source=source)
         else:
             turn = await to_thread(engine.turns.turn, wanted.turn, namespace=caller.namespace)
-            fact = await to_thread(add_fact, engine, wanted.text, turn=turn, source=None)
-        return body(request, fact, caller)
+        fact = await to_thread(
+            add_fact,
+            engine,
+            wanted.text,
+            turn=turn,
+            source=source,
+            scope=wanted.scope,
+            supersedes=wanted.supersedes,
+        )
+        return _fact_body(service, request, caller, fact)
+
+    return router
+
+
+def _decisions(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/api/facts", tags=["facts"])
+
+    @router.post("/{fact}/confirm")
+    async def confirm(
+        request: Request, caller: CallerOf, fact: FactId, wanted: requests.Confirmed | None = None
+    ) -> responses.Fact:
+        """Confirm a proposed fact: from now on every prompt about its repository shows it."""
+        wanted = wanted or requests.Confirmed()
+        engine = service.engine_for(caller)
+        found = await to_thread(confirm_fact, engine, fact, scope=wanted.scope, supersedes=wanted.supersedes)
+        return _fact_body(service, request, caller, found)
+
+    @router.post("/{fact}/reject")
+    async def reject(request: Request, caller: CallerOf, fact: FactId) -> responses.Fact:
+        """Reject a proposed fact, so that it is not proposed again."""
+        return _fact_body(
+            service, request, caller, await to_thread(reject_fact, service.engine_for(caller), fact)
+        )
 
     @router.delete("/{fact}")
     async def forget(request: Request, caller: CallerOf, fact: FactId) -> responses.Fact:
         """Delete a fact."""
-        return body(request, await to_thread(forget_fact, service.engine_for(caller), fact), caller)
+        return _fact_body(
+            service, request, caller, await to_thread(forget_fact, service.engine_for(caller), fact)
+        )
 
     return router
+
+
+def _fact_body(service: Service, request: Request, caller: Caller, fact: Fact) -> responses.Fact:
+    return Renderer(service, caller, str(request.base_url)).fact(fact)
+
+
+def _wanted(
+    engine: Engine,
+    source: Source | None,
+    state: FactState,
+    scope: FactScope | None,
+    closed: bool,
+    at: str | None,
+) -> list[Fact]:
+    """Return the facts that a request asks for. Raises BadRequest where `at` has no repository."""
+    known, location = facts_of(engine), source.location if source else None
+    if at is None:
+        return known.list(location, state=state, scope=scope, closed=closed)
+    if source is None:
+        raise BadRequest("name the repository of the commit", param="repository")
+    return facts_at(engine, known.all(location, scope=scope), [source], at)
 
 
 def _preferences(service: Service) -> APIRouter:

@@ -47,10 +47,18 @@ class Renderer:
         caller: the caller who receives the values.
         base: the server's own URL, for links to its viewer.
         dialog: the conversation that an answer comes from; its repositories are open.
+        interface: the interface that sends the values, for its deprecated names.
     """
 
-    def __init__(self, service: Service, caller: Caller, base: str, dialog: Dialog | None = None) -> None:
-        self._service, self._base = service, base
+    def __init__(
+        self,
+        service: Service,
+        caller: Caller,
+        base: str,
+        dialog: Dialog | None = None,
+        interface: Interface = "api",
+    ) -> None:
+        self._service, self._base, self._interface = service, base, interface
         self._entries = service.registry.visible_to(caller)
         self._open = {r.source.location: r.checkout for r in dialog.repositories} if dialog else {}
         self._served: dict[str, tuple[str | None, Checkout | None]] = {}
@@ -156,7 +164,7 @@ class Renderer:
         return known
 
     def _sent(self, written: Json) -> Json:
-        return sent(self._service, written, "api")
+        return sent(self._service, written, self._interface)
 
 
 def json_response(written: Json) -> Response:

@@ -14,6 +14,7 @@ from rag.evaluation.metrics import LineSpan
 from rag.schema import OLD_NAMES, order_of
 from rag.serve.errors import TooLarge
 from rag.serve.service import MAX_REPOSITORIES
+from rag.settings import FactScope
 from rag.types import MAX_HISTORY, Kind, SearchFilter, SearchMode
 
 MAX_RESULTS = 100
@@ -216,14 +217,23 @@ class Marking(Strict):
 # ---------------------------------------------------------------- facts and preferences
 
 
-class FactAbout(Strict):
+class Confirmed(Strict):
+    """Where to store a confirmed fact (default: where the key writes), and the facts that it replaces."""
+
+    scope: FactScope | None = None
+    supersedes: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)] = (
+        Field(default_factory=list)
+    )
+
+
+class FactAbout(Confirmed):
     """A fact about a repository, without citations."""
 
     text: FactText
     repository: Name
 
 
-class FactOfTurn(Strict):
+class FactOfTurn(Confirmed):
     """A fact that a turn states."""
 
     text: FactText

@@ -19,10 +19,12 @@ from fastapi import FastAPI
 from pydantic import Field
 
 from rag.errors import BackendMissing, RagError
+from rag.memory.facts import FactState
 from rag.schema import to_json
 from rag.serve.access.keys import Caller
 from rag.serve.api.pagination import MAX_LIMIT
 from rag.serve.api.rendering import sent
+from rag.serve.mcp.memory_tools import FactsFound, MemoryTools, OneFact, TurnsChecked
 from rag.serve.mcp.sessions import Sessions
 from rag.serve.mcp.tools import (
     AskResult,
@@ -38,6 +40,7 @@ from rag.serve.mcp.tools import (
 from rag.serve.service import Service
 from rag.serve.telemetry import JsonFormatter
 from rag.service.search import SearchQuery
+from rag.settings import FactScope
 from rag.types import Kind, SearchFilter, SearchMode
 
 try:  # 2.x
@@ -65,7 +68,8 @@ Ask questions about code repositories; answers cite the lines they are based on.
 - ask_question: get an answer with sources; pass its conversation to ask a follow-up ("and who calls it?").
 - search_code, read_span, find_symbol, who_calls: explore the code.
 - read_wiki_structure, read_wiki_contents: read about the structure of a repository.
-- recall_turns: search earlier questions and answers."""
+- recall_turns: search earlier questions and answers; check_turns, turns_about: which of them are still true.
+- facts, remember, forget: what is known about a repository, with the lines that it rests on."""
 
 RepoName = Annotated[str, Field(description="The name of a repository, as in list_available_repos.")]
 OnlyRepo = Annotated[
@@ -99,12 +103,22 @@ OldLine = Annotated[
     int | None, Field(ge=1, description="Deprecated: `start_line`, `end_line`.", json_schema_extra=_OLD)
 ]
 
+FactsOf = Annotated[
+    FactScope | None,
+    Field(description="Whose facts: user, project or team. Default: all are read, the key's own is written."),
+]
+
 _MAX_LOGGED_CHARS = 1_000
 """The limit for an error's text, which may repeat what the client sent."""
 
 _READS = ToolAnnotations.model_validate({"readOnlyHint": True, "openWorldHint": False})
 _ASKS = ToolAnnotations.model_validate(
     {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
+)
+
+_WRITES = _ASKS
+_DELETES = ToolAnnotations.model_validate(
+    {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
 )
 
 
@@ -137,6 +151,9 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     toolbox = Toolbox(service, base=_base(service))
     for add in (_add_wiki, _add_questions, _add_code):
         add(server, service, toolbox)
+    memory = MemoryTools(service, base=_base(service))
+    _add_facts(server, service, memory)
+    _add_checks(server, service, memory)
     _add_resources(server, service)
     return server
 
@@ -321,6 +338,108 @@ def _add_code(server: Any, service: Service, tools: Toolbox) -> None:
         """Find the callers of a symbol by its name; if there are none, the places that mention it."""
         caller = _caller(ctx, service)
         return await _result(service, tools.who_calls(caller, repoName, symbol, ref, _progress(ctx)))
+
+
+def _add_facts(server: Any, service: Service, tools: MemoryTools) -> None:
+    @server.tool(annotations=_WRITES)
+    async def remember(
+        ctx: Context,
+        text: Annotated[
+            str | None, Field(min_length=1, max_length=2000, description="The fact, as a sentence.")
+        ] = None,
+        repoName: OnlyRepo = None,  # noqa: N803
+        turn: Annotated[
+            str | None,
+            Field(max_length=200, description="The turn that states it: it rests on the lines cited there."),
+        ] = None,
+        fact: Annotated[
+            str | None, Field(max_length=200, description="Instead of `text`: a proposed fact to confirm.")
+        ] = None,
+        supersedes: Annotated[
+            list[str] | None, Field(max_length=20, description="Ids of facts that this one replaces.")
+        ] = None,
+        scope: FactsOf = None,
+    ) -> Annotated[CallToolResult, OneFact]:
+        """Remember a fact about a repository: a decision, a convention, a constraint or a definition.
+
+        Later answers are given it. The reply names facts about the same subject, which it may replace.
+        """
+        work = tools.remember(
+            _caller(ctx, service),
+            text=text,
+            fact=fact,
+            repo=repoName,
+            turn=turn,
+            scope=scope,
+            supersedes=supersedes or (),
+        )
+        return await _result(service, work)
+
+    @server.tool(annotations=_DELETES)
+    async def forget(
+        fact: Annotated[str, Field(min_length=1, max_length=200, description="The id of the fact.")],
+        ctx: Context,
+        scope: FactsOf = None,
+    ) -> Annotated[CallToolResult, OneFact]:
+        """Forget a fact, or reject a proposed one. Facts that it replaced hold again."""
+        return await _result(service, tools.forget(_caller(ctx, service), fact, scope))
+
+    @server.tool(annotations=_READS)
+    async def facts(
+        ctx: Context,
+        repoName: Annotated[str | None, Field(description="Only facts about it.")] = None,  # noqa: N803
+        state: Annotated[FactState, Field(description="Proposed facts wait to be confirmed.")] = "confirmed",
+        at: Annotated[
+            str | None,
+            Field(max_length=200, description="What held at this branch, tag or commit of the repository."),
+        ] = None,
+        scope: FactsOf = None,
+        check: Annotated[bool, Field(description="Compare the lines of each with the current code.")] = True,
+        limit: Annotated[int, Field(ge=1, le=200, description="The largest number of facts.")] = 50,
+    ) -> Annotated[CallToolResult, FactsFound]:
+        """List what is known about the repositories, with the lines that it rests on."""
+        work = tools.facts(
+            _caller(ctx, service),
+            repo=repoName,
+            state=state,
+            at=at,
+            scope=scope,
+            check=check,
+            limit=limit,
+        )
+        return await _result(service, work)
+
+
+def _add_checks(server: Any, service: Service, tools: MemoryTools) -> None:
+    @server.tool(annotations=_READS)
+    async def check_turns(
+        ctx: Context,
+        conversation: Annotated[
+            str | None, Field(max_length=200, description="Its id or name. Default: the last one.")
+        ] = None,
+        ref: Ref = None,
+    ) -> Annotated[CallToolResult, TurnsChecked]:
+        """Check which answers of a conversation are still true: the state of the lines they cite."""
+        return await _result(service, tools.check_turns(_caller(ctx, service), conversation, ref))
+
+    @server.tool(annotations=_READS)
+    async def turns_about(
+        ctx: Context,
+        path: Annotated[
+            str | None, Field(min_length=1, max_length=1000, description="A file path in the repository.")
+        ] = None,
+        line: Annotated[int | None, Field(ge=1, description="A line of the file.")] = None,
+        symbol: Annotated[
+            str | None, Field(min_length=1, max_length=200, description="Instead of `path`: a definition.")
+        ] = None,
+        repoName: OnlyRepo = None,  # noqa: N803
+        limit: Limit = 10,
+    ) -> Annotated[CallToolResult, TurnsChecked]:
+        """List earlier answers about a file, a line or a definition, and whether they are still true."""
+        work = tools.turns_about(
+            _caller(ctx, service), repo=repoName, path=path, line=line, symbol=symbol, limit=limit
+        )
+        return await _result(service, work)
 
 
 def _add_resources(server: Any, service: Service) -> None:

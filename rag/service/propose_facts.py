@@ -1,0 +1,140 @@
+"""Proposes facts from turns: by rule when a turn is stored, and by a model on request."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rag.errors import StoreError
+from rag.memory.facts import Fact, FactKind, Facts
+from rag.memory.statements import Statement, kind_of, mentions, stated_by_answer, stated_by_user
+from rag.ports import CompletingGenerator
+from rag.prompt.templates import render_facts
+from rag.service.engine import Engine, Repository
+from rag.service.freshness import checked
+from rag.types import Citation, Conversation, DialogTurn
+
+_MAX_OF_A_TURN = 5
+_BATCH_TURNS = 20
+_LINE = re.compile(
+    r"^\s*(?:[-*•]\s*)?\[(\d+)\]\s*(?:(decision|convention|constraint|definition)\s*:\s*)?(\S.*)$", re.I
+)
+
+
+def note_statements(engine: Engine, turn: DialogTurn, repositories: Sequence[Repository]) -> list[Fact]:
+    """Propose the facts that a stored turn states, by rule; return the new ones.
+
+    A failure is only reported as a notice.
+    """
+    commits = {one.source.location: one.checkout.commit or "" for one in repositories}
+    try:
+        return _add(engine, by_rule(turn, list(commits), commits))
+    except StoreError as error:
+        engine.notice(f"could not store the facts that the turn states ({error})")
+        return []
+
+
+def propose_facts(engine: Engine, conversation: Conversation, turns: Sequence[DialogTurn]) -> list[Fact]:
+    """Propose the facts that turns state, by rule and by the model if there is one; return the new ones.
+
+    Sentences that were proposed, confirmed or rejected before are not proposed again.
+
+    Raises:
+        ProviderError: the model failed; what was found before is stored.
+    """
+    locations = [source.location for source in conversation.sources]
+    found = _add(engine, [fact for turn in turns for fact in by_rule(turn, locations, {})])
+    generator = engine.generator()
+    if isinstance(generator, CompletingGenerator):
+        answered = [turn for turn in turns if turn.complete]
+        for n in range(0, len(answered), _BATCH_TURNS):
+            batch = checked(engine, answered[n : n + _BATCH_TURNS], conversation.sources)
+            home, language = engine.settings.home, engine.settings.language
+            reply = generator.complete(render_facts(home, turns=batch, language=language))
+            found += _add(engine, by_model(reply, batch, locations))
+    return found
+
+
+def proposal_note(fact: Fact) -> str:
+    """Return the note of an answer about a fact that its turn states."""
+    return f"proposed as a fact: {fact.text} (`rag facts confirm {fact.id[:8]}` keeps it)"
+
+
+def by_rule(turn: DialogTurn, locations: Sequence[str], commits: dict[str, str]) -> list[Fact]:
+    """Return the facts that a turn states by its words: those of the question first, at most five.
+
+    Args:
+        turn: a stored turn.
+        locations: the repositories of its conversation; the first one is meant where nothing is cited.
+        commits: the commits of repositories, for statements that cite nothing.
+    """
+    used = [citation for citation in turn.citations if citation.used] or list(turn.citations)
+    found = [
+        _fact(one, _named_in(one, used), turn, locations, commits) for one in stated_by_user(turn.question)
+    ]
+    if turn.complete:
+        numbered = {citation.n: citation for citation in used}
+        for one in stated_by_answer(turn.answer):
+            if cited := [numbered[n] for n in one.numbers if n in numbered]:
+                found.append(_fact(one, cited, turn, locations, commits))
+    return [fact for fact in found if fact is not None][:_MAX_OF_A_TURN]
+
+
+def by_model(reply: str, turns: Sequence[DialogTurn], locations: Sequence[str]) -> list[Fact]:
+    """Return the facts in a model's reply: lines such as `[3] decision: Tokens last an hour. [1]`.
+
+    The first number is that of the turn, the others are sources of its answer; without them the fact rests on
+    all sources that the answer uses. Other lines are left out.
+    """
+    found = []
+    for line in reply.splitlines():
+        matched = _LINE.match(line)
+        turn = next((one for one in turns if matched and one.order == int(matched[1])), None)
+        if matched is None or turn is None:
+            continue
+        text, numbers = re.sub(r"\s*\[\d+\]", "", matched[3]).strip(), re.findall(r"\[(\d+)\]", matched[3])
+        used = [citation for citation in turn.citations if citation.used] or list(turn.citations)
+        cited = [citation for citation in used if str(citation.n) in numbers] or used
+        named = (matched[2] or "").lower()
+        kind: FactKind = named if named else kind_of(text)  # type: ignore[assignment]
+        fact = _fact(Statement(text, kind), cited, turn, locations, {}) if text else None
+        found += [fact] if fact is not None else []
+    return found
+
+
+def _add(engine: Engine, facts: Sequence[Fact]) -> list[Fact]:
+    """Store proposals in the user's own namespace; return the new ones."""
+    own = Facts(engine.turns, namespace=engine.settings.namespace)
+    return own.add([replace(fact, state="proposed") for fact in facts]) if facts else []
+
+
+def _named_in(one: Statement, citations: Sequence[Citation]) -> list[Citation]:
+    """Return the citations whose symbol or file a user's sentence names."""
+    return [
+        citation
+        for citation in citations
+        if any(mentions(one.text, name) for name in (citation.span.symbol, citation.path, _file_of(citation)))
+    ]
+
+
+def _file_of(citation: Citation) -> str:
+    return citation.path.rpartition("/")[2]
+
+
+def _fact(
+    one: Statement,
+    cited: Sequence[Citation],
+    turn: DialogTurn,
+    locations: Sequence[str],
+    commits: dict[str, str],
+) -> Fact | None:
+    """Return a statement as a fact about the repository that it cites most; None without a repository."""
+    most = Counter(citation.location for citation in cited).most_common(1)
+    location = most[0][0] if most else next(iter(locations), "")
+    if not location:
+        return None
+    citations = tuple(citation for citation in cited if citation.location == location)
+    fact = Fact(one.text, location, turn=turn.id, citations=citations, kind=one.kind)
+    return replace(fact, valid_from=fact.commit or commits.get(location, ""))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rag.errors import SettingsError
-from rag.parsing import parse_toml
+from rag.parsing import parse_size, parse_toml
 
 FactScope = Literal["user", "project", "team"]
 """Whose facts: a person's own, or those shared with a project or a team."""
@@ -45,6 +45,7 @@ ENVIRONMENT = {
     "git_token": ("RAG_GIT_TOKEN",),
     "git_timeout_s": ("RAG_GIT_TIMEOUT",),
     "max_file_bytes": ("RAG_MAX_FILE_BYTES",),
+    "storage_cap_bytes": ("RAG_STORAGE_CAP",),
     "gate": ("RAG_GATE",),
     "cache": ("RAG_CACHE",),
     "reword": ("RAG_REWORD",),
@@ -128,6 +129,10 @@ class Settings:
     """Seconds that a clone may take."""
     max_file_bytes: int = 1_000_000
     """Larger files are not indexed."""
+    storage_cap_bytes: int | None = None
+    """After a repository was indexed, remove the indexes and clones that were not used longest until the data
+    folder takes at most this many bytes, such as `5GB`. Turns and facts are never removed. Default: no
+    limit."""
     gate: bool = True
     """Begin doubtful answers with a warning, and return "Not found", without asking a model, if no word of
     the question occurs in the repository."""
@@ -240,6 +245,9 @@ def _updated(
         if name not in types:
             raise SettingsError(f"{begins}, which is not a setting; the settings are {', '.join(types)}")
         try:
+            if name.endswith("_bytes") and isinstance(value, str):
+                with suppress(ValueError):  # else it is refused like any number
+                    value = parse_size(value)
             converted[name] = _convert(value, types[name])
         except (TypeError, ValueError) as error:
             shown = "…" if name in _SECRET else repr(value)

@@ -48,6 +48,8 @@ COMMANDS = {
     "facts confirm": ("facts", "confirm", HOSTILE),
     "facts reject": ("facts", "reject", HOSTILE),
     "facts forget": ("facts", "forget", HOSTILE),
+    "storage show": ("storage", "show"),
+    "storage prune": ("storage", "prune", HOSTILE),
     "memory namespaces": ("memory", "namespaces"),
     "memory delete": ("memory", "delete", HOSTILE, "--yes"),
     "memory sweep": ("memory", "sweep"),

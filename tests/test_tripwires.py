@@ -168,6 +168,8 @@ KEEPING = {
     "facts confirm": (("ffffffff",), 2),
     "facts reject": (("ffffffff",), 2),
     "facts forget": (("ffffffff",), 2),
+    "storage show": ((), 0),
+    "storage prune": (("--max-size", "9GB", "--yes"), 0),
     "memory namespaces": ((), 0),
     "memory delete": (("nowhere", "--yes"), 2),
     "memory sweep": ((), 0),

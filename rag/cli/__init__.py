@@ -26,6 +26,7 @@ _COMMANDS = {
     "facts": ("facts", "app"),
     "prefer": ("facts", "prefer"),
     "memory": ("memory", "app"),
+    "storage": ("storage", "app"),
     "cache": ("cache", "app"),
     "eval": ("evaluate", "evaluate"),
     "serve": ("serve", "serve"),

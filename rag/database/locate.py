@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +15,11 @@ from rag.database import format as store_format
 from rag.database.store import delta_path
 from rag.errors import StoreError
 from rag.types import Source
+
+_USED = ".used"
+"""The suffix of an empty file whose time is that of the last use of a store."""
+_MARKED_S = 60.0
+"""A use within this time of the last one is not recorded."""
 
 
 @lru_cache(maxsize=4096)
@@ -40,10 +47,32 @@ def stores(home: Path) -> Iterator[tuple[Path, dict[str, object] | StoreError]]:
             continue
 
 
+def store_files(path: Path) -> tuple[Path, ...]:
+    """Return the files of a store, which may not exist: the store first."""
+    return path, delta_path(path), path.with_suffix(".lock"), path.with_suffix(_USED)
+
+
+def mark_used(path: Path) -> None:
+    """Record that a store is used now. A folder that cannot be written is no error."""
+    marker = path.with_suffix(_USED)
+    with suppress(OSError):
+        if not marker.exists() or time.time() - marker.stat().st_mtime > _MARKED_S:
+            marker.touch(mode=0o600)
+
+
+def last_used(path: Path) -> float:
+    """Return when a store was last used or written, in seconds since 1970; 0 if it does not exist."""
+    times = [0.0]
+    for file in store_files(path):
+        with suppress(FileNotFoundError):
+            times.append(file.stat().st_mtime)
+    return max(times)
+
+
 def remove(path: Path) -> int:
     """Remove a store and its other files; return the bytes freed. Removing it twice is not an error."""
     freed = 0
-    for file in (path, delta_path(path), path.with_suffix(".lock")):
+    for file in store_files(path):
         try:
             freed += file.stat().st_size
             file.unlink()

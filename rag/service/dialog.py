@@ -11,6 +11,7 @@ from typing import Any
 
 from rag.answer.not_found import not_found, warning
 from rag.corpus.acquire import committed
+from rag.database.locate import mark_used
 from rag.errors import ConfigError, NotFound, ProviderError, StoreCorrupt
 from rag.memory.freshness import State, check_turns
 from rag.memory.recent_turns import turn_tokens, window
@@ -109,6 +110,8 @@ class Dialog:
         self.history = history or History(engine, conversation, name=name)
         self.selection = selection
         self.only = SearchFilter()
+        for repository in self.repositories:  # a server keeps them open for longer than a cap keeps them
+            mark_used(repository.store.path)
         self._searched: tuple[Sequence[Repository], list[Repository]] | None = None
         self.subject: Subject | None = None
         self._searches: OrderedDict[tuple[Any, ...], RetrievalResult] = OrderedDict()

@@ -23,7 +23,7 @@ from rag.corpus.acquire import (
 from rag.corpus.git import pinned_connection
 from rag.corpus.read import read
 from rag.corpus.walk import walk
-from rag.database.locate import remove, store_path, stores
+from rag.database.locate import mark_used, remove, store_path, stores
 from rag.database.store import Store, delta_path
 from rag.database.update import (
     Comparison,
@@ -53,6 +53,7 @@ from rag.types import (
     Source,
     SourceFile,
     Usage,
+    now_utc,
 )
 
 Progress = Callable[[str, int, int], None]
@@ -245,7 +246,22 @@ class Engine:
         if report.action in ("built", "rebuilt"):
             for remark in report.remarks:
                 self.notice(f"{located.name}: {remark}")
-        return self._opened(located, checkout, store, report)
+        opened = self._opened(located, checkout, store, report)
+        if report.action in ("built", "rebuilt"):
+            self._keep_within_cap()
+        return opened
+
+    def _keep_within_cap(self) -> None:
+        """Remove the indexes and clones that were not used longest, if the settings limit their size."""
+        if self.settings.storage_cap_bytes is None:
+            return
+        from rag.service.storage import within_cap
+
+        opened = [repository.store.path for repository in self._open.values()]
+        for item in within_cap(self.settings, opened, now_utc()):
+            self.notice(
+                f"removed the {item.kind} of {item.name}, last used {item.used:%F} (storage_cap_bytes)"
+            )
 
     def _usable(self, path: Path, source: Source, options: Options) -> Store | None:
         try:
@@ -411,6 +427,7 @@ class Engine:
         )
         repository = Repository(source, checkout, store, searcher, report, coverage)
         self._open[source] = repository
+        mark_used(store.path)
         return repository
 
     def find_conversation(self, name: str, asked: Sequence[Source] = ()) -> Conversation:

@@ -20,8 +20,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -364,6 +364,27 @@ class RefRetention:
         count, size = len(self._entries()), self._total()
         advice = "try again later, or raise max_refs and max_refs_bytes in the server's settings"
         return RetentionFull(f"{what}; {advice}", count=count, size_bytes=size)
+
+
+@contextmanager
+def reserved(home: Path, name: str) -> Iterator[None]:
+    """Hold the entry of a store against all servers, and remove it at the end; do nothing if it has none.
+
+    Raises:
+        BlockingIOError: a server uses it.
+    """
+    entry = home / "refs" / f"{name}.json"
+    try:
+        handle = os.open(entry, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+        entry.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 def _record(text: bytes) -> dict[str, Any]:

@@ -1,0 +1,153 @@
+"""`rag storage`: what lies on disk, and removal of what can be made again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag.cli import options
+from rag.cli.terminal import (
+    confirm,
+    counted,
+    errors_as_exit_codes,
+    megabytes,
+    opened_engine,
+    out,
+    out_json,
+    say,
+    settings_from,
+    table,
+)
+from rag.errors import ConfigError
+from rag.parsing import parse_age, parse_size
+from rag.quoting import visible
+from rag.schema import to_json
+from rag.types import now_utc
+
+if TYPE_CHECKING:
+    from rag.service.storage import Storage, StorageItem
+
+app = typer.Typer(help="Show what lies on disk, and remove what can be made again.", no_args_is_help=False)
+
+
+@app.callback(invoke_without_command=True)
+def _default(context: typer.Context, json: options.Json = False) -> None:
+    """Show what lies on disk, and remove what can be made again."""
+    if context.invoked_subcommand is None:
+        show(json=json)
+
+
+@app.command()
+def show(json: options.Json = False, memory: options.Memory = None) -> None:
+    """Show what the data folder holds, the largest first, with the time of last use.
+
+    rag storage show
+
+    rag storage show --json
+    """
+    from rag.service.storage import held_in_turns, storage
+
+    settings = settings_from(memory=memory)
+    with errors_as_exit_codes(), opened_engine(settings) as engine:
+        found = storage(settings)
+        held = held_in_turns(engine.turns, engine.turns.namespaces())
+        if json:
+            out_json({**to_json(found), "held_in_turns": held})
+            return
+        rows = [
+            (one.kind, one.name, megabytes(one.size_bytes), f"{one.used.astimezone():%F}", _how(one))
+            for one in found.items
+        ]
+        table("", ("what", "name", "size", "last used", "remove with"), rows)
+        kept = ", ".join(f"{name} {megabytes(size)}" for name, size in held.items() if size)
+        say(f"rag: {megabytes(found.size_bytes)} in {found.home}; {_cap(found)}")
+        say(f"rag: in the turn store: {kept or 'nothing but turns'}")
+
+
+@app.command()
+def prune(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A repository, or a name that `rag storage` shows.", metavar="NAME"),
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="What was not used for this long, such as 30d."),
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(
+            "--max-size",
+            metavar="SIZE",
+            help="What was not used longest, until the data folder takes at most this much, such as 5GB.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
+    yes: options.Yes = False,
+    json: options.Json = False,
+) -> None:
+    """Remove indexes and clones that can be made again. Turns and facts are never removed.
+
+    rag storage prune --older-than 30d --dry-run
+
+    rag storage prune --max-size 5GB --yes
+
+    rag storage prune https://example.org/team/app.git
+    """
+    from rag.service.storage import prune as remove
+    from rag.service.storage import storage
+
+    with errors_as_exit_codes():
+        settings = settings_from()
+        chosen = _chosen(storage(settings), name, older_than, max_size)
+        if not json or not yes:
+            _announce(chosen)
+        removed: list[StorageItem] = []
+        if chosen and not dry_run:
+            confirm(f"remove {counted(len(chosen), 'item')}?", yes=yes, always_ask=True)
+            removed = remove(settings, chosen)
+        freed = sum(one.size_bytes for one in removed)
+        if json:
+            planned = [to_json(one) for one in chosen]
+            gone = [to_json(one) for one in removed]
+            out_json({"chosen": planned, "removed": gone, "freed_bytes": freed})
+        elif not dry_run:
+            out(f"removed {counted(len(removed), 'item')}, {megabytes(freed)}")
+        if len(removed) < len(chosen) and not dry_run:
+            say(f"rag: {counted(len(chosen) - len(removed), 'item')} stayed, as another process uses it")
+
+
+def _chosen(
+    found: Storage, name: str | None, older_than: str | None, max_size: str | None
+) -> list[StorageItem]:
+    from rag.service.storage import beyond, named_items, unused_since
+
+    if sum(one is not None for one in (name, older_than, max_size)) != 1:
+        raise ConfigError("say what to remove: a NAME, --older-than AGE or --max-size SIZE")
+    try:
+        if older_than is not None:
+            return unused_since(found, now_utc() - parse_age(older_than))
+        if max_size is not None:
+            return beyond(found, parse_size(max_size), now_utc())
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return named_items(found, name or "")
+
+
+def _announce(chosen: list[StorageItem]) -> None:
+    for one in chosen:
+        used = f"last used {one.used.astimezone():%F}"
+        say(f"rag: {one.kind} of {visible(one.name)}, {megabytes(one.size_bytes)}, {used}")
+    if not chosen:
+        say("rag: there is nothing to remove")
+
+
+def _how(one: StorageItem) -> str:
+    return f"rag storage prune {one.name}" if one.removable else one.remove_with
+
+
+def _cap(found: Storage) -> str:
+    if found.cap_bytes is None:
+        return "no limit is set (RAG_STORAGE_CAP)"
+    return f"the limit is {megabytes(found.cap_bytes)} (RAG_STORAGE_CAP)"

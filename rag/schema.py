@@ -27,6 +27,9 @@ the field names except for those in this table; a name has the same meaning ever
                    a kind of question found anything
     subject        {path, symbol, scope, start_line, end_line, name}: what "it" means; null if nothing
     freshness      {state, reason, path, start_line, end_line} of a citation; of a turn, the worst of them
+    state          of a fact: proposed, confirmed or rejected; its `scope`: user, project or team
+    valid_from     the commit at which a fact was stated; `superseded_by` and `closed`: the id of the fact
+                   that replaced it, and when; `may_supersede`: ids of facts on the same subject
 
 A span is not nested: its fields are fields of its hit or citation. The hits of an answer have no text. Times
 are ISO 8601 in UTC with microseconds; a time without a zone is interpreted as local time. Marks are sorted

@@ -99,7 +99,7 @@ def delete(
 
     rag memory delete ci
 
-    rag memory delete "" --older-than 90d --yes
+    rag memory delete ci --older-than 90d --yes
     """
     from rag.service.namespaces import delete_namespace, holdings
 

@@ -15,6 +15,7 @@ from rag.service.facts import add_fact, facts_of
 from rag.service.propose_facts import by_model
 from rag.settings import Settings
 from rag.types import Citation, DialogTurn, Source, Span
+from tests.servers.provider import ProviderServer
 
 REMEMBER = "How is a code made? Remember that codes must have seven characters."
 
@@ -180,3 +181,25 @@ none
         [1, 2],
     )
     assert (first.turn, first.valid_from) == ("t", "c" * 40)
+
+
+def test_an_answer_and_a_model_propose_facts_with_their_lines(asked: Path) -> None:
+    answers = [
+        "A code must be unique [1]. Codes are made from random signs [2].",
+        "- [0] decision: Codes are made from random signs. [2]\n- [0] constraint: A code must be unique. [1]",
+    ]
+    with ProviderServer(answers=answers) as server:
+        model = ("--base-url", server.base_url, "--model", "m")
+        done = rag("ask", asked, "How is a code made?", "--conversation", "model", *model)
+        assert "proposed as a fact: A code must be unique." in done.err
+        (found,) = rag("facts", "propose", "--conversation", "model", *model, "--json").json
+        assert "[0] User: How is a code made?" in server.requests[-1].prompt
+        assert rag("facts", "propose", "--conversation", "model", *model).err.startswith(
+            "rag: 0 new proposals"
+        )
+    turn = rag("turns", "show", "--conversation", "model", "--json").json[0]
+    cited = {one["n"]: one["path"] for one in turn["citations"] if one["used"]}
+    assert (found["text"], found["kind"]) == ("Codes are made from random signs.", "decision")
+    assert [one["path"] for one in found["citations"]] == [cited[2]]
+    (said,) = (fact for fact in rag("facts", "proposed", "--json").json if "unique" in fact["text"])
+    assert (said["turn"], [one["path"] for one in said["citations"]]) == (turn["id"], [cited[1]])

@@ -18,7 +18,7 @@ from rag.types import DialogTurn
 LINE_CHARS = 300
 """The maximum length of a line, which is cut at a word boundary."""
 
-_QUOTING = "extractive"
+QUOTING = "extractive"
 """The model name of extractive answers."""
 
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -61,7 +61,7 @@ def _line(turn: DialogTurn, answer: str) -> str:
 
 def _quotes(turn: DialogTurn) -> str:
     """Summarize an extractive answer by the definitions it quotes first; "" for other answers."""
-    if turn.model != _QUOTING:
+    if turn.model != QUOTING:
         return ""
     used = [citation.qualified_name for citation in turn.citations if citation.used]
     named = list(dict.fromkeys(filter(None, used)))[:3]

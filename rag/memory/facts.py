@@ -190,6 +190,11 @@ def held_at(facts: Sequence[Fact], is_before: Callable[[Fact], bool]) -> list[Fa
     return held
 
 
+def states_the_same(one: Fact, other: Fact) -> bool:
+    """Whether two facts are the same sentence about the same repository."""
+    return one.location == other.location and _normalized(one.text) == _normalized(other.text)
+
+
 def fresh_facts(facts: Sequence[Fact], against: Against) -> list[Fact]:
     """Return the facts with the freshness of their citations; those without citations unchanged."""
     turns = check_turns([fact.as_turn() for fact in facts], against)

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rag.errors import StoreError
-from rag.memory.facts import Fact, FactKind, Facts
+from rag.memory.extractive_summary import QUOTING
+from rag.memory.facts import Fact, FactKind, Facts, states_the_same
 from rag.memory.statements import Statement, kind_of, mentions, stated_by_answer, stated_by_user
 from rag.ports import CompletingGenerator
 from rag.prompt.templates import render_facts
 from rag.service.engine import Engine, Repository
+from rag.service.facts import facts_of
 from rag.service.freshness import checked
 from rag.types import Citation, Conversation, DialogTurn
 
@@ -74,7 +76,7 @@ def by_rule(turn: DialogTurn, locations: Sequence[str], commits: dict[str, str])
     found = [
         _fact(one, _named_in(one, used), turn, locations, commits) for one in stated_by_user(turn.question)
     ]
-    if turn.complete:
+    if turn.complete and turn.model != QUOTING:  # quoted lines are code, not statements
         numbered = {citation.n: citation for citation in used}
         for one in stated_by_answer(turn.answer):
             if cited := [numbered[n] for n in one.numbers if n in numbered]:
@@ -105,9 +107,20 @@ def by_model(reply: str, turns: Sequence[DialogTurn], locations: Sequence[str]) 
 
 
 def _add(engine: Engine, facts: Sequence[Fact]) -> list[Fact]:
-    """Store proposals in the user's own namespace; return the new ones."""
-    own = Facts(engine.turns, namespace=engine.settings.namespace)
-    return own.add([replace(fact, state="proposed") for fact in facts]) if facts else []
+    """Store proposals in the user's own namespace; return the new ones.
+
+    What is known in any scope is left out, and what was superseded, unless another turn states it again.
+    """
+    if not facts:
+        return []
+    known = facts_of(engine).all()
+
+    def is_known(fact: Fact) -> bool:
+        alike = (other for other in known if states_the_same(fact, other))
+        return any(not other.superseded_by or other.turn == fact.turn for other in alike)
+
+    new = [replace(fact, state="proposed") for fact in facts if not is_known(fact)]
+    return Facts(engine.turns, namespace=engine.settings.namespace).add(new)
 
 
 def _named_in(one: Statement, citations: Sequence[Citation]) -> list[Citation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ from conftest import git
 from rag.memory.facts import Fact, Facts
 from rag.service import Engine
 from rag.service.facts import add_fact, facts_of
-from rag.service.propose_facts import by_model
+from rag.service.propose_facts import by_model, by_rule
 from rag.settings import Settings
-from rag.types import Citation, DialogTurn, Source, Span
+from rag.types import AssistantResponse, Citation, DialogTurn, Source, Span
 from tests.servers.provider import ProviderServer
 
 REMEMBER = "How is a code made? Remember that codes must have seven characters."
@@ -90,6 +91,20 @@ def test_a_newer_fact_closes_an_older_one_only_when_it_is_named(asked: Path) -> 
     assert texts("list") == ["Codes have nine characters"]
     rag("facts", "forget", new["id"])
     assert texts("list") == [old["text"]]
+
+
+def test_what_is_shared_or_superseded_is_not_proposed_again(
+    asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_TEAM", "backend")
+    (fact,) = rag("facts", "proposed", "--json").json
+    assert rag("facts", "confirm", fact["id"], "--scope", "team", "--json").json["scope"] == "team"
+    assert rag("facts", "propose", "--conversation", "codes", "--json").json == []
+    rag("facts", "add", "Codes have nine characters", "--repo", asked, "--supersedes", fact["id"])
+    assert rag("facts", "propose", "--conversation", "codes", "--json").json == []
+    assert (texts("proposed"), texts("list")) == ([], ["Codes have nine characters"])
+    rag("ask", asked, REMEMBER, "--conversation", "again")
+    assert texts("proposed") == [fact["text"]]
 
 
 def test_a_fact_cannot_replace_itself_or_what_is_not_there(asked: Path) -> None:
@@ -181,6 +196,14 @@ none
         [1, 2],
     )
     assert (first.turn, first.valid_from) == ("t", "c" * 40)
+
+
+def test_quoted_lines_are_no_statements(sample_repo: Path) -> None:
+    cited = Citation(1, Span("r", "a.py", 1, 2, "b", "c" * 40), location="/r")
+    text = 'A code must be unique: `raise ValueError("a code must be unique")` [1].'
+    turn = DialogTurn(assistant_response=AssistantResponse(text), citations=(cited,), model="m")
+    assert len(by_rule(turn, ["/r"], {})) == 1
+    assert by_rule(replace(turn, model="extractive"), ["/r"], {}) == []
 
 
 def test_an_answer_and_a_model_propose_facts_with_their_lines(asked: Path) -> None:

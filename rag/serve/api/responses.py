@@ -225,7 +225,7 @@ class RecalledBody(ResponseModel):
 
 
 class ConsolidatedBody(ResponseModel):
-    """A conversation's summary, the number of turns added to it, and the facts that a model extracted."""
+    """A conversation's summary, the number of turns added to it, and the facts that a model proposed."""
 
     summary: str
     turns: int

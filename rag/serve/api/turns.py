@@ -157,7 +157,7 @@ def _changes(service: Service) -> APIRouter:
     ) -> responses.ConsolidatedBody:
         """Add turns to the conversation's summary; the turns themselves stay unchanged.
 
-        A model writes the summary and extracts facts; without a model, the summary is a digest.
+        A model writes the summary and proposes facts; without a model, the summary is a digest.
         """
         recent = wanted.keep_recent if wanted else 0
         ctx = CallerContext(service, caller)

@@ -1,4 +1,4 @@
-"""`rag storage`: what lies on disk, and removal of what can be made again."""
+"""`rag storage`: what is on disk, and removal of what can be made again."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from rag.schema import to_json
 from rag.types import now_utc
 
 if TYPE_CHECKING:
-    from rag.service.storage import Storage, StorageItem
+    from rag.service.storage import DataFolder, StorageItem
 
-app = typer.Typer(help="Show what lies on disk, and remove what can be made again.", no_args_is_help=False)
+app = typer.Typer(help="Show what is on disk, and remove what can be made again.", no_args_is_help=False)
 
 
 @app.callback(invoke_without_command=True)
 def _default(context: typer.Context, json: options.Json = False) -> None:
-    """Show what lies on disk, and remove what can be made again."""
+    """Show what is on disk, and remove what can be made again."""
     if context.invoked_subcommand is None:
         show(json=json)
 
@@ -46,7 +46,8 @@ def show(json: options.Json = False, memory: options.Memory = None) -> None:
 
     rag storage show --json
     """
-    from rag.service.storage import held_in_turns, storage
+    from rag.service.namespaces import held_in_turns
+    from rag.service.storage import storage
 
     settings = settings_from(memory=memory)
     with errors_as_exit_codes(), opened_engine(settings) as engine:
@@ -119,7 +120,7 @@ def prune(
 
 
 def _chosen(
-    found: Storage, name: str | None, older_than: str | None, max_size: str | None
+    found: DataFolder, name: str | None, older_than: str | None, max_size: str | None
 ) -> list[StorageItem]:
     from rag.service.storage import beyond, named_items, unused_since
 
@@ -147,7 +148,7 @@ def _how(one: StorageItem) -> str:
     return f"rag storage prune {one.name}" if one.removable else one.remove_with
 
 
-def _cap(found: Storage) -> str:
+def _cap(found: DataFolder) -> str:
     if found.cap_bytes is None:
         return "no limit is set (RAG_STORAGE_CAP)"
     return f"the limit is {megabytes(found.cap_bytes)} (RAG_STORAGE_CAP)"

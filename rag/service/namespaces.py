@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
@@ -9,7 +10,7 @@ from rag.answer_cache.cache import SHELF as ANSWERS
 from rag.errors import NotFound
 from rag.memory.facts import SHELF as FACTS
 from rag.memory.preferences import SHELF as PREFERENCES
-from rag.ports import MemoryStore
+from rag.ports import MemoryStore, RecordStore
 from rag.service.retention import PROMPTS, delete_conversation
 from rag.service.retention import SHELF as FILES
 
@@ -40,6 +41,7 @@ class Holdings:
         )
 
 
+_HELD = {ANSWERS: "cached answers", FILES: "cited files", PROMPTS: "prompts", FACTS: "facts"}
 _NAMES = {FACTS: "facts", PREFERENCES: "preferences", PROMPTS: "prompts", FILES: "files"}
 _COUNTED = {"conversation": "conversations", "turn": "turns", "message": "messages"}
 
@@ -47,6 +49,15 @@ _COUNTED = {"conversation": "conversations", "turn": "turns", "message": "messag
 def holdings(store: MemoryStore, namespace: str) -> Holdings:
     """Return what a namespace holds; nothing if it does not exist."""
     return _survey(store, namespace)[0]
+
+
+def held_in_turns(store: RecordStore, namespaces: Sequence[str]) -> dict[str, int]:
+    """Return the bytes of the records in a turn store: cached answers, cited files, prompts and facts."""
+    found = {}
+    for shelf, name in _HELD.items():
+        records = (store.scan_records(shelf=shelf, namespace=namespace) for namespace in namespaces)
+        found[name] = sum(len(value) for some in records for _, value in some)
+    return found
 
 
 def delete_namespace(store: MemoryStore, namespace: str, *, before: datetime | None = None) -> Holdings:

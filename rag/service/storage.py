@@ -1,4 +1,4 @@
-"""What lies on disk in the data folder, and removal of what can be made again: indexes, clones, vectors.
+"""What is on disk in the data folder, and removal of what can be made again: indexes, clones, vectors.
 
 Turns, facts and settings are listed but never removed here. Indexes and clones are removed in the order of
 their last use, an index before its clone; those that a server holds are skipped.
@@ -15,17 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from rag.answer_cache.cache import SHELF as ANSWERS
 from rag.corpus.acquire import clone_folder, locked
 from rag.corpus.worktree import is_bare, work_tree
 from rag.database.locate import last_used, remove, store_files, stores
 from rag.database.lock import building
 from rag.errors import ConfigError, SourceError, StoreError
-from rag.memory.facts import SHELF as FACTS
-from rag.ports import RecordStore
 from rag.service.ref_retention import reserved
-from rag.service.retention import PROMPTS
-from rag.service.retention import SHELF as FILES
 from rag.settings import Settings
 from rag.types import Source
 
@@ -38,7 +33,6 @@ _ADVICE: dict[StorageKind, str] = {
     "turns": "rag turns delete, rag memory delete",
     "wikis": "its frontend",
 }
-_HELD = {ANSWERS: "cached answers", FILES: "cited files", PROMPTS: "prompts", FACTS: "facts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +55,7 @@ class StorageItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class DataFolder:
     """What the data folder holds, the largest items first. `cap_bytes` is the limit, None for none."""
 
     home: str
@@ -70,30 +64,23 @@ class Storage:
     items: tuple[StorageItem, ...]
 
 
-def storage(settings: Settings) -> Storage:
+def storage(settings: Settings) -> DataFolder:
     """Return what the data folder holds; nothing if there is none."""
     home = settings.home
     indexes, clones = _indexes(home)
     items = [*indexes, *_clones(home, clones), *_rest(settings)]
     items.sort(key=lambda one: (-one.size_bytes, one.name))
-    return Storage(str(home), sum(one.size_bytes for one in items), settings.storage_cap_bytes, tuple(items))
+    return DataFolder(
+        str(home), sum(one.size_bytes for one in items), settings.storage_cap_bytes, tuple(items)
+    )
 
 
-def held_in_turns(store: RecordStore, namespaces: Sequence[str]) -> dict[str, int]:
-    """Return the bytes of the records in a turn store: cached answers, cited files, prompts and facts."""
-    found = {}
-    for shelf, name in _HELD.items():
-        records = (store.scan_records(shelf=shelf, namespace=namespace) for namespace in namespaces)
-        found[name] = sum(len(value) for some in records for _, value in some)
-    return found
-
-
-def unused_since(found: Storage, before: datetime) -> list[StorageItem]:
+def unused_since(found: DataFolder, before: datetime) -> list[StorageItem]:
     """Return the removable items that were last used before a time, the oldest first."""
     return [one for one in _oldest_first(found) if one.used < before]
 
 
-def beyond(found: Storage, max_bytes: int, now: datetime) -> list[StorageItem]:
+def beyond(found: DataFolder, max_bytes: int, now: datetime) -> list[StorageItem]:
     """Return the items to remove so that the data folder takes at most `max_bytes`, the oldest first.
 
     What was used in the last minutes stays, even if the folder is then larger.
@@ -108,7 +95,7 @@ def beyond(found: Storage, max_bytes: int, now: datetime) -> list[StorageItem]:
     return chosen
 
 
-def named_items(found: Storage, name: str) -> list[StorageItem]:
+def named_items(found: DataFolder, name: str) -> list[StorageItem]:
     """Return the removable items of a name: a repository, a file, or a folder of the data folder.
 
     Raises:
@@ -150,7 +137,7 @@ def within_cap(settings: Settings, keep: Sequence[Path], now: datetime) -> list[
     return prune(settings, beyond(replace(found, items=items), settings.storage_cap_bytes, now))
 
 
-def _oldest_first(found: Storage, *, all_items: bool = False) -> list[StorageItem]:
+def _oldest_first(found: DataFolder, *, all_items: bool = False) -> list[StorageItem]:
     items = [one for one in found.items if one.removable or all_items]
     return sorted(items, key=lambda one: (one.used, one.kind != "index", one.name))
 

@@ -20,6 +20,7 @@ from rag.types import Citation, DialogTurn, Message, Span
 
 Kind = Literal["turn", "message"]
 K1, B = 1.2, 0.75
+_KINDS: tuple[Kind | None, ...] = ("turn", "message", None)
 _WORDS = """token session getUserName user_name expire cookie 北京大学 上海 hash tree HTTPServer config parser
     naïve x86 a1b2c3 the where""".split()
 
@@ -98,9 +99,7 @@ class TurnSearchContract:
             shown = everything(store, each.id)
             assert store.matching(sought, conversation=each.id) == counted(shown, sought)
             assert store.matching(sought[:3], conversation=each.id, limit=2) == counted(shown, sought[:3], 2)
-            for kind, k, some in itertools.product(
-                ("turn", "message", None), (1, 4, 99), (sought, sought[:2])
-            ):
+            for kind, k, some in itertools.product(_KINDS, (1, 4, 99), (sought, sought[:2])):
                 best = store.ranked(some, conversation=each.id, kind=kind, k=k)
                 assert best == ranked(counted(shown, some), kind, k)
                 assert store.ranked(some, kind=kind, k=k, limit=3) == ranked(counted(every, some, 3), kind, k)

@@ -72,6 +72,11 @@ class TextLines:
         """The set of its lines."""
         return frozenset(self.lines)
 
+    @cached_property
+    def bare(self) -> frozenset[bytes]:
+        """The set of its lines without white space around them."""
+        return frozenset(line.strip() for line in self.distinct)
+
     def span(self, start: int, end: int) -> list[bytes]:
         """Return the lines from `start` to `end`, fewer at the end of the file."""
         return self.lines[start - 1 : end]

@@ -8,36 +8,33 @@ A file with the same blob id is fresh without being read. Else the lines are sea
 the first place that contains all of them, byte for byte, is theirs:
 
 1. at the same lines of the file (fresh), or elsewhere in it (moved), see `rag.memory.anchor`;
-2. if the file was removed: in a new file with the same bytes, then in the new file with most of its lines, at
-   least half (a rename);
+2. if less than half of them is left there, in the file that it was renamed to, as the history says (a chain
+   of renames is one); without a history that says so, in a new file with the same bytes, then in the new file
+   with most of its lines, at least half;
 3. in files that are new or changed since, where they did not occur before; only if less than half of the
    lines are still in their old place, since lines that were edited there and copied elsewhere have changed.
-   Fewer than 40 letters and digits are not enough for this (as in `git blame -C`).
+   Fewer than 40 letters and digits are not enough for this (as in `git blame -C`), nor are lines that
+   several old files had.
 
-If they are not found, they are changed if something replaced them, else gone. Without a history that shows
-what is new, every other file is searched, and a place found by 3 is marked as a guess. Apart from line ends,
-nothing is reported as fresh or as certainly moved without a comparison byte for byte.
+If they are not found, they are changed: the place is the one with most of their lines, in their file or in
+one of 3. With none of their lines left anywhere they are gone, unless something replaced them. Without a
+history that shows what is new, every other file is searched, and a place found by 3 is marked as a guess.
+Apart from line ends, nothing is reported as fresh or as certainly moved without a comparison byte for byte.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from rag.memory.anchor import Pair, TextLines, letters
+from rag.memory.arrivals import LEAST_COPIED, Arrival, Arrived, guess
 from rag.types import Citation, DialogTurn, Freshness, FreshnessState
 
-LEAST_COPIED = 40
-"""The minimum of letters and digits to recognize lines in another file: git's default for `blame -C`."""
-
-_RENAMED_SHARE = 0.5
 _IN_PLACE_SHARE = 0.5
-_COMMON_LINE = 20
-"""A line in more new files than this is not used to find the successor of a file."""
-
-
+_NEARLY_EMPTY = "the file is nearly empty, like others"
 _ONE_BEHIND = 1
 """Citations of earlier versions may end one line after the file, as its last newline counted as a line."""
 
@@ -60,6 +57,13 @@ class State(Protocol):
 
     def files_at(self, commit: str | None) -> Mapping[str, str] | None:
         """Return the blob ids of the files at a commit, by path; None if it is not available."""
+        ...
+
+    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
+        """Return the later path of each file that was renamed or deleted since a commit, "" if deleted.
+
+        None if the history does not say: it is rewritten or cut off.
+        """
         ...
 
 
@@ -104,11 +108,15 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """A span that is not in its own file any more: its lines, and the result if they are not found."""
+    """A span that is not in its own file any more: its lines, and the result if they are not found.
+
+    `kept` is the share of the lines that is left at the place of that result.
+    """
 
     span: _Span
     lines: list[bytes]
     fallback: Freshness
+    kept: float = 0.0
 
 
 class _Check:
@@ -131,37 +139,34 @@ class _Check:
                 rest.append(span)
         self._read({span.blob for span in rest} | {now[span.path] for span in rest if span.path in now})
         lost: dict[str | None, list[_Lost]] = defaultdict(list)
-        missing: dict[str | None, list[_Span]] = defaultdict(list)
         for span in rest:
-            if (unknown := self._unknown(span)) is not None:
-                found[span] = unknown
-            elif span.path not in now:
-                missing[span.commit].append(span)
+            result = self._unknown(span) or self._at_its_path(span)
+            if isinstance(result, _Lost):
+                lost[span.commit].append(result)
             else:
-                self._settle(span, self._in_file(span, span.path), found, lost)
-        for commit in {**missing, **lost}:
-            arrived = _Arrived.since(commit, self.state)
-            self._read(now[path] for path in arrived.files)
-            for span in missing[commit]:
-                self._settle(span, self._in_successor(span, arrived), found, lost)
-            found |= self._elsewhere(lost[commit], arrived)
+                found[span] = result
+        for commit, some in lost.items():
+            found |= self._followed(some, Arrived(commit, self.state, self._texts, self._read))
         return found
 
-    def _settle(
-        self,
-        span: _Span,
-        result: Freshness | _Lost,
-        found: dict[_Span, Freshness],
-        lost: dict[str | None, list[_Lost]],
-    ) -> None:
-        if isinstance(result, _Lost):
-            lost[span.commit].append(result)
-        else:
-            found[span] = result
+    def _followed(self, lost: Sequence[_Lost], arrived: Arrived) -> dict[_Span, Freshness]:
+        """Search the spans of one commit in the successors of their files, then in other files."""
+        found: dict[_Span, Freshness] = {}
+        still: list[_Lost] = []
+        self._read(self.state.files[path] for one in lost if (path := arrived.renamed_to(one.span.path)))
+        for one in lost:
+            result = self._in_successor(one, arrived)
+            if isinstance(result, _Lost):
+                still.append(result)
+            else:
+                found[one.span] = result
+        return found | self._elsewhere(still, arrived)
 
     def _read(self, blobs: Iterable[str]) -> None:
         wanted = {blob for blob in blobs if blob and blob not in self._texts}
-        self._texts |= {blob: TextLines.of(content) for blob, content in self.state.contents(wanted).items()}
+        if wanted:
+            contents = self.state.contents(wanted)
+            self._texts |= {blob: TextLines.of(content) for blob, content in contents.items()}
 
     def _pair(self, old: str, new: str) -> Pair:
         if (old, new) not in self._pairs:
@@ -183,165 +188,95 @@ class _Check:
             return Freshness("unknown", f"the cited version has {count} lines")
         return None
 
+    def _at_its_path(self, span: _Span) -> Freshness | _Lost:
+        if span.path in self.state.files:
+            return self._in_file(span, span.path)
+        what = self.state.instead(span.path)
+        reason = f"replaced by {what}" if what else "the file was removed"
+        return _Lost(span, self._lines(span), Freshness("gone", reason))
+
+    def _lines(self, span: _Span) -> list[bytes]:
+        old = self._texts[span.blob]
+        assert old is not None, "checked by _unknown"
+        return old.span(span.start, span.end)
+
     def _in_file(self, span: _Span, path: str) -> Freshness | _Lost:
         """Check the span in the file that it was cited from, or in the successor of that file."""
         blob = self.state.files[path]
         if blob not in self._texts:
             return Freshness("unknown", f"{path} cannot be read", path)
-        old = self._texts[span.blob]
-        assert old is not None, "checked by _unknown"
-        lines = old.span(span.start, span.end)
+        lines = self._lines(span)
         if self._texts[blob] is None:
             return _Lost(span, lines, Freshness("changed", "the file is not text any more", path))
         pair = self._pair(span.blob, blob)
-        end = min(span.end, len(old.lines))
+        end = span.start + len(lines) - 1
         if anchor := pair.anchor(span.start, end):
             state: FreshnessState = "fresh" if (path, anchor.start) == (span.path, span.start) else "moved"
-            reason = _guess(anchor.rivals + 1) if anchor.rivals else ""
+            reason = guess(anchor.rivals + 1) if anchor.rivals else ""
             return Freshness(state, reason, path, anchor.start, anchor.start + len(lines) - 1)
         kept = pair.kept(span.start, end)
         if (there := pair.now_there(span.start, end)) is None:
             return _Lost(span, lines, Freshness("gone", "the lines were deleted", path))
-        what = (
-            f"{min(kept, 0.99):.0%} of the lines are unchanged"
-            if kept < 1
-            else "lines were inserted between them"
-        )
-        changed = Freshness("changed", what, path, *there)
-        return changed if kept >= _IN_PLACE_SHARE else _Lost(span, lines, changed)
+        changed = Freshness("changed", _share_left(kept), path, *there)
+        return changed if kept >= _IN_PLACE_SHARE else _Lost(span, lines, changed, kept)
 
-    def _in_successor(self, span: _Span, arrived: _Arrived) -> Freshness | _Lost:
-        """Check the span in the successor of its file, which was removed."""
-        same = arrived.same(span.blob, span.path)
-        if same:
-            reason = _guess(len(same)) if len(same) > 1 else ""
-            return Freshness("moved", reason, same[0], span.start, span.end)
+    def _in_successor(self, one: _Lost, arrived: Arrived) -> Freshness | _Lost:
+        """Check a span in the file that its file was renamed to, if less than half of it is left."""
+        span = one.span
+        path = arrived.renamed_to(span.path)
+        if path is None and span.path not in self.state.files:
+            same = arrived.same(span.blob, span.path)
+            if same:
+                reason = self._doubt(span, same[0], arrived)
+                return Freshness("moved", reason, same[0], span.start, span.end)
+            path = arrived.successor(span.blob)
+        if path is None:
+            return one
+        there = self._in_file(span, path)
+        if isinstance(there, _Lost):
+            return max(there, one, key=lambda each: (each.kept, each.fallback.start > 0))
+        if there.state == "moved" and not there.reason:
+            return replace(there, reason=self._doubt(span, path, arrived))
+        return there
+
+    def _doubt(self, span: _Span, path: str, arrived: Arrived) -> str:
+        """Return why a file is only one of the possible successors; "" if it is the one."""
+        if twins := arrived.twins(path):
+            return guess(len(twins) + 1)
         old = self._texts[span.blob]
         assert old is not None, "checked by _unknown"
-        if (path := arrived.successor(span.blob, old, self._texts)) is not None:
-            return self._in_file(span, path)
-        what = self.state.instead(span.path)
-        reason = f"replaced by {what}" if what else "the file was removed"
-        return _Lost(span, old.span(span.start, span.end), Freshness("gone", reason))
+        return _NEARLY_EMPTY if letters(old.lines) < LEAST_COPIED else ""
 
-    def _elsewhere(self, lost: Sequence[_Lost], arrived: _Arrived) -> dict[_Span, Freshness]:
+    def _elsewhere(self, lost: Sequence[_Lost], arrived: Arrived) -> dict[_Span, Freshness]:
         """Search each span in new or changed files, else return its fallback."""
         found = {one.span: one.fallback for one in lost}
-        sought = [one for one in lost if letters(one.lines) >= LEAST_COPIED]
-        if not sought:
-            return found
-        holders = arrived.holding({max(one.lines, key=len) for one in sought}, self._texts)
-        if any(holders.values()):
-            self._read(arrived.departed.values())
-        self._read(
-            arrived.before[path] for paths in holders.values() for path in paths & arrived.before.keys()
-        )
-        for one in sought:
-            places = [
-                (path, start)
-                for path in sorted(holders[max(one.lines, key=len)] - {one.span.path})
-                for start in self._arrivals(path, one.lines, arrived, one.span.path)
-            ]
-            if places:
+        arrived.expect([one.lines for one in lost])
+        for one in lost:
+            if places := arrived.places(one.lines, one.span.path):
                 found[one.span] = _placed(one, places, sure=arrived.known)
+            elif best := arrived.best(one.lines, one.span.path):
+                found[one.span] = _better(one, best)
         return found
 
-    def _arrivals(self, path: str, lines: Sequence[bytes], arrived: _Arrived, origin: str) -> list[int]:
-        """Return where the lines occur in a file and did not before.
 
-        A new file may be a renamed one: lines that were in another removed file are attributed to that one.
-        """
-        blob, before = self.state.files[path], arrived.before.get(path, "")
-        new, old = self._texts[blob], self._texts.get(before)
-        if new is None:
-            return []
-        if old is not None:
-            return self._pair(before, blob).arrivals(lines)
-        departed = (self._texts.get(gone) for other, gone in arrived.departed.items() if other != origin)
-        taken = any(text.find(lines) for text in departed if text is not None and lines[0] in text.distinct)
-        return [] if taken else new.find(lines)
+def _share_left(kept: float) -> str:
+    if kept >= 1:
+        return "lines were inserted between them"
+    return f"{min(kept, 0.99):.0%} of the lines are unchanged"
+
+
+def _better(one: _Lost, best: Arrival) -> Freshness:
+    """Return the place with more of the lines: that of the fallback, or the one in another file."""
+    if best.share <= one.kept:
+        return one.fallback
+    return Freshness("changed", _share_left(min(best.share, 0.99)), best.path, best.start, best.end)
 
 
 def _placed(one: _Lost, places: Sequence[tuple[str, int]], *, sure: bool) -> Freshness:
     """Return the best of the places in other files, preferring a file of the same name."""
     name = one.span.path.rpartition("/")[2]
     path, start = min(places, key=lambda place: (place[0].rpartition("/")[2] != name, place))
-    reason = _guess(len(places)) if len(places) > 1 else ""
+    reason = guess(len(places)) if len(places) > 1 else ""
     if not sure:
         reason = reason or "found without history"
     return Freshness("moved", reason, path, start, start + len(one.lines) - 1)
-
-
-def _guess(places: int) -> str:
-    return f"one of {places} places with these lines"
-
-
-@dataclass(slots=True)
-class _Arrived:
-    """Files that are new or changed since a commit.
-
-    `before` are the old blobs of changed files and `departed` those of removed files, by path. `known` is
-    False if there is no history: then every file counts as new.
-    """
-
-    files: dict[str, str]
-    before: dict[str, str]
-    departed: dict[str, str]
-    known: bool
-    _by_blob: dict[str, list[str]]
-    _by_line: dict[bytes, set[str]] | None = None
-
-    @classmethod
-    def since(cls, commit: str | None, state: State) -> _Arrived:
-        """Return the files that are new or changed in `state` since the commit."""
-        then = state.files_at(commit)
-        now = state.files
-        if then is None:
-            files, before, departed = dict(now), {}, {}
-        else:
-            files = {path: blob for path, blob in now.items() if then.get(path) != blob}
-            before = {path: then[path] for path in files if path in then}
-            departed = {path: blob for path, blob in then.items() if path not in now}
-        by_blob = defaultdict(list)
-        for path, blob in files.items():
-            if path not in before:
-                by_blob[blob].append(path)
-        return cls(files, before, departed, then is not None, by_blob)
-
-    def same(self, blob: str, path: str) -> list[str]:
-        """Return new files with the same bytes, those of the same name first."""
-        name = path.rpartition("/")[2]
-        return sorted(self._by_blob.get(blob, ()), key=lambda p: (p.rpartition("/")[2] != name, p))
-
-    def successor(self, blob: str, old: TextLines, texts: Mapping[str, TextLines | None]) -> str | None:
-        """Return the new file with most lines of the old one, if it has at least half of them."""
-        if self._by_line is None:
-            self._by_line = self._index(texts)
-        lines = {line for line in old.lines if letters((line,)) >= 3}
-        shared: Counter[str] = Counter()
-        for line in lines:
-            if len(holders := self._by_line.get(line, ())) <= _COMMON_LINE:
-                shared.update(holders)
-        if not shared:
-            return None
-        path, count = max(shared.items(), key=lambda item: (item[1], item[0]))
-        return path if count >= _RENAMED_SHARE * len(lines) else None
-
-    def holding(
-        self, lines: set[bytes], texts: Mapping[str, TextLines | None]
-    ) -> defaultdict[bytes, set[str]]:
-        """Return the files that contain each of these lines."""
-        found: defaultdict[bytes, set[str]] = defaultdict(set)
-        for path, blob in self.files.items():
-            if (text := texts.get(blob)) is not None:
-                for line in text.distinct & lines:
-                    found[line].add(path)
-        return found
-
-    def _index(self, texts: Mapping[str, TextLines | None]) -> dict[bytes, set[str]]:
-        by_line: defaultdict[bytes, set[str]] = defaultdict(set)
-        for path in self.files.keys() - self.before.keys():
-            if (text := texts.get(self.files[path])) is not None:
-                for line in text.distinct:
-                    by_line[line].add(path)
-        return by_line

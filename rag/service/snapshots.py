@@ -19,6 +19,7 @@ from rag.corpus.history import (
     present,
     read_blobs,
 )
+from rag.corpus.lineage import Lineage
 from rag.corpus.read import file_bytes
 from rag.corpus.refs import allowed_commit
 from rag.corpus.worktree import is_bare
@@ -29,6 +30,8 @@ from rag.service.engine import Engine
 from rag.service.retention import KeptFiles, kept_files
 from rag.types import Checkout, Source, blob_id
 
+_LINEAGES = "lineage"
+"""The folder of cached histories of renames."""
 _UNREADABLE = "unreadable"
 """Replaces the blob id of a file that cannot be read."""
 
@@ -64,9 +67,9 @@ def states(
 def _state(engine: Engine, source: Source, kept: KeptFiles, as_of: str | None, *, refresh: bool) -> State:
     checkout = _checkout(engine, source, refresh=refresh)
     if as_of is None:
-        return FolderState(checkout, kept)
+        return FolderState(checkout, kept, lineages=engine.settings.home / _LINEAGES)
     root, commit = _at(engine, source, checkout, as_of)
-    return CommitState(root, commit, kept)
+    return CommitState(root, commit, kept, lineages=engine.settings.home / _LINEAGES)
 
 
 @dataclass(frozen=True)
@@ -150,10 +153,11 @@ def _checkout(engine: Engine, source: Source, *, refresh: bool) -> Checkout:
 
 
 class CommitState:
-    """A repository as it was at a commit."""
+    """A repository as it was at a commit. `lineages` is a folder for its history of renames."""
 
-    def __init__(self, root: Path, commit: str, kept: KeptFiles) -> None:
+    def __init__(self, root: Path, commit: str, kept: KeptFiles, *, lineages: Path | None = None) -> None:
         self._root, self._kept = root, kept
+        self._lineage = Lineage(root, commit, lineages)
         self._files_at = cache(lambda commit: files_at(root, commit))
         self._listing = self._files_at(commit) or Listing()
 
@@ -176,15 +180,24 @@ class CommitState:
         listing = self._files_at(commit) if commit else None
         return None if listing is None else listing.files
 
+    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
+        """Return the later path of files renamed or deleted since a commit; None if it is not known."""
+        files = self.files_at(commit)
+        return None if commit is None or files is None else self._lineage.since(commit, files)
+
 
 class FolderState:
     """A folder in its current state. Single paths are read from disk; git lists all files.
 
-    With a store that was just refreshed nothing is read and git is not called.
+    With a store that was just refreshed nothing is read and git is not called. `lineages` is a folder for the
+    history of renames.
     """
 
-    def __init__(self, checkout: Checkout, kept: KeptFiles, *, store: Store | None = None) -> None:
+    def __init__(
+        self, checkout: Checkout, kept: KeptFiles, *, store: Store | None = None, lineages: Path | None = None
+    ) -> None:
         self._checkout, self._kept = checkout, kept
+        self._lineage = Lineage(checkout.root, checkout.commit, lineages) if checkout.commit else None
         self._files_at = cache(lambda commit: files_at(checkout.root, commit))
         self.files = _Files(checkout, store)
 
@@ -203,6 +216,13 @@ class FolderState:
         """Return the blob ids at a commit; None if git does not have it."""
         listing = self._files_at(commit) if commit and self._checkout.commit else None
         return None if listing is None else listing.files
+
+    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
+        """Return the later path of files renamed or deleted since a commit; None if it is not known."""
+        files = self.files_at(commit)
+        if commit is None or files is None or self._lineage is None:
+            return None
+        return self._lineage.since(commit, files)
 
 
 class _Files(Mapping[str, str]):

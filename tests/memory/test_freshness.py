@@ -24,6 +24,7 @@ class Texts:
     others: Mapping[str, str] = field(default_factory=dict)
     lost: Collection[str] = ()
     read: list[str] = field(default_factory=list)
+    renames: Mapping[str, str] | None = None
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -39,6 +40,9 @@ class Texts:
 
     def files_at(self, commit: str | None) -> Mapping[str, str] | None:
         return None if self.then is None else {path: blob_id(c) for path, c in self.then.items()}
+
+    def renamed(self, commit: str | None) -> Mapping[str, str] | None:
+        return self.renames
 
 
 def cited(path: str, content: bytes, start: int, end: int, **more: object) -> Citation:

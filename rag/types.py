@@ -22,7 +22,7 @@ from rag.markup import framed
 Kind = Literal["code", "test", "doc", "config"]
 Unit = Literal["function", "class", "section", "block"]
 FinishReason = Literal["stop", "length", "interrupted"]
-FreshnessState = Literal["fresh", "moved", "unknown", "changed", "gone"]
+FreshnessState = Literal["fresh", "moved", "reformatted", "unknown", "changed", "gone"]
 TurnState = Literal["asked", "answered", "partial", "failed"]
 TurnScope = Literal["user", "project", "team"]
 
@@ -598,12 +598,22 @@ class Usage:
         return self.prompt_tokens + self.answer_tokens
 
 
+@dataclass(frozen=True, slots=True)
+class CitedSymbol:
+    """The definition that an answer is about, of those in the cited lines: its bare name and its lines."""
+
+    name: str
+    start: int
+    end: int
+
+
 @_pickled_by_arguments
 @dataclass(frozen=True, slots=True)
 class Citation(Located):
     """A source that was shown to the model: its number in the prompt, and its lines.
 
-    `used` means that the answer refers to it. `span_hash` is the SHA-256 of the lines as shown.
+    `used` means that the answer refers to it. `span_hash` is the SHA-256 of the lines as shown. `anchor` is
+    the definition in the lines that the answer is about; None if that is not known.
     """
 
     n: int
@@ -613,6 +623,7 @@ class Citation(Located):
     score: float = 0.0
     used: bool = True
     location: str = ""
+    anchor: CitedSymbol | None = None
 
     def __str__(self) -> str:
         return f"[{self.n}] {self.place}"
@@ -624,11 +635,14 @@ class Freshness:
 
     - fresh: the same bytes are at the same lines of the same file.
     - moved: they are now at `path`, `start` to `end`; with a `reason`, that is a guess among several places.
+    - reformatted: the code at `path`, `start` to `end` is the same; `reason` is "layout" if white space, line
+      breaks, quotes or trailing commas differ, "comments" if comments do.
     - changed: the lines differ; `path`, `start`, `end` is what replaced them, 0 if that is not known.
     - gone: the file or the lines were deleted.
     - unknown: it cannot be determined; `reason` says why.
 
-    `reason` is a short phrase for people, "" if there is nothing to add.
+    `reason` is a short phrase for people, "" if there is nothing to add. If other cited lines differ, but the
+    answer is about one definition (`Citation.anchor`), `symbol` is its name, and the rest is said of it.
     """
 
     state: FreshnessState
@@ -636,6 +650,7 @@ class Freshness:
     path: str = ""
     start: int = 0
     end: int = 0
+    symbol: str = ""
 
     @property
     def is_stale(self) -> bool:
@@ -648,17 +663,18 @@ class Freshness:
         return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
 
     def __str__(self) -> str:
-        where = f" → {self.place}" if self.state in ("moved", "changed") and self.place else ""
-        return f"{self.state}{where}{f' ({self.reason})' if self.reason else ''}"
+        where = f" → {self.place}" if self.state not in ("fresh", "unknown") and self.place else ""
+        of = f"{self.symbol}: " if self.symbol else ""
+        return f"{of}{self.state}{where}{f' ({self.reason})' if self.reason else ''}"
 
 
-_FRESHEST_FIRST: tuple[FreshnessState, ...] = ("fresh", "moved", "unknown", "changed", "gone")
+_FRESHEST_FIRST: tuple[FreshnessState, ...] = ("fresh", "moved", "reformatted", "unknown", "changed", "gone")
 
 
 def worst(found: Iterable[Freshness]) -> Freshness:
     """Return the least fresh of these states; of equal ones the first.
 
-    The order is: fresh, moved, unknown, changed, gone. With no states the result is unknown.
+    The order is: fresh, moved, reformatted, unknown, changed, gone. With no states the result is unknown.
     """
     unknown = Freshness("unknown", "no source is cited")
     return max(found, key=lambda one: _FRESHEST_FIRST.index(one.state), default=unknown)
@@ -792,12 +808,15 @@ class DialogTurn:
         return worst(check for _, check in self.checked) if self.checks else None
 
     def with_current_citations(self) -> DialogTurn:
-        """Return the turn with moved citations at their current lines; other citations are unchanged."""
+        """Return the turn with moved and reformatted citations at their current lines.
+
+        Other citations are unchanged.
+        """
         now = list(self.citations)
         for n, check in enumerate(self.checks):
-            if check.state == "moved":
+            if check.state in ("moved", "reformatted"):
                 span = replace(now[n].span, path=check.path, start=check.start, end=check.end)
-                now[n] = replace(now[n], span=span)
+                now[n] = replace(now[n], span=span, anchor=None)
         return replace(self, citations=tuple(now))
 
     def _repr_html_(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +24,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError
 from rag.quoting import visible
-from rag.schema import checked_citations, checked_turn, to_json
+from rag.schema import Json, checked_citations, checked_turn, to_json
 from rag.types import Citation, DialogTurn, Freshness, Source, worst
 
 if TYPE_CHECKING:
@@ -48,18 +49,19 @@ def check(
         ),
     ] = None,
     as_of: AsOf = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Show how the cited lines differ now.")] = False,
     json: options.Json = False,
     memory: options.Memory = None,
 ) -> None:
     """Check which answers are still valid: the state of the lines they cite.
 
-    Each is fresh, moved (and where to), changed, gone, or unknown (and why).
+    Each is fresh, moved (and where to), reformatted (the code is the same), changed, gone, or unknown.
 
     rag turns check
 
-    rag turns check login --as-of v2.0
+    rag turns check login --as-of v2.0 --diff
     """
-    from rag.service.freshness import checked
+    from rag.service.freshness import checked, differences
 
     with errors_as_exit_codes(), opened_engine(settings_from(memory=memory)) as engine:
         of = named(engine, conversation)
@@ -68,11 +70,12 @@ def check(
             say(f"rag: the conversation {title(of)} has no turns")
             raise typer.Exit(NOTHING_FOUND)
         found = checked(engine, turns, of.sources, as_of=as_of, refresh=True)
+        diffs = differences(engine, found, of.sources, as_of=as_of) if diff else {}
         if json:
-            out_json([checked_turn(turn) for turn in found])
+            out_json([_with_diffs(checked_turn(turn), diffs.get(turn.id)) for turn in found])
             return
         for turn in found:
-            print_check(turn)
+            print_check(turn, diffs=diffs.get(turn.id))
         states = Counter(turn.freshness.state for turn in found if turn.freshness)
         say(
             f"rag: {', '.join(f'{number} {state}' for state, number in states.most_common()) or 'no sources'}"
@@ -172,15 +175,29 @@ def marked_stale(engine: Engine, turns: list[DialogTurn]) -> list[DialogTurn]:
     return checked(engine, turns, list(sources))
 
 
+def _with_diffs(checked: Json, diffs: Mapping[int, list[str]] | None) -> Json:
+    """Return the JSON of a checked turn with a `diff` in each citation, if diffs are wanted."""
+    if diffs is not None:
+        for citation in checked["citations"]:
+            citation["diff"] = "".join(f"{line}\n" for line in diffs.get(citation["n"], ()))
+    return checked
+
+
 def print_check(
-    turn: DialogTurn, pairs: tuple[tuple[Citation, Freshness], ...] | None = None, *, name: str = ""
+    turn: DialogTurn,
+    pairs: tuple[tuple[Citation, Freshness], ...] | None = None,
+    *,
+    name: str = "",
+    diffs: Mapping[int, list[str]] | None = None,
 ) -> None:
-    """Print a turn's question and state, then a line for each citation."""
+    """Print a turn's question and state, then a line for each citation, and its diff if there is one."""
     shown = turn.checked if pairs is None else pairs
     state = worst(check for _, check in shown).state if shown else "no sources"
     out(f"{name}{number(turn)}. {turn.question}  [{state}]")
     for citation, found in shown:
         out(f"   [{citation.n}] {place_in(turn, citation)}  {visible(str(found))}")
+        for line in (diffs or {}).get(citation.n, ()):
+            out(f"      {visible(line)}".rstrip())
 
 
 def _difference(old: str, new: str) -> list[str]:

@@ -22,7 +22,7 @@ from rag.errors import SourceError
 
 MAX_SECONDS = 20.0
 MAX_COMMITS = 20_000
-"""Renames before so many commits are not read."""
+"""Renames further back are not read."""
 _LEAST_COMMITS = 256
 _MAX_CACHED = 64
 """The number of cached ranges; the oldest is removed first."""
@@ -37,8 +37,8 @@ Event = tuple[str, str]
 class _Range:
     """The last commits of a branch, newest first, along the first parents, with the events of each.
 
-    Events are known for the first `read` commits. `side_commits` has the position of commits that are ancestors but
-    not first parents: the number of commits of the branch since them.
+    Events are known for the first commits only. `side_commits` has the position of commits that are
+    ancestors but not first parents: the number of commits of the branch since them.
     """
 
     commits: list[str]

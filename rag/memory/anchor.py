@@ -33,6 +33,9 @@ LEAST_MOVED = 20
 _SMALL = 40_000
 """The maximum size of a region for pairwise comparison: lines of one text times lines of the other."""
 
+_SLACK = 10
+"""Lines that replaced others may be twice as many, and this number more."""
+
 _MAX_PLACES = 200
 """Of more places only the nearest are considered."""
 
@@ -150,7 +153,8 @@ class Pair:
     def now_there(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the lines that replaced the old ones: those between the nearest aligned neighbours.
 
-        None if there is only white space: the lines were deleted.
+        If these are far more, only those around the lines that are left; (0, 0) if none is. None if there is
+        only white space: the lines were deleted.
         """
         mapped = self.mapped
         inside = [mapped[row] for row in range(start - 1, end) if mapped[row] >= 0]
@@ -165,7 +169,24 @@ class Pair:
             first += 1
         while first <= last and not lines[last].strip():
             last -= 1
+        if last - first >= 2 * (end - start + 1) + _SLACK:
+            return self._around(inside, end - start + 1)
         return (first + 1, last + 1) if first <= last else None
+
+    def is_foreign(self, new: range, old: range) -> bool:
+        """Whether more of the new lines are aligned with others than with these old ones; from 1."""
+        aligned = [self._origin[line - 1] + 1 for line in new if line - 1 in self._origin]
+        return sum(line in old for line in aligned) < len(aligned) / 2
+
+    def _around(self, rows: Sequence[int], count: int) -> tuple[int, int]:
+        """Return the range with most of some new rows (ascending), at most about twice `count` lines."""
+        best = (0, 0, 0)
+        for number, row in enumerate(rows):
+            behind = bisect_left(rows, row + 2 * count + _SLACK)
+            if letters(self.new.lines[row : row + 1]) >= 3:
+                best = max(best, (behind - number, -row, rows[behind - 1]))
+        kept, first, last = best
+        return (1 - first, last + 1) if kept else (0, 0)
 
     def _owners(self, at: int, length: int) -> Counter[int]:
         """Return the old lines that a span at new line `at` may have started at, with their aligned lines."""

@@ -163,7 +163,7 @@ class Arrived:
         return by_line
 
     def expect(self, spans: Sequence[Sequence[bytes]]) -> None:
-        """Find the files that have distinctive lines of these spans. `places` and `best` are only for them."""
+        """Find the files with distinctive lines of these spans. `places` and `best` are only for them."""
         wanted = {bare for span in spans if letters(span) >= LEAST_COPIED for bare in _distinctive(span)}
         if not wanted:
             return
@@ -235,8 +235,8 @@ class Arrived:
     def best(self, lines: Sequence[bytes], origin: str) -> Arrival | None:
         """Return the place in another file with most of the lines, whatever their indentation.
 
-        It has at least three tenths of the distinctive ones, and they are enough to recognize them. None if there
-        is no such place. Of equal ones the first path.
+        It has at least three tenths of the distinctive ones, and they are enough to recognize them. None if
+        there is no such place. Of equal ones the first path.
         """
         distinctive = [line for line in _distinctive(lines) if self._owners[line] <= 1 + _MAX_OWNERS]
         shared: defaultdict[str, list[bytes]] = defaultdict(list)

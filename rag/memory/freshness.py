@@ -27,13 +27,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from difflib import unified_diff
+from typing import Any, NamedTuple, Protocol
 
 from rag.memory.anchor import Pair, TextLines, letters
 from rag.memory.arrivals import LEAST_COPIED, Arrival, Arrived, guess
+from rag.memory.syntax import Same, Syntax, squashed
 from rag.types import Citation, DialogTurn, Freshness, FreshnessState
 
 _IN_PLACE_SHARE = 0.5
+_LEAST_SHARE = 0.2
 _NEARLY_EMPTY = "the file is nearly empty, like others"
 _ONE_BEHIND = 1
 """Citations of earlier versions may end one line after the file, as its last newline counted as a line."""
@@ -66,6 +69,10 @@ class State(Protocol):
         """
         ...
 
+    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
+        """Return the values of `rag.memory.syntax.Syntax` for a text; None if its language has no grammar."""
+        ...
+
 
 Against = Mapping[str, State | str]
 """The state of each repository by its location, or the reason why there is none."""
@@ -78,17 +85,55 @@ def check(citations: Sequence[Citation], against: Against) -> tuple[Freshness, .
     not read. Citations of a repository that is not in `against` are unknown.
     """
     spans = [_Span(c.location, c.commit, c.path, c.blob, c.start, c.end) for c in citations]
+    anchors = [
+        span._replace(symbol=one.name, start=one.start, end=one.end) if (one := c.anchor) else None
+        for c, span in zip(citations, spans, strict=True)
+    ]
     found: dict[_Span, Freshness] = {}
-    by_location: dict[str, list[_Span]] = defaultdict(list)
-    for span in dict.fromkeys(spans):
-        by_location[span.location].append(span)
-    for location, some in by_location.items():
+    by_location: dict[str, list[int]] = defaultdict(list)
+    for number, span in enumerate(spans):
+        by_location[span.location].append(number)
+    for location, numbers in by_location.items():
         state = against.get(location, "its repository is not among those compared")
+        mine = [spans[number] for number in numbers]
         if isinstance(state, str):
-            found |= dict.fromkeys(some, Freshness("unknown", state))
-        else:
-            found |= _Check(state).run(some)
-    return tuple(found[span] for span in spans)
+            found |= dict.fromkeys(mine, Freshness("unknown", state))
+            continue
+        run = _Check(state)
+        found |= run.run(list(dict.fromkeys(mine)))
+        stale = (anchors[number] for number in numbers if found[spans[number]].is_stale)
+        found |= run.run(list(dict.fromkeys(anchor for anchor in stale if anchor is not None)))
+    return tuple(_of_anchor(span, anchor, found) for span, anchor in zip(spans, anchors, strict=True))
+
+
+def _of_anchor(span: _Span, anchor: _Span | None, found: Mapping[_Span, Freshness]) -> Freshness:
+    """Return the freshness of cited lines; if they are stale, that of the definition that counts."""
+    whole = found[span]
+    if anchor is None or not whole.is_stale or found[anchor].state == "unknown":
+        return whole
+    is_part = (anchor.start, anchor.end) != (span.start, span.end)
+    return replace(found[anchor], symbol=anchor.symbol) if is_part else found[anchor]
+
+
+def line_difference(citation: Citation, found: Freshness, state: State | str) -> list[str]:
+    """Return what became of cited lines as a unified diff, without line ends.
+
+    Empty if they are unchanged, or if either version is not available. With `Freshness.symbol` only the lines
+    of that definition are compared; nothing is left of lines whose present place is not known.
+    """
+    if isinstance(state, str) or found.state not in ("reformatted", "changed", "gone") or not citation.blob:
+        return []
+    part = citation.anchor if found.symbol and citation.anchor else citation
+    now = state.files.get(found.path, "") if found.start else ""
+    contents = state.contents({citation.blob, now} - {""})
+    texts = {blob: TextLines.of(content) for blob, content in contents.items()}
+    old, new = texts.get(citation.blob), texts.get(now)
+    if old is None or (now and new is None):
+        return []
+    before = [line.decode("utf-8", "replace") for line in old.span(part.start, part.end)]
+    after = [line.decode("utf-8", "replace") for line in new.span(found.start, found.end)] if new else []
+    named = (f"{citation.path}:{part.start}-{part.end}", found.place or "nothing")
+    return list(unified_diff(before, after, *named, lineterm=""))
 
 
 def check_turns(turns: Sequence[DialogTurn], against: Against) -> list[DialogTurn]:
@@ -104,6 +149,7 @@ class _Span(NamedTuple):
     blob: str
     start: int
     end: int
+    symbol: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +172,8 @@ class _Check:
         self.state = state
         self._texts: dict[str, TextLines | None] = {}
         self._pairs: dict[tuple[str, str], Pair] = {}
+        self._squashed: dict[str, bytes] = {}
+        self._syntaxes: dict[tuple[str, str], Syntax | None] = {}
 
     def run(self, spans: Sequence[_Span]) -> dict[_Span, Freshness]:
         """Return the freshness of each span."""
@@ -147,7 +195,11 @@ class _Check:
                 found[span] = result
         for commit, some in lost.items():
             found |= self._followed(some, Arrived(commit, self.state, self._texts, self._read))
-        return found
+        return found | {
+            span: self._whole_definition(span, found[span])
+            for span in rest
+            if span.symbol and found[span].is_stale
+        }
 
     def _followed(self, lost: Sequence[_Lost], arrived: Arrived) -> dict[_Span, Freshness]:
         """Search the spans of one commit in the successors of their files, then in other files."""
@@ -214,6 +266,8 @@ class _Check:
             state: FreshnessState = "fresh" if (path, anchor.start) == (span.path, span.start) else "moved"
             reason = guess(anchor.rivals + 1) if anchor.rivals else ""
             return Freshness(state, reason, path, anchor.start, anchor.start + len(lines) - 1)
+        if same := self._reformatted(span, lines, path, pair):
+            return same
         kept = pair.kept(span.start, end)
         if (there := pair.now_there(span.start, end)) is None:
             return _Lost(span, lines, Freshness("gone", "the lines were deleted", path))
@@ -255,8 +309,70 @@ class _Check:
             if places := arrived.places(one.lines, one.span.path):
                 found[one.span] = _placed(one, places, sure=arrived.known)
             elif best := arrived.best(one.lines, one.span.path):
-                found[one.span] = _better(one, best)
+                same = self._reformatted(one.span, one.lines, best.path) if best.share > one.kept else None
+                found[one.span] = same or _better(one, best)
         return found
+
+    def _reformatted(
+        self, span: _Span, lines: Sequence[bytes], path: str, pair: Pair | None = None
+    ) -> Freshness | None:
+        """Return where the same code is in a file, if only its layout or comments differ; None if nowhere.
+
+        Of several places the one in the lines that replaced the old ones, else the nearest to them.
+        """
+        blob = self.state.files[path]
+        sought = squashed(lines)
+        if not sought or sought not in self._squash(blob):
+            return None
+        old, new = self._syntax(span.path, span.blob), self._syntax(path, blob)
+        rows = range(span.start, span.start + len(lines))
+        places = old.find(rows[0], rows[-1], new) if old and new else []
+        if pair:
+            places = [one for one in places if not pair.is_foreign(range(one.start, one.end + 1), rows)]
+        if not places:
+            return None
+        there = pair.now_there(rows[0], rows[-1]) if pair else None
+        near = there[0] if there and there[0] else span.start
+        best: Same = min(places, key=lambda same: (abs(same.start - near), same.start))
+        return Freshness("reformatted", best.detail, path, best.start, best.end)
+
+    def _squash(self, blob: str) -> bytes:
+        if blob not in self._squashed:
+            text = self._texts.get(blob)
+            self._squashed[blob] = squashed(text.lines) if text is not None else b""
+        return self._squashed[blob]
+
+    def _syntax(self, path: str, blob: str) -> Syntax | None:
+        if (path, blob) not in self._syntaxes:
+            text = self._texts.get(blob)
+            content = b"" if text is None else b"\n".join([*text.lines, b""])
+            values = self.state.syntax(path, content)
+            self._syntaxes[path, blob] = None if values is None else Syntax(values)
+        return self._syntaxes[path, blob]
+
+    def _whole_definition(self, span: _Span, found: Freshness) -> Freshness:
+        """Return the place of the definition that has the span's name and most of its lines, whole.
+
+        In another file than its own it must have some of them. Without one, what was found.
+        """
+        lines = [bare for line in self._lines(span) if letters((bare := line.strip(),)) >= 3]
+        best: tuple[float, bool, Freshness] | None = None
+        for path in dict.fromkeys(path for path in (found.path, span.path) if path in self.state.files):
+            self._read([self.state.files[path]])
+            text, syntax = self._texts.get(self.state.files[path]), self._syntax(path, self.state.files[path])
+            for one in syntax.definitions if syntax and text else ():
+                if one.symbol != span.symbol or text is None:
+                    continue
+                there = {line.strip() for line in text.span(one.start, one.end)}
+                share = sum(line in there for line in lines) / max(len(lines), 1)
+                now = Freshness("changed", _share_left(min(share, 0.99)), path, one.start, one.end)
+                if share >= _LEAST_SHARE or path == span.path:
+                    best = max(best or (0.0, False, found), (share, path == span.path, now), key=_by_share)
+        return best[-1] if best else found
+
+
+def _by_share(one: tuple[float, bool, Freshness]) -> tuple[float, bool]:
+    return one[:2]
 
 
 def _share_left(kept: float) -> str:

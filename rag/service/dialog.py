@@ -26,6 +26,7 @@ from rag.retrieval.question import parse_question
 from rag.retrieval.question_language import is_foreign
 from rag.retrieval.relations import is_relation
 from rag.retrieval.search import RetrievalResult, search
+from rag.service.anchors import with_anchors
 from rag.service.definition_history import with_history
 from rag.service.engine import Engine, Repository
 from rag.service.history import History
@@ -374,6 +375,7 @@ class Dialog:
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
         """Store the turn atomically; the first turn also creates the conversation."""
         answered = now_utc()
+        answer = with_anchors(answer, self.repositories, prepared)
         turn = DialogTurn(
             user_query=UserQuery(answer.question),
             assistant_response=AssistantResponse(answer.text),

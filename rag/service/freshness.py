@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from rag.memory.freshness import check_turns
+from rag.memory.freshness import check_turns, line_difference
 from rag.service.engine import Engine
 from rag.service.snapshots import states
 from rag.types import Citation, DialogTurn, Freshness, Source
@@ -38,6 +38,24 @@ def checked(
     return check_turns(turns, states(engine, needed, as_of=as_of, refresh=refresh)) if turns else []
 
 
+def differences(
+    engine: Engine, turns: Sequence[DialogTurn], sources: Collection[Source], *, as_of: str | None = None
+) -> dict[str, dict[int, list[str]]]:
+    """Return the diffs of the cited lines of checked turns that differ: by turn id, then by number.
+
+    Each is a unified diff without line ends; see `line_difference`.
+
+    Raises:
+        RefNotFound: the only source has no `as_of`.
+    """
+    now = states(engine, sources, as_of=as_of)
+    found: dict[str, dict[int, list[str]]] = {}
+    for turn in turns:
+        pairs = ((c, line_difference(c, f, now.get(c.location, ""))) for c, f in turn.checked)
+        found[turn.id] = {citation.n: lines for citation, lines in pairs if lines}
+    return found
+
+
 def turns_about(
     engine: Engine, source: Source, path: str, *, line: int | None = None, as_of: str | None = None
 ) -> list[About]:
@@ -60,7 +78,9 @@ def turns_about(
 def _covers(citation: Citation, check: Freshness, location: str, path: str, line: int | None) -> bool:
     if citation.location != location:
         return False
-    places = [] if check.state == "moved" else [(citation.path, citation.start, citation.end)]
+    places = (
+        [] if check.state in ("moved", "reformatted") else [(citation.path, citation.start, citation.end)]
+    )
     if check.path:
         places.append((check.path, check.start, check.end))
     return any(where == path and (line is None or start <= line <= end) for where, start, end in places)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
+from rag.code.languages import language_of_path
+from rag.code.layout import syntaxes
 from rag.corpus.acquire import acquire, clone_folder
 from rag.corpus.history import (
     Listing,
@@ -185,6 +188,10 @@ class CommitState:
         files = self.files_at(commit)
         return None if commit is None or files is None else self._lineage.since(commit, files)
 
+    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
+        """Return the tokens and definitions of a text; None if its language has no grammar."""
+        return _syntax(path, content)
+
 
 class FolderState:
     """A folder in its current state. Single paths are read from disk; git lists all files.
@@ -223,6 +230,15 @@ class FolderState:
         if commit is None or files is None or self._lineage is None:
             return None
         return self._lineage.since(commit, files)
+
+    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
+        """Return the tokens and definitions of a text; None if its language has no grammar."""
+        return _syntax(path, content)
+
+
+def _syntax(path: str, content: bytes) -> Sequence[Any] | None:
+    language = language_of_path(path)
+    return None if language is None else syntaxes([(content.decode("utf-8", "replace"), language)])[0]
 
 
 class _Files(Mapping[str, str]):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rag.code.layout import syntaxes
 from rag.memory.freshness import check, check_turns
 from rag.types import Citation, DialogTurn, Freshness, Span, blob_id, worst
 
@@ -43,6 +45,9 @@ class Texts:
 
     def renamed(self, commit: str | None) -> Mapping[str, str] | None:
         return self.renames
+
+    def syntax(self, path: str, content: bytes) -> Sequence[Any] | None:
+        return syntaxes([(content.decode("utf-8", "replace"), "python")])[0]
 
 
 def cited(path: str, content: bytes, start: int, end: int, **more: object) -> Citation:
@@ -283,7 +288,8 @@ def test_a_file_that_is_no_text_any_more_has_changed():
 def test_bytes_that_no_encoding_knows_are_compared_as_bytes():
     old = b"# caf\xe9\n" + FILE
     assert became({"a.py": old}, {"a.py": old + b"# \xff\xfe\n"}, "a.py", 1, 16).state == "fresh"
-    assert became({"a.py": old}, {"a.py": old.replace(b"\xe9", b"\xc3\xa9")}, "a.py", 1, 16).is_stale
+    found = became({"a.py": old}, {"a.py": old.replace(b"\xe9", b"\xc3\xa9")}, "a.py", 1, 16)
+    assert (found.state, found.reason) == ("reformatted", "comments")
 
 
 def test_a_file_in_two_bytes_a_character_is_compared_by_its_lines():
@@ -326,6 +332,6 @@ def test_a_turn_is_as_fresh_as_the_worst_of_what_it_uses():
 
 def test_the_worst_of_nothing_is_unknown():
     assert worst([]).state == "unknown"
-    states = ["fresh", "moved", "unknown", "changed", "gone"]
+    states = ["fresh", "moved", "reformatted", "unknown", "changed", "gone"]
     for number, state in enumerate(states):
         assert worst(Freshness(one) for one in reversed(states[: number + 1])).state == state

@@ -14,7 +14,7 @@ from rag.corpus.lineage import Lineage
 from rag.memory.freshness import check
 from rag.service.retention import KeptFiles
 from rag.service.snapshots import CommitState
-from rag.types import Citation, Freshness, Span
+from rag.types import Citation, CitedSymbol, Freshness, Span
 
 LICENCE = "".join(f"# Line {n} of the licence that every file begins with.\n" for n in range(1, 13))
 WORDS = "amber birch cedar daisy ember flint grove heron iris jade kelp larch maple nettle olive".split()
@@ -44,7 +44,8 @@ class History:
     def commit(self, **files: str | None) -> str:
         """Write files (by name, `__` for a slash, without `.py`), remove those that are None, commit."""
         for name, text in files.items():
-            path = self.root / f"{name.replace('__', '/')}.py"
+            name = name if "." in name else f"{name.replace('__', '/')}.py"
+            path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if text is None:
                 path.unlink()
@@ -58,10 +59,13 @@ class History:
     def head(self) -> str:
         return git(self.root, "rev-parse", "HEAD").strip()
 
-    def became(self, commit: str, path: str, start: int, end: int) -> Freshness:
+    def became(
+        self, commit: str, path: str, start: int, end: int, anchor: CitedSymbol | None = None
+    ) -> Freshness:
         listing = files_at(self.root, commit)
         assert listing is not None
-        citation = Citation(1, Span("r", path, start, end, listing.files[path], commit))
+        span = Span("r", path, start, end, listing.files[path], commit)
+        citation = Citation(1, span, anchor=anchor)
         state = CommitState(self.root, self.head, KeptFiles(MemoryTurnStore(), ""))
         (found,) = check([citation], {"": state})
         return found
@@ -200,3 +204,142 @@ def test_what_was_read_is_cached_and_damage_is_read_again(history, tmp_path):
     history.commit(b=None)
     assert followed() == {"a.py": ""}
     assert len(list(cache.iterdir())) == 2
+
+
+# ---------------------------------------------------------------- a definition in the cited lines
+
+TOTAL = '''def total(lines, tax):
+    """Add up the lines of an invoice."""
+    net = sum(line.price * line.count for line in lines)
+    gross = net + round(net * tax, 2)
+    return gross
+'''
+BILLING = f'"""Bills and what they come to."""\n\nimport decimal\n\n\n{TOTAL}'
+TOTAL_AT = CitedSymbol("total", 6, 10)
+
+
+def test_a_function_that_moved_to_another_file_is_named_there_whole(history):
+    first = history.commit(billing=BILLING, totals="import math\n")
+    history.commit(
+        billing=BILLING.replace(TOTAL, "from totals import total\n"), totals=f"import math\n\n\n{TOTAL}"
+    )
+    found = history.became(first, "billing.py", 1, 10, TOTAL_AT)
+    assert found == Freshness("moved", "", "totals.py", 4, 8, "total")
+    assert not found.is_stale
+    assert str(found) == "total: moved → totals.py:4-8"
+    whole = history.became(first, "billing.py", 1, 10)
+    assert whole.state == "changed"
+
+
+def test_a_function_that_stayed_while_its_imports_changed_is_not_stale(history):
+    first = history.commit(billing=BILLING)
+    history.commit(billing=BILLING.replace("import decimal", "import math"))
+    assert history.became(first, "billing.py", 1, 10, TOTAL_AT) == Freshness(
+        "fresh", "", "billing.py", 6, 10, "total"
+    )
+    assert history.became(first, "billing.py", 1, 10).state == "changed"
+
+
+def test_a_function_that_moved_into_a_class_is_named_there_whole(history):
+    first = history.commit(billing=BILLING)
+    method = "".join(f"    {line}\n" for line in TOTAL.replace("(lines", "(self, lines").splitlines())
+    top = BILLING.replace(TOTAL, "")
+    history.commit(billing=f"{top}class Invoice:\n    kind = 1\n\n{method}")
+    found = history.became(first, "billing.py", 1, 10, TOTAL_AT)
+    assert (found.state, found.place, found.symbol) == ("changed", "billing.py:9-13", "total")
+    assert found.reason == "80% of the lines are unchanged"
+    history.commit(billing=top, invoices=f"x = 1\ny = 2\nz = 3\nclass Invoice:\n    kind = 1\n\n{method}")
+    found = history.became(first, "billing.py", 1, 10, TOTAL_AT)
+    assert (found.state, found.place, found.symbol) == ("changed", "invoices.py:7-11", "total")
+
+
+def test_a_function_that_is_called_the_same_but_new_is_changed(history):
+    first = history.commit(billing=BILLING)
+    new = "def total(order):\n    return order.amount()\n"
+    history.commit(billing=BILLING.replace(TOTAL, new))
+    found = history.became(first, "billing.py", 1, 10, TOTAL_AT)
+    assert (found.state, found.place, found.symbol) == ("changed", "billing.py:6-7", "total")
+
+
+def test_a_function_that_was_deleted_is_gone(history):
+    first = history.commit(billing=BILLING)
+    history.commit(billing=BILLING.replace(TOTAL, ""))
+    found = history.became(first, "billing.py", 1, 10, TOTAL_AT)
+    assert (found.state, found.symbol) == ("gone", "total")
+
+
+def test_few_lines_never_become_a_long_span(history):
+    first = history.commit(billing=FILE.replace(function("birch", body("birch")), TOTAL))
+    other = "".join(f"value_{n} = {n}\n" for n in range(300))
+    history.commit(billing=None, invoices=FILE.replace(function("birch", body("birch")), other))
+    found = history.became(first, "billing.py", 10, 14)
+    assert found.is_stale
+    assert found.end - found.start <= 20
+
+
+# ---------------------------------------------------------------- layout and comments
+
+FORMATTED = '''def total(
+    lines,
+    tax,
+):
+    """Add up the lines of an invoice."""
+    net = sum(
+        line.price * line.count for line in lines
+    )
+    gross = (
+        net
+        + round(net * tax, 2)
+    )
+    return gross
+'''
+
+
+@pytest.mark.parametrize(
+    ("new", "place", "detail"),
+    [
+        (FORMATTED, "6-18", "layout"),
+        (TOTAL.replace("    ", "\t"), "6-10", "layout"),
+        (TOTAL.replace("    net =", "    # Without tax.\n    net ="), "6-11", "comments"),
+        (TOTAL.replace("tax, 2)\n", "tax, 2)  # cents\n"), "6-10", "comments"),
+    ],
+)
+def test_the_run_of_a_formatter_is_no_change(history, new, place, detail):
+    first = history.commit(billing=BILLING)
+    history.commit(billing=BILLING.replace(TOTAL, new))
+    found = history.became(first, "billing.py", 6, 10)
+    assert found == Freshness("reformatted", detail, "billing.py", *map(int, place.split("-")))
+    assert not found.is_stale
+    assert history.became(first, "billing.py", 1, 10).state == "reformatted"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    return gross\n", "        return gross\n"),
+        ("round(net * tax, 2)", "round(net, tax * 2)"),
+        ("net + round(net * tax, 2)", "(net + round(net * tax, 2),)"),
+        ("sum(line.price * line.count for", "sum(line.price * (line.count + 1) for"),
+        ("of an invoice", "of  an invoice"),
+    ],
+)
+def test_what_a_formatter_does_not_do_is_a_change(history, old, new):
+    text = BILLING.replace("    return gross", "    if gross:\n        net = 1\n    return gross")
+    first = history.commit(billing=text)
+    history.commit(billing=text.replace(old, new))
+    assert history.became(first, "billing.py", 6, 12).state == "changed"
+
+
+def test_code_of_other_languages_is_reformatted_too(history):
+    first = history.commit(**{"a.js": "function add(first, second) { return [first, 'second'] }\n"})
+    new = 'function add(first, second) {\n  return [\n    first,\n    "second",\n  ]\n}\n'
+    history.commit(**{"a.js": new})
+    assert history.became(first, "a.js", 1, 1) == Freshness("reformatted", "layout", "a.js", 1, 6)
+
+
+def test_a_function_that_was_formatted_on_its_way_to_another_file_is_found(history):
+    first = history.commit(billing=BILLING, totals="import math\n")
+    indented = "".join(f"    {line}\n" for line in TOTAL.splitlines())
+    history.commit(billing=BILLING.replace(TOTAL, ""), totals=f"import math\n\n\nclass Sums:\n{indented}")
+    found = history.became(first, "billing.py", 1, 10, TOTAL_AT)
+    assert found == Freshness("reformatted", "layout", "totals.py", 5, 9, "total")

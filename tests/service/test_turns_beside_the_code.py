@@ -46,7 +46,10 @@ def test_a_cited_function_moves_and_is_re_anchored_then_changes_and_is_stale(ask
     assert "1 moved" in done.err
     write(asked, "import os\nimport hmac\n\n\n" + SIGN.replace("True", "False"))
     assert f"1. {QUESTION}  [changed]" in rag("turns", "check").out
-    assert f"now changed → {PATH}:2-8 (80% of the lines are unchanged)" in rag("turns", "show").out
+    assert (
+        f"now sign_the_token: changed → {PATH}:5-8 (75% of the lines are unchanged)"
+        in rag("turns", "show").out
+    )
     assert f"1. {QUESTION}  (stale: the code has changed since)" in rag("turns", "show", "1").out
     git(asked, "rm", "--quiet", PATH)
     gone = rag("turns", "check").out
@@ -112,3 +115,16 @@ def test_deleting_turns_removes_what_was_kept_for_them(asked, tmp_path):
     assert engine.turns.count_records(shelf="blob") == 0
     engine.close()
     assert rag("turns", "check", "baking").code == 1
+
+
+def test_the_lines_that_differ_are_shown(asked):
+    write(asked, "import hmac\n\n\n" + SIGN.replace("True", "False"))
+    shown = rag("turns", "check", "--diff").out
+    assert (
+        "      -    return seal(mixture, with_wax=True)\n      +    return seal(mixture, with_wax=False)\n"
+        in shown
+    )
+    (turn,) = rag("turns", "check", "--diff", "--json").json
+    (diff,) = {one["diff"] for one in turn["citations"] if one["path"] == PATH}
+    assert diff.startswith(f"--- {PATH}:4-7\n+++ {PATH}:4-7\n")
+    assert "diff" not in rag("turns", "check", "--json").json[0]["citations"][0]

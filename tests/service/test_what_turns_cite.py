@@ -383,7 +383,7 @@ def test_a_replay_tells_which_sources_were_lost_and_gained_and_stores_nothing(en
     same = replay(engine, turn)
     assert (same.answer.text, same.lost, same.gained) == (turn.answer, (), ())
     write(shop, "src/tokens.py", OTHER + CLOCK)
-    write(shop, "signing.py", SIGN.replace("sign", "seal"))
+    write(shop, "signing.py", SIGN.replace("sign", "seal").replace("digest", "checksum"))
     different = replay(engine, turn)
     assert "sign_token" in [citation.symbol for citation, check in different.lost if check.is_stale]
     assert "signing.py" in [citation.path for citation in different.gained]

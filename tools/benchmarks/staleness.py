@@ -56,7 +56,12 @@ class Judged:
 
     @property
     def agrees(self) -> bool:
-        """Whether we say stale exactly where blame does, and name a place where it finds the span."""
+        """Whether we say stale exactly where blame does, and name a place where it finds the span.
+
+        Blame knows no cosmetic edit: where it finds the lines changed, ours may be one.
+        """
+        if self.ours.state == "reformatted":
+            return self.is_stale
         if self.is_stale or self.ours.state not in ("fresh", "moved"):
             return self.is_stale == self.ours.is_stale
         return (self.ours.path, self.ours.start) in self.intact
@@ -199,7 +204,7 @@ def _kind(citation: Citation, text: str, intact: frozenset[Place], stripped: dic
 
 @dataclass(frozen=True)
 class Figures:
-    """How often we agree with blame. A share of nothing is 1."""
+    """How often we agree with blame; a cosmetic edit counts as found. A share of nothing is 1."""
 
     spans: int
     precision: float
@@ -219,7 +224,7 @@ def figures(judged: Sequence[Judged]) -> Figures:
     return Figures(
         spans=len(judged),
         precision=_share(one.is_stale for one in said),
-        recall=_share(one.ours.is_stale for one in stale),
+        recall=_share(one.ours.is_stale or one.ours.state == "reformatted" for one in stale),
         moved=len(moved),
         anchored=_share((one.ours.path, one.ours.start) in one.intact for one in moved),
         unknown=sum(one.ours.state == "unknown" for one in judged),

@@ -45,6 +45,7 @@ else:
     _models.of(types.Confidence)
     Subject = _models.of(types.Subject)
     Coverage = _models.of(types.Coverage)
+    _models.of(types.CitedSymbol)
     Freshness = _models.of(types.Freshness)
     CheckedCitation = _models.of(types.Citation, "CheckedCitation", url=str, freshness=Freshness)
     Citation = _models.of(types.Citation, url=str)

@@ -60,6 +60,7 @@ else:
     _models = JsonModels("mcp")
     Coverage = _models.of(types.Coverage)
     Subject = _models.of(types.Subject)
+    _models.of(types.CitedSymbol)
     Citation = _models.of(types.Citation, url=str)
     Hit = _models.of(types.Hit, url=str)
     PatternMatches = _models.of(types.PatternMatches)

@@ -115,6 +115,7 @@ export function openCited(turn, cited) {
 const LABELS = {
   fresh: ["Up to date", "The cited lines are unchanged"],
   moved: ["Up to date, moved", "The cited lines have moved, but are unchanged"],
+  reformatted: ["Up to date, reformatted", "The code is the same, other things differ"],
   changed: ["May be out of date", "Some cited lines have changed"],
   gone: ["May be out of date", "Some cited lines were deleted"],
   unknown: ["Cannot be checked", ""],

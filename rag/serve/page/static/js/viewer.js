@@ -14,6 +14,7 @@ const NARROW = matchMedia("(max-width: 1100px)");
 
 const NOTICES = {
   moved: (check) => `These lines have moved since the answer; they were at ${check.was}.`,
+  reformatted: (check) => `Only the ${check.reason} of these lines differ${check.reason === "layout" ? "s" : ""} since the answer; they were at ${check.was}.`,
   changed: (check) => `The cited lines have changed since the answer${check.reason ? ` (${check.reason})` : ""}.`,
   gone: (check) => `The cited lines were deleted${check.reason ? ` (${check.reason})` : ""}. This is the current file.`,
   unknown: (check) => `Cannot check whether these lines have changed: ${check.reason}.`,

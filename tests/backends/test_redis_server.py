@@ -586,6 +586,47 @@ def test_four_processes_leave_no_gap_and_lose_nothing(server: ValkeyServer, open
         assert own == [f"{n}-{k}" for k in range(1000)]
 
 
+def _scripts_run(server: ValkeyServer) -> int:
+    return int(server.command("INFO", "commandstats")["cmdstat_evalsha"]["calls"])
+
+
+def test_a_turn_takes_two_round_trips_at_most(server: ValkeyServer, open_store: Opened) -> None:
+    url = f"{server.url}?prefix=trips"
+    store, other = open_store(url), open_store(url)
+    here = store.create_conversation(name="demo")
+    taken = []
+    for writer in (other, other, store, store, other):  # both expect what the other one has changed
+        before = _scripts_run(server)
+        writer.append(new_turn("hello"), conversation=here.id)
+        taken.append(_scripts_run(server) - before)
+    assert taken == [2, 1, 2, 1, 2]
+    for read in (
+        lambda: store.turns(here.id, last=50),
+        lambda: store.turns(here.id),
+        lambda: store.conversation("demo"),
+        lambda: store.turns_by_id(["a", "b"]),
+    ):
+        before = _scripts_run(server)
+        read()
+        assert _scripts_run(server) - before == 1
+    assert [turn.order for turn in store.turns(here.id)] == list(range(5))
+
+
+def test_what_is_expected_wrongly_is_not_believed(server: ValkeyServer, open_store: Opened) -> None:
+    url = f"{server.url}?prefix=stale"
+    store, other = open_store(url), open_store(url)
+    here, gone = store.create_conversation(), store.create_conversation()
+    for each in (here, gone):
+        store.append(new_turn("mine", id=each.id), conversation=each.id)
+    other.rewind(here.id, to=-1)
+    other.delete_conversation(gone.id)
+    assert store.append(new_turn("mine again", id=here.id), conversation=here.id).order == 1
+    with pytest.raises(NotFound):
+        store.append(new_turn("lost"), conversation=gone.id)
+    (known,) = store.extend([new_turn("another", id=here.id)], conversation=here.id)
+    assert known.question == "mine again" and store.turns(here.id) == [known]
+
+
 # ---------------------------------------------------------------- a cluster
 
 

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Part = str | bytes | int | bool | Sequence["Part"]
 """Text, bytes, a whole number of at most 53 bits, a truth value, or a list of such parts."""
+_SHORT = [bytes((0xA0 | size,)) for size in range(32)]
+"""What comes before a short text, by its length."""
 
 
-def packed(value: Part) -> bytes:
-    """Return a value as MessagePack; texts may have lone surrogates."""
+def packed(value: Sequence[Part]) -> bytes:
+    """Return a list as MessagePack; texts may have lone surrogates."""
     parts: list[bytes] = []
-    _pack(value, parts)
+    _pack([value], parts.append)
     return b"".join(parts)
 
 
-def _pack(value: Any, parts: list[bytes]) -> None:
-    if isinstance(value, (str, bytes)):
-        data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
-        size = len(data)
-        parts.append(bytes((0xA0 | size,)) if size < 32 else struct.pack(">BI", 0xDB, size))
-        parts.append(data)
-    elif isinstance(value, bool):
-        parts.append(b"\xc3" if value else b"\xc2")
-    elif isinstance(value, int):
-        parts.append(bytes((value,)) if 0 <= value < 128 else struct.pack(">Bq", 0xD3, value))
-    else:
+def _pack(values: Sequence[Any], add: Callable[[bytes], None]) -> None:
+    # Called for every list in every argument: types are compared, as that is faster than isinstance.
+    for value in values:
+        kind = type(value)
+        if kind is str:
+            value = value.encode("utf-8", "surrogatepass")
+        elif kind is bool:
+            add(b"\xc3" if value else b"\xc2")
+            continue
+        elif kind is int:
+            add(struct.pack(">Bq", 0xD3, value))
+            continue
+        elif kind is not bytes:
+            size = len(value)
+            add(bytes((0x90 | size,)) if size < 16 else struct.pack(">BI", 0xDD, size))
+            _pack(value, add)
+            continue
         size = len(value)
-        parts.append(bytes((0x90 | size,)) if size < 16 else struct.pack(">BI", 0xDD, size))
-        for each in value:
-            _pack(each, parts)
+        add(_SHORT[size] if size < 32 else struct.pack(">BI", 0xDB, size))
+        add(value)

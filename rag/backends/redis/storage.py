@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from rag.backends.redis import index
+from rag.backends.redis.hash_tags import HashTags
 from rag.backends.redis.packing import packed
-from rag.backends.redis.places import Places
 from rag.backends.redis.script import FORMAT, NAMESPACE, SHELF
 from rag.backends.redis.server import RedisServer, decoded
 from rag.backends.redis.transaction import Call, RedisTransaction, record_of
@@ -37,7 +37,7 @@ class RedisStorage:
 
     def __init__(self, server: RedisServer, clock: Clock) -> None:
         self.server, self.clock = server, clock
-        self.places = Places(server)
+        self.places = HashTags(server)
         self._expected: dict[tuple[str, Call], Reply] = {}  # by hash tag
         self._lock = threading.Lock()
         self._here = threading.local()  # after a conflict: the scope, and what was found
@@ -67,7 +67,7 @@ class RedisStorage:
         return dict(zip(calls, self.run(scope, asked=calls)[2], strict=True))
 
     def commit(self, tx: RedisTransaction) -> None:
-        """End a transaction that writes, and begin it anew."""
+        """End a transaction that writes, and begin it again."""
         self._end(tx, is_read=False)
         tx.begin(self._read_ahead(tx.scope, writes=True))
 

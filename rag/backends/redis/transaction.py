@@ -35,7 +35,7 @@ _NOT_CHECKED = ("briefs", "match", "origins", "totals")
 """Reads of what is indexed, which `briefs` checks."""
 
 
-class Source(Protocol):
+class RedisReads(Protocol):
     """What a transaction asks of its storage."""
 
     def ask(self, scope: Scope, calls: Sequence[Call]) -> dict[Call, Reply]:
@@ -43,7 +43,7 @@ class Source(Protocol):
         ...
 
     def commit(self, tx: RedisTransaction) -> None:
-        """End a transaction that writes, and begin it anew."""
+        """End a transaction that writes, and begin it again."""
         ...
 
     def all_shelves(self, namespace: str) -> list[tuple[str, list[tuple[str, StoredRecord]]]]:
@@ -58,7 +58,7 @@ class Source(Protocol):
 class RedisTransaction:
     """A transaction in a scope. Before it begins, `known` has the replies that were read or are expected."""
 
-    def __init__(self, server: Source, scope: Scope, known: dict[Call, Reply]) -> None:
+    def __init__(self, server: RedisReads, scope: Scope, known: dict[Call, Reply]) -> None:
         self._server, self.scope = server, scope
         self.begin(known)
 
@@ -72,6 +72,7 @@ class RedisTransaction:
         self.is_new = False  # whether it creates a conversation
         self.after: dict[Call, Reply] = {}  # what would be read after the transaction, if that is known
         self._kept: dict[str, ConversationRecord] = {}  # as stored, or as put
+        self._lasting: dict[str, bytes] = {}  # as stored
         self._names: dict[str, tuple[str, frozenset[int]]] = {}  # name and origins, as stored
         self._briefs: dict[int, Brief] = {}
         self._indexed: dict[int, tuple[str, int]] = {}
@@ -176,13 +177,16 @@ class RedisTransaction:
 
     def count(self, range_: Range) -> tuple[int, int]:
         """Return the number of items in a range, and of their terms (0 if the scope is not a search)."""
+        if range_.number in self._numbers.values():
+            return 0, 0
         is_long = str(int(self.scope.terms is not None))
         count, length = self._read(("count", *map(coded_key, range_.keys), is_long))
         return int(count or 0), int(length or 0)
 
     def append(self, kept: ConversationRecord, items: Sequence[Item]) -> None:
         """Add items to a conversation, which becomes the most recently written."""
-        id_, raw = kept.conversation.id, values.stored_conversation(kept)
+        id_ = kept.conversation.id
+        raw = values.written_conversation(kept, self._lasting[id_])
         self._add(items, kept.numbers)
         self._write("HSET", "C", id_, raw)
         self.writes.append(["written", [id_]])
@@ -191,7 +195,7 @@ class RedisTransaction:
             total + sum(item.kind == kind for item in items)
             for kind, total in zip(KINDS, kept.totals[:2], strict=True)
         ]
-        self.after["conversation", id_] = [coded(id_), coded(raw), *(b"%d" % each for each in counts), b"0"]
+        self.after["conversation", id_] = [coded(id_), raw, *(b"%d" % each for each in counts), b"0"]
         if kept.expires is None:
             self.after["soonest",] = self._read(("soonest",))
 
@@ -368,7 +372,9 @@ class RedisTransaction:
         self.writes.append([command, NAMESPACE_KEYS.index(key) + 1, list(args)])
 
     def _conversations(self, call: Call) -> Iterator[ConversationRecord]:
-        for kept in values.conversations_of(self._read(call), self.scope.namespace):
+        reply = self._read(call)
+        for kept, raw in zip(values.conversations_of(reply, self.scope.namespace), reply[1::5], strict=True):
+            self._lasting[kept.conversation.id] = values.lasting_part(raw or b"")
             self._kept[kept.conversation.id] = kept
             self._names[kept.conversation.id] = kept.conversation.name, frozenset(kept.numbers.values())
             yield kept

@@ -1,7 +1,7 @@
-"""Moves a namespace of an older version to the present layout, in one transaction, when it is first used.
+"""Move a namespace of an older version to the present layout, in one transaction, when it is first used.
 
 Versions 1 and 2 had these keys with other contents: C (packed conversations), I, X and V (texts and places of
-items by kind and id), and W, T, P and Q (terms). Everything is read, stored anew, and indexed by the next
+items by kind and id), and W, T, P and Q (terms). Everything is read, stored again, and indexed by the next
 search. A version of rag that only knows them refuses the new one by its number.
 """
 
@@ -41,7 +41,7 @@ class _Empty:
 
 
 def upgrade(server: RedisServer, tag: str, namespace: str) -> None:
-    """Store a namespace anew, unless another process has changed it meanwhile."""
+    """Store a namespace again, unless another process has changed it meanwhile."""
     calls: list[Call] = [("old_conversations",), ("old_items",)]
     _, _, (conversations, items) = server.run(BEFORE, tag, [packed(["0", [], [], calls, True])])
     lines = [*_conversation_lines(conversations), *_item_lines(items)]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from rag.backends.redis.server import coded, decoded
 from rag.schema import conversation_from_record, conversation_record
 from rag.turns.model import KINDS, Cited, ConversationRecord, Kind, StoredItem, TurnSpan
+from rag.types import Conversation
 
 Reply = list[bytes | None]
 
@@ -54,35 +57,61 @@ def written_out(reply: Reply) -> str | bytes:
     return text if len(text) <= 40 else hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
-def stored_conversation(kept: ConversationRecord) -> str:
-    """Return the number and the JSON text of a conversation."""
+def stored_conversation(kept: ConversationRecord) -> bytes:
+    """Return a conversation as it is stored: number, next order, update, expiry (0 is never) and JSON."""
     record = conversation_record(kept.conversation)
-    for name in ("id", "namespace", "turn_count", "message_count"):
-        record.pop(name, None)
-    record["next_order"], record["first"] = kept.next_order, kept.first
-    record["expires"] = None if kept.expires is None else micros(kept.expires)
+    for name in ("id", "namespace", "turn_count", "message_count", "updated"):
+        del record[name]
+    record["first"] = kept.first
     record["spans"] = [[span.origin, kept.numbers[span.origin], span.first, span.last] for span in kept.spans]
-    return f"{kept.numbers[kept.conversation.id]} {json.dumps(record)}"
+    return written_conversation(kept, json.dumps(record).encode())
+
+
+def written_conversation(kept: ConversationRecord, lasting: bytes) -> bytes:
+    """Return a stored conversation with the numbers that a write changes, before its JSON."""
+    number, expires = kept.numbers[kept.conversation.id], 0 if kept.expires is None else micros(kept.expires)
+    times = micros(kept.conversation.updated), expires
+    return b"%d %d %d %d %b" % (number, kept.next_order, *times, lasting)
+
+
+def lasting_part(stored: bytes) -> bytes:
+    """Return the JSON of a stored conversation."""
+    return stored.split(b" ", 4)[4]
 
 
 def conversations_of(reply: Reply, namespace: str) -> Iterator[ConversationRecord]:
     """Yield the conversations of a reply."""
     for id_, raw, *totals in zip(*[iter(reply)] * 5, strict=True):
         assert id_ is not None and raw is not None
-        record = json.loads(raw.partition(b" ")[2])
-        spans = record.pop("spans")
-        next_order, first, expires = (record.pop(name) for name in ("next_order", "first", "expires"))
-        given = {"id": decoded(id_), "namespace": namespace, "turn_count": 0, "message_count": 0}
+        _, next_order, updated, expires, lasting = raw.split(b" ", 4)
+        conversation, spans, first, numbers = _parsed(decoded(id_), namespace, lasting)
         turns, messages, length = (int(total or 0) for total in totals)
         yield ConversationRecord(
-            conversation_from_record({**record, **given}),
-            [TurnSpan(origin, begin, end) for origin, _, begin, end in spans],
-            next_order,
-            first,
-            None if expires is None else moment_of(expires),
-            {origin: number for origin, number, _, _ in spans},
+            replace(conversation, updated=moment_of(int(updated))),
+            list(spans),
+            int(next_order),
+            dict(first),
+            None if expires == b"0" else moment_of(int(expires)),
+            dict(numbers),
             (turns, messages, length),
         )
+
+
+@lru_cache(1000)
+def _parsed(
+    id_: str, namespace: str, lasting: bytes
+) -> tuple[Conversation, tuple[TurnSpan, ...], dict[Kind, int], dict[str, int]]:
+    """Return the conversation, its spans, its first orders, and the numbers of its origins."""
+    record = json.loads(lasting)
+    spans, first = record.pop("spans"), record.pop("first")
+    given = {"id": id_, "namespace": namespace, "updated": record["created"]}
+    given |= {"turn_count": 0, "message_count": 0}
+    return (
+        conversation_from_record({**record, **given}),
+        tuple(TurnSpan(origin, begin, end) for origin, _, begin, end in spans),
+        first,
+        {origin: number for origin, number, _, _ in spans},
+    )
 
 
 def coded_key(key: int) -> bytes:

@@ -21,7 +21,7 @@ _PLACES = Script.of(
 )
 
 
-class Places:
+class HashTags:
     """The namespaces and shelves of a server."""
 
     def __init__(self, server: RedisServer) -> None:

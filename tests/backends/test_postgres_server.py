@@ -24,7 +24,7 @@ from psycopg import errors
 from rag import backends
 from rag.backends.memory.turns import MemoryTurnStore
 from rag.backends.postgres import server as postgres_server
-from rag.backends.postgres import turns as postgres_turns
+from rag.backends.postgres import words as postgres_words
 from rag.backends.postgres.errors import translated
 from rag.backends.postgres.schema import MIGRATIONS
 from rag.backends.postgres.server import PostgresServer
@@ -234,11 +234,11 @@ def test_a_full_disk_is_an_error_that_loses_nothing(url: str, store: PostgresTur
             "CREATE FUNCTION rag.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION "
             "'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$"
         )
-        db.execute("CREATE TRIGGER full_disk AFTER INSERT ON rag.posting EXECUTE FUNCTION rag.full_disk()")
+        db.execute("CREATE TRIGGER full_disk AFTER INSERT ON rag.pending EXECUTE FUNCTION rag.full_disk()")
     with pytest.raises(StoreUnwritable, match=r"No space left.*free space on the server"):
         add_turns(store, here.id, "lost", "lost, too")
     with psycopg.connect(url) as db:
-        db.execute("DROP TRIGGER full_disk ON rag.posting")
+        db.execute("DROP TRIGGER full_disk ON rag.pending")
     assert store.turns(here.id) == kept
     assert add_turns(store, here.id, "next")[0].order == 1
     assert store.matching(["lost"]).holders == (0,)
@@ -290,7 +290,7 @@ def test_any_number_of_turns_takes_the_same_statements(
         sent.clear()
         store.extend([full_turn() for _ in range(turns)], conversation=here.id)
         counts.append(len(sent))
-    assert counts[0] == counts[1] <= 7
+    assert counts[0] == counts[1] <= 8
 
 
 # ---------------------------------------------------------------- other processes
@@ -357,7 +357,8 @@ def test_a_killed_server_loses_no_acknowledged_turn(own_server: LocalPostgres) -
 def test_commits_wait_for_the_disk_whatever_the_database_says(url: str, store: PostgresTurnStore) -> None:
     with psycopg.connect(url) as db:
         db.execute("ALTER DATABASE fresh SET synchronous_commit = off")
-    assert store._server.read(lambda db: db.execute("SHOW synchronous_commit").fetchone()) == ("on",)
+    with store._server.reading("SHOW synchronous_commit") as (_, row):
+        assert row == ("on",)
 
 
 def test_processes_that_begin_at_once_share_one_database(url: str) -> None:
@@ -417,7 +418,7 @@ def test_a_fork_in_the_middle_of_writing_uses_connections_of_its_own(store: Post
 def test_what_is_forked_and_taken_back_at_once_leaves_nothing_behind(
     url: str, store: PostgresTurnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_turns, "STEP", 2)
+    monkeypatch.setattr(postgres_words, "GATHERED", 60)
     main = store.create_conversation(keep_last=6)
 
     def work(seed: int) -> None:
@@ -448,7 +449,7 @@ def test_what_is_forked_and_taken_back_at_once_leaves_nothing_behind(
     for one in store.conversations():
         assert one.turn_count == len(store.turns(one.id))
         store.delete_conversation(one.id)
-    assert rows(url, "item", "posting", "tally", "version", "cited", "span", "origin") == [0] * 7
+    assert rows(url, "item", "posting", "pending", "version", "cited", "viewer", "conversation") == [0] * 7
 
 
 # ---------------------------------------------------------------- moving
@@ -478,7 +479,8 @@ def test_a_migration_that_fails_changes_nothing(url: str, monkeypatch: pytest.Mo
     def version() -> object:
         server = PostgresServer(url)
         try:
-            return server.read(lambda db: db.execute("SELECT version FROM schema_version").fetchone())
+            with server.reading("SELECT version FROM schema_version") as (_, row):
+                return row
         finally:
             server.close()
 

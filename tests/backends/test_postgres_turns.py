@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 from remembering import RememberingContract
 
-from rag.backends.postgres import turns as postgres_turns
+from rag.backends.postgres import words as postgres_words
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.ports import MemoryStore
 from rag.testing.clock import SteppedClock
@@ -57,7 +57,7 @@ def emptied(postgres: LocalPostgres) -> Iterator[str]:
 
 
 def test_the_store_is_lists(emptied: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_turns, "STEP", 3)  # some is tallied, some is not
+    monkeypatch.setattr(postgres_words, "GATHERED", 60)  # some is packed, some is not
 
     class PostgresMachine(MemoryStoreMachine):
         """In a schema that is emptied before each use; connections are closed in between."""

@@ -1,24 +1,21 @@
 """The tables of turns in a Postgres database, in a schema of their own, version by version.
 
-    space                        namespaces, by a number
-    conversation ──< span >── origin    what it shows: ranges of orders of origins
-                         │              (`rag.turns.model`)
-                         └──< item      turns and messages, as JSON records (`rag.schema`), with marks
-                                ├──< version     earlier versions of a turn
-                                ├──< cited       the files a turn cites, in any version
-                                └──< posting     the count of a term: the inverted index, made from
-                                                 `item.terms` and `item.counts`
-    tally                        the number of an origin's items below `origin.tallied` with a term
-    record                       small records by shelf and key
+    space           namespaces, by a number
+    conversation ──< viewer    the origins that it shows, which are conversations (`rag.turns.model`)
+      └──< item                turns and messages, as JSON records (`rag.schema`), with marks and terms
+             ├──< version      earlier versions of a turn
+             └──< cited        the files a turn cites, in any version
+    pending, posting           the full-text index (`words`)
+    record                     small records by shelf and key
 
-A conversation has the key of its origin, which may outlive it if a fork shows its items; an origin stores
-their totals. `item.number` is the order within the origin; `conversation.next_number` is the next one and
-never decreases, so numbers are not reused. `written` counts writes, so the most recently written one is known
-without a clock. Item kinds are 0 (turn) and 1 (message). Columns of bytes contain slots (except `marks` and a
+The number of an origin is the key of its conversation, and part of the keys of its items
+(`rag.turns.model.item_key`). A conversation that is deleted while forks show its items remains with no
+`written`. `next_order` never decreases, so orders are not reused. `written` counts writes, so the most
+recently written one is known without a clock. Columns of bytes contain slots (except `marks`, `entries` and a
 record's value, which contain the bytes themselves), columns of text contain JSON, see `text`.
 
-A transaction that hides items, or lets more conversations show them, locks the rows of their origins until it
-commits, so that items that no conversation shows any more are always removed.
+A transaction that hides items, or changes who shows them, locks the rows of their origins until it commits,
+so that items that no conversation shows any more are always removed.
 """
 
 from __future__ import annotations
@@ -134,6 +131,107 @@ MIGRATIONS: tuple[str, ...] = (
     UPDATE origin o SET tallied = coalesce(
         (SELECT max(i.number) + 1 FROM item i WHERE i.origin = o.key AND i.kind IN (0, 1)), 0
     );
+    """,
+    # A conversation is one row; the key of an item has its place in it; postings are packed.
+    """
+    DROP TABLE tally;
+    ALTER TABLE conversation RENAME TO old_conversation;
+    ALTER TABLE item RENAME TO old_item;
+    ALTER TABLE version RENAME TO old_version;
+    ALTER TABLE cited RENAME TO old_cited;
+
+    ALTER TABLE origin RENAME TO conversation;
+    ALTER TABLE conversation
+        DROP COLUMN tallied,
+        ADD COLUMN name bytea NOT NULL DEFAULT '',
+        ADD COLUMN updated text NOT NULL DEFAULT '',
+        ADD COLUMN expires timestamptz,
+        ADD COLUMN written bigint,
+        ADD COLUMN next_order bigint NOT NULL DEFAULT 0,
+        ADD COLUMN first_turn bigint NOT NULL DEFAULT 0,
+        ADD COLUMN first_message bigint NOT NULL DEFAULT 0,
+        ADD COLUMN spans text NOT NULL DEFAULT '',
+        ADD COLUMN record text NOT NULL DEFAULT '';
+    UPDATE conversation c SET name = o.name, updated = o.updated, expires = o.expires, written = o.written,
+        next_order = o.next_number, first_turn = o.first_turn, first_message = o.first_message,
+        record = o.record, spans = (
+            SELECT '[' || string_agg(format('[%s, %s, %s, %s]', n.id, n.key, s.first,
+                coalesce(s.last::text, 'null')), ', ' ORDER BY s.first) || ']'
+            FROM span s JOIN conversation n ON n.key = s.origin WHERE s.conversation = o.key
+        )
+    FROM old_conversation o WHERE o.key = c.key;
+    CREATE TABLE viewer (
+        origin       bigint NOT NULL,
+        conversation bigint NOT NULL,
+        PRIMARY KEY (origin, conversation)
+    );
+    INSERT INTO viewer SELECT DISTINCT origin, conversation FROM span;
+    CREATE INDEX viewer_conversation ON viewer (conversation);
+
+    CREATE TABLE item (
+        key    bigint NOT NULL,
+        space  bigint NOT NULL,
+        kind   smallint NOT NULL,
+        id     bytea NOT NULL,
+        length integer NOT NULL,
+        marks  bytea[],
+        record text NOT NULL,
+        terms  bytea[] NOT NULL,
+        counts integer[] NOT NULL
+    );
+    INSERT INTO item SELECT (origin << 32) | (kind::bigint << 31) | number, space, kind, id, length,
+        nullif(ARRAY(SELECT unnest(marks) ORDER BY 1), '{}'), record, terms, counts
+    FROM old_item ORDER BY 1;
+    ALTER TABLE item ADD PRIMARY KEY (key) INCLUDE (length, id);
+    CREATE UNIQUE INDEX item_named ON item (space, kind, id);
+    CREATE INDEX item_marked ON item (key) WHERE marks IS NOT NULL;
+    CREATE TABLE version (
+        item    bigint NOT NULL,
+        number  integer NOT NULL,
+        record  text NOT NULL,
+        PRIMARY KEY (item, number)
+    );
+    INSERT INTO version SELECT (i.origin << 32) | (i.kind::bigint << 31) | i.number, v.version, v.record
+    FROM old_version v JOIN old_item i ON i.key = v.item;
+    CREATE TABLE cited (
+        item     bigint NOT NULL,
+        path     bytea NOT NULL,
+        location bytea NOT NULL,
+        blob     bytea NOT NULL
+    );
+    INSERT INTO cited SELECT (i.origin << 32) | (i.kind::bigint << 31) | i.number, c.path, c.location, c.blob
+    FROM old_cited c JOIN old_item i ON i.key = c.item ORDER BY 1;
+    ALTER TABLE cited ADD PRIMARY KEY (item, path, location, blob);
+
+    DROP TABLE posting, span, old_cited, old_version, old_item, old_conversation;
+    CREATE INDEX cited_path ON cited (path);
+    CREATE INDEX cited_blob ON cited (blob);
+    CREATE UNIQUE INDEX conversation_name ON conversation (space, name) WHERE name <> '';
+    CREATE INDEX conversation_expires ON conversation (expires) WHERE expires IS NOT NULL;
+
+    CREATE TABLE pending (
+        space  bigint NOT NULL,
+        item   bigint NOT NULL,
+        weight integer NOT NULL,
+        PRIMARY KEY (space, item)
+    );
+    CREATE TABLE posting (
+        space   bigint NOT NULL,
+        term    bytea NOT NULL,
+        part    bigint NOT NULL,
+        first   bigint NOT NULL,
+        last    bigint NOT NULL,
+        entries bytea NOT NULL,
+        PRIMARY KEY (space, term, part)
+    );
+    ALTER TABLE posting ALTER COLUMN entries SET STORAGE EXTERNAL;
+    INSERT INTO posting SELECT space, term, part, min(key), max(key),
+        string_agg(int8send(key) || int4send(count), '')
+    FROM (
+        SELECT i.space, t.term, i.key, t.count,
+            (row_number() OVER (PARTITION BY i.space, t.term ORDER BY i.key) - 1) / 100 AS part
+        FROM item i, unnest(i.terms, i.counts) AS t (term, count)
+    ) AS held GROUP BY space, term, part;
     """,
 )
 """Each entry upgrades the schema by one version. Add entries; never change one that was released."""

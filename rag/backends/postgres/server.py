@@ -5,9 +5,10 @@ opens the first one. They are a list with a lock instead of `psycopg_pool`, whos
 fork, and which only logs why a server is unreachable. A child process never uses its parent's connections:
 after a fork it drops them without closing them, as that would end the parent's session on the shared socket.
 
-A call is one transaction. It is retried from its start if Postgres aborted it because of another one (a
-deadlock, or a row inserted by both), and if a kept connection turns out to be dead before any work was done.
-Nothing else is retried, as the outcome of an interrupted commit is unknown.
+A call is one transaction. If Postgres aborted it because of another one (a deadlock, or a row inserted by
+both), it raises `Undone`, and the store repeats the call. If a kept connection turns out to be dead before
+any work was done, another one is used. Nothing else is repeated, as the outcome of an interrupted commit is
+unknown.
 
 `synchronous_commit` is at least on: when a call returns, its data is in the log on the server's disk, and
 survives `kill -9` of this process or of the server, and a power failure (unless the server has `fsync =
@@ -19,7 +20,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, LiteralString, TypeVar
 from urllib.parse import quote
@@ -27,19 +28,20 @@ from urllib.parse import quote
 import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 
 from rag.backends.postgres import errors as failed
 from rag.backends.postgres.schema import MIGRATIONS
 from rag.errors import SettingsError, StoreBusy
 
 Db = psycopg.Connection[Any]
+Row = tuple[Any, ...]
 Result = TypeVar("Result")
 Work = Callable[[Db], Result]
 
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
-_ATTEMPTS = 12
 _DEFAULTS = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 60_000}
 _MIGRATING = 0x52414754  # "RAGT"; the key of the lock
 
@@ -48,8 +50,8 @@ _inherited: list[Db] = []
 _forks_guarded = False
 
 
-class PreconditionFailed(Exception):
-    """The condition `unless` of a transaction is true; nothing was done."""
+class Undone(StoreBusy):
+    """The transaction was undone because of another one. The call can be repeated."""
 
 
 class PostgresServer:
@@ -81,38 +83,31 @@ class PostgresServer:
         _guard_forks()
         _SERVERS.add(self)
 
-    def read(self, work: Work[Result], *, unless: str = "false") -> Result:
-        """Return what `work` reads in one transaction, in which all queries see the same snapshot.
+    @contextmanager
+    def reading(self, first: LiteralString) -> Iterator[tuple[Db, Row]]:
+        """Run a read transaction, in which all queries see the same snapshot.
 
         Args:
-            work: is called with the connection; again if the transaction was aborted.
-            unless: a condition in SQL; if it is true, nothing is done and `PreconditionFailed` is raised.
+            first: a query for one row, which is returned; sent with the beginning.
 
         Raises:
             StoreError: the server is unreachable, busy, full, or contains data that is not ours.
         """
-        return self._run(work, f"{_READ}; SELECT {unless}")
+        with self._begun(f"{_READ}; {first}") as (db, row):
+            yield db, row
+            db.pgconn.send_query(b"COMMIT")  # whose answer is read by the next call
 
-    def write(self, work: Work[Result], *, unless: str = "false") -> Result:
-        """Like `read`, for a write transaction: on any error nothing is stored."""
+    @contextmanager
+    def writing(self, first: LiteralString) -> Iterator[tuple[Db, Row]]:
+        """Like `reading`, for a write transaction: on any error nothing is stored.
 
-        def pipelined(db: Db) -> Result:
-            with db.pipeline():  # what is not asked for is not waited for
-                result = work(db)
-                db.execute("COMMIT")
-            return result
-
-        return self._run(pipelined, f"{_WRITE}; SELECT {unless}")
-
-    def ask(self, query: LiteralString, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of one query, in one round trip. Raises StoreError, like `read`."""
-        try:
-            with self._turn():
-                db, rows = self._first(lambda db: db.execute(query, values).fetchall())
-                self._give_back(db)
-                return rows
-        except psycopg.Error as error:
-            raise self._translated(error) from error
+        Raises:
+            Undone: another transaction came in between; nothing was stored.
+        """
+        # In a pipeline, what is not asked for is not waited for.
+        with self._begun(f"{_WRITE}; {first}") as (db, row), db.pipeline():
+            yield db, row
+            db.execute("COMMIT")
 
     def close(self) -> None:
         """Close idle connections; those in use are closed when they are returned."""
@@ -124,40 +119,27 @@ class PostgresServer:
 
     # ---- internal
 
-    def _run(self, work: Work[Result], begin: str) -> Result:
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                with self._begun(begin) as db:
-                    result = work(db)
-                    if not _is_idle(db):
-                        db.execute("COMMIT")
-                    return result
-            except _AGAIN as error:
-                if attempt == _ATTEMPTS:
-                    raise self._translated(error) from error
-            except psycopg.Error as error:
-                raise self._translated(error) from error
-
     @contextmanager
-    def _begun(self, begin: str) -> Iterator[Db]:
-        """Begin a transaction with these statements; the last one returns whether a precondition failed."""
+    def _begun(self, begin: LiteralString) -> Iterator[tuple[Db, Row]]:
+        """Begin a transaction with these statements, the last of which returns one row."""
 
-        def refused(db: Db) -> bool:
+        def begun(db: Db) -> Row:
             cursor = db.execute(begin, prepare=False)
             cursor.nextset()
-            row = cursor.fetchone()
-            return bool(row and row[0])
+            row: Row = cursor.fetchone() or ()
+            return row
 
         with self._turn():
-            db, no = self._first(refused)
             try:
-                if no:
-                    raise PreconditionFailed
-                yield db
-            finally:
-                self._give_back(db)
+                db, row = self._first(begun)
+                try:
+                    yield db, row
+                finally:
+                    self._give_back(db)
+            except _AGAIN as error:
+                raise Undone(path=self.path, waited_s=self.busy_timeout_s, doing="writing") from error
+            except psycopg.Error as error:
+                raise self._translated(error) from error
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -179,6 +161,7 @@ class PostgresServer:
                 kept = self._idle.pop() if self._idle else None
             db = kept or self._connected()
             try:
+                _settle(db)
                 return db, work(db)
             except psycopg.OperationalError:
                 db.close()
@@ -189,10 +172,11 @@ class PostgresServer:
                 raise
 
     def _give_back(self, db: Db) -> None:
-        if not db.closed and not _is_idle(db):
+        done = (TransactionStatus.IDLE, TransactionStatus.ACTIVE)  # or about to be done
+        if not db.closed and db.info.transaction_status not in done:
             _roll_back(db)
         with self._lock:
-            if not self._closed and not db.closed and _is_idle(db):
+            if not self._closed and not db.closed and db.info.transaction_status in done:
                 self._idle.append(db)
                 return
         db.close()
@@ -203,7 +187,7 @@ class PostgresServer:
             timeout_ms = max(1, round(self.busy_timeout_s * 1000))
             db.execute(
                 f"SELECT set_config('search_path', {_literal(self.schema)}, false), "
-                f"set_config('lock_timeout', '{timeout_ms}', false), "
+                f"set_config('lock_timeout', '{timeout_ms}', false), set_config('jit', 'off', false), "
                 "CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') "
                 "THEN set_config('synchronous_commit', 'on', false) END"
             )
@@ -264,8 +248,10 @@ def _connect(url: str) -> Db:
     return psycopg.connect(make_conninfo(**{**given, "client_encoding": "UTF8"}), autocommit=True)
 
 
-def _is_idle(db: Db) -> bool:
-    return db.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+def _settle(db: Db) -> None:
+    """Read the answer to the end of the last transaction."""
+    while db.info.transaction_status == TransactionStatus.ACTIVE and db.pgconn.get_result() is not None:
+        pass
 
 
 def _roll_back(db: Db) -> None:

@@ -36,6 +36,11 @@ def slot(text: str) -> bytes:
     return raw if len(raw) <= LONGEST_SLOT else raw[:_PREFIX_BYTES] + _CUT + sha256(raw).digest()
 
 
+def is_cut(slot: bytes) -> bool:
+    """Whether a slot is not the text itself."""
+    return len(slot) > _PREFIX_BYTES and _CUT in slot
+
+
 def slots_of_prefix(prefix: str) -> tuple[bytes, bytes]:
     """Return two slots that enclose all texts that start with `prefix`, and possibly others."""
     first = as_bytes(prefix)[:_PREFIX_BYTES]

@@ -1,4 +1,4 @@
-"""Holders of a word are counted right in Postgres, whether they were tallied beforehand or not."""
+"""Words are found in Postgres, whether their items are pending or moved to the postings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
+import numpy as np
 import psycopg
 import pytest
 
 from rag.analysis import terms
-from rag.backends.postgres import turns as postgres_turns
-from rag.backends.postgres.schema import MIGRATIONS
+from rag.backends.postgres import words as postgres_words
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.errors import NotFound
 from rag.testing.sample_turns import add_turns, new_turn
@@ -23,22 +23,18 @@ from tests.servers.postgres import LocalPostgres
 
 _WORDS = [f"word{n}" for n in range(40)]
 _SOUGHT = list(dict.fromkeys(terms(" ".join([*_WORDS[::7], "yes", "missing"]))))
-_TALLIED = """
-    SELECT o.key, t.term, count(*) FROM rag.origin o
-    JOIN rag.item i ON i.origin = o.key AND i.number < o.tallied, unnest(i.terms) AS t (term)
-    GROUP BY o.key, t.term
-"""
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_turns, "STEP", 3)
+    monkeypatch.setattr(postgres_words, "GATHERED", 40)
+    monkeypatch.setattr(postgres_words, "PART_BYTES", 60)
 
 
 @pytest.fixture
 def url(postgres: LocalPostgres) -> Iterator[str]:
     """The address of an empty database."""
-    with postgres.database("tallied") as url:
+    with postgres.database("words") as url:
         yield url
 
 
@@ -48,7 +44,7 @@ def store(url: str) -> Iterator[PostgresTurnStore]:
         yield store
 
 
-class TestPostgresTurnStoreThatTallies(TurnSearchContract):
+class TestPostgresTurnStoreThatMovesOften(TurnSearchContract):
     """Finding words and citations keeps its promises."""
 
 
@@ -58,14 +54,22 @@ def _some(chance: random.Random, count: int) -> list[DialogTurn]:
 
 
 def _agree(url: str, store: PostgresTurnStore, *conversations: str) -> None:
-    """What is found is what is counted; what is tallied is what there is, and nothing else."""
+    """What is found is what is counted; what is in the index is what the items contain, once."""
     for each in conversations:
         shown = everything(store, each)
         for limit in (1, 10, 1000):
             assert store.matching(_SOUGHT, conversation=each, limit=limit) == counted(shown, _SOUGHT, limit)
+    indexed = []
     with psycopg.connect(url) as db:
-        tallied = db.execute("SELECT origin, term, holders FROM rag.tally").fetchall()
-        assert sorted(tallied) == sorted(db.execute(_TALLIED).fetchall())
+        contained = "SELECT term, key, count FROM rag.item, unnest(terms, counts) AS t (term, count)"
+        items = db.execute(contained).fetchall()
+        waiting = f"{contained} WHERE key IN (SELECT item FROM rag.pending)"
+        indexed += db.execute(waiting).fetchall()
+        for term, first, last, entries in db.execute("SELECT term, first, last, entries FROM rag.posting"):
+            held = np.frombuffer(entries, postgres_words.ENTRY).tolist()
+            assert all(first <= key <= last for key, _ in held) and held
+            indexed += [(term, key, count) for key, count in held]
+    assert sorted(indexed) == sorted(items)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -101,21 +105,19 @@ def test_words_are_found_as_if_counted_after_any_change(
         store.delete_conversation(each)
     _agree(url, store)
     with psycopg.connect(url) as db:
-        assert db.execute("SELECT count(*) FROM rag.tally").fetchone() == (0,)
+        assert db.execute("SELECT count(*) FROM rag.posting").fetchone() == (0,)
 
 
-def test_a_restored_conversation_is_tallied(url: str, store: PostgresTurnStore) -> None:
+def test_a_restored_conversation_is_indexed(url: str, store: PostgresTurnStore) -> None:
     here = store.create_conversation().id
     store.extend(_some(random.Random(3), 20), conversation=here)
     lines = list(store.dump())
     store.delete_conversation(here)
-    assert store.restore(lines) == 1
+    assert store.restore(iter(lines)) == 1
     _agree(url, store, here)
-    with psycopg.connect(url) as db:
-        assert db.execute("SELECT tallied FROM rag.origin").fetchone() == (20,)
 
 
-def test_those_who_add_edit_and_delete_at_once_leave_a_right_tally(
+def test_those_who_add_edit_and_delete_at_once_leave_a_right_index(
     url: str, store: PostgresTurnStore
 ) -> None:
     here = store.create_conversation().id
@@ -137,21 +139,3 @@ def test_those_who_add_edit_and_delete_at_once_leave_a_right_tally(
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(work, range(5)))
     _agree(url, store, here)
-
-
-def test_what_version_2_kept_is_tallied(url: str, store: PostgresTurnStore) -> None:
-    here = store.create_conversation().id
-    store.extend(_some(random.Random(4), 20), conversation=here)
-    store.add_messages([Message("word7")], conversation=here)
-    store.close()
-    with psycopg.connect(url) as db:
-        db.execute("DROP TABLE rag.tally")
-        db.execute("ALTER TABLE rag.origin DROP COLUMN tallied")
-        db.execute("UPDATE rag.schema_version SET version = 2")
-    with closing(PostgresTurnStore(url)) as opened:
-        _agree(url, opened, here)
-        with psycopg.connect(url) as db:
-            assert db.execute("SELECT version FROM rag.schema_version").fetchone() == (len(MIGRATIONS),)
-            assert db.execute("SELECT tallied FROM rag.origin").fetchone() == (21,)
-        add_turns(opened, here, *_WORDS[:4])
-        _agree(url, opened, here)

@@ -6,7 +6,7 @@ fork, and which only logs why a server is unreachable. A child process never use
 after a fork it drops them without closing them, as that would end the parent's session on the shared socket.
 
 A call is one transaction. If Postgres aborted it because of another one (a deadlock, or a row inserted by
-both), it raises `Undone`, and the store repeats the call. If a kept connection turns out to be dead before
+both), it raises `Conflict`, and the store repeats the call. If a kept connection turns out to be dead before
 any work was done, another one is used. Nothing else is repeated, as the outcome of an interrupted commit is
 unknown.
 
@@ -33,6 +33,7 @@ from psycopg.pq import TransactionStatus
 from rag.backends.postgres import errors as failed
 from rag.backends.postgres.schema import MIGRATIONS
 from rag.errors import SettingsError, StoreBusy
+from rag.turns.storage import Conflict
 
 Db = psycopg.Connection[Any]
 Row = tuple[Any, ...]
@@ -48,10 +49,6 @@ _MIGRATING = 0x52414754  # "RAGT"; the key of the lock
 _SERVERS: weakref.WeakSet[PostgresServer] = weakref.WeakSet()
 _inherited: list[Db] = []
 _forks_guarded = False
-
-
-class Undone(StoreBusy):
-    """The transaction was undone because of another one. The call can be repeated."""
 
 
 class PostgresServer:
@@ -102,7 +99,7 @@ class PostgresServer:
         """Like `reading`, for a write transaction: on any error nothing is stored.
 
         Raises:
-            Undone: another transaction came in between; nothing was stored.
+            Conflict: another transaction came in between; nothing was stored.
         """
         # In a pipeline, what is not asked for is not waited for.
         with self._begun(f"{_WRITE}; {first}") as (db, row), db.pipeline():
@@ -137,7 +134,7 @@ class PostgresServer:
                 finally:
                     self._give_back(db)
             except _AGAIN as error:
-                raise Undone(path=self.path, waited_s=self.busy_timeout_s, doing="writing") from error
+                raise Conflict(self.path) from error
             except psycopg.Error as error:
                 raise self._translated(error) from error
 

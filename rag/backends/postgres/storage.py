@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from rag.backends.postgres import words
 from rag.backends.postgres.server import Db, PostgresServer
 from rag.backends.postgres.text import array, as_bytes, from_bytes, is_cut, slot, slots_of_prefix
@@ -28,7 +30,7 @@ from rag.turns.model import (
     TurnSpan,
     item_key,
 )
-from rag.turns.storage import Postings, Shelf
+from rag.turns.storage import Keys, Postings, Scope, Shelf
 
 _FIRST_PAGE, _LARGEST_PAGE = 100, 10_000
 """The number of items that a scan without a limit reads at a time: first, and at most."""
@@ -82,13 +84,13 @@ class PostgresStorage:
         self.server = server
 
     @contextmanager
-    def reading(self) -> Iterator[PostgresTransaction]:
+    def reading(self, scope: Scope) -> Iterator[PostgresTransaction]:
         """Run a transaction that reads."""
         with self.server.reading(_SOONEST) as (db, (soonest,)):
             yield PostgresTransaction(db, soonest, "")
 
     @contextmanager
-    def writing(self) -> Iterator[PostgresTransaction]:
+    def writing(self, scope: Scope) -> Iterator[PostgresTransaction]:
         """Run a transaction that writes."""
         with self.server.writing(_SOONEST) as (db, (soonest,)):
             yield PostgresTransaction(db, soonest, "FOR UPDATE OF")
@@ -107,6 +109,9 @@ class PostgresTransaction:
         self._lock = lock
         self._spaces: dict[str, int] = {}  # those read so far
         self._missing: set[tuple[Shelf, str]] = set()  # records that were read but do not exist
+
+    def settle(self) -> None:
+        """Do nothing: changes are visible at once."""
 
     # ---- conversations
 
@@ -284,7 +289,7 @@ class PostgresTransaction:
         conditions = " AND ".join([f"i.space = {_SPACE}", *(f"c.{name} = %b" for name in sought)])
         found = f"SELECT DISTINCT i.key FROM cited c JOIN item i ON i.key = c.item WHERE {conditions}"
         keys = [key for (key,) in self._db.execute(found, [slot(namespace), *sought.values()])]
-        return sorted(id_ for id_, _ in self.briefs(keys))
+        return sorted(self.ids(keys))
 
     # ---- search
 
@@ -301,16 +306,25 @@ class PostgresTransaction:
         """Return the postings of each term in a namespace."""
         return words.postings(self._db, self._space(namespace), terms)
 
-    def briefs(self, keys: Sequence[int]) -> list[tuple[str, int]]:
-        """Return id and length of the items with these keys."""
-        brief = "SELECT key, id, length FROM item WHERE key = ANY(%b::bigint[])"
-        rows = self._db.execute(brief, [list(keys)], binary=True).fetchall()
-        lengths = {key: (id_, length) for key, id_, length in rows}
-        if long := [key for key, (id_, _) in lengths.items() if is_cut(id_)]:
-            whole = self._db.execute("SELECT key, record FROM item WHERE key = ANY(%b::bigint[])", [long])
-            ids = {key: json.loads(record)["id"] for key, record in whole}
-            return [(ids.get(key) or from_bytes(lengths[key][0]), lengths[key][1]) for key in keys]
-        return [(from_bytes(id_), length) for id_, length in map(lengths.__getitem__, keys)]
+    def ids(self, keys: Sequence[int]) -> list[str]:
+        """Return the ids of the items with these keys."""
+        named = "SELECT key, id FROM item WHERE key = ANY(%b::bigint[])"
+        found = dict(self._db.execute(named, [list(keys)], binary=True).fetchall())
+        ids = {key: from_bytes(id_) for key, id_ in found.items() if not is_cut(id_)}
+        if cut := [key for key in found if key not in ids]:
+            whole = self._db.execute("SELECT key, record FROM item WHERE key = ANY(%b::bigint[])", [cut])
+            ids.update((key, json.loads(record)["id"]) for key, record in whole)
+        return [ids[key] for key in keys]
+
+    def lengths(self, keys: Sequence[int]) -> Keys:
+        """Return the number of terms of the items with these keys, shape (keys,)."""
+        # One value for thousands of items, as a row for each of them takes several times as long.
+        counted = """
+            SELECT string_agg(int4send(i.length), '' ORDER BY k.place)
+            FROM unnest(%b::bigint[]) WITH ORDINALITY AS k (key, place) JOIN item i ON i.key = k.key
+        """
+        ((lengths,),) = self._db.execute(counted, [list(keys)], binary=True).fetchall()
+        return np.frombuffer(lengths or b"", ">i4").astype(np.int64)
 
     def origins(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the ids of the origins with these numbers."""

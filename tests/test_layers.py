@@ -9,7 +9,18 @@ import pytest
 from tools import house
 
 ROOT = Path(__file__).resolve().parent.parent / "rag"
-ROOMS = {"code", "corpus", "database", "retrieval", "memory", "prompt", "answer", "answer_cache", "turns"}
+ROOMS = {
+    "code",
+    "corpus",
+    "database",
+    "retrieval",
+    "memory",
+    "prompt",
+    "answer",
+    "answer_cache",
+    "turns",
+    "review",
+}
 GROUND = set(
     "types errors analysis resources schema searchable quoting parsing messages markup lines top_k".split()
 ) | {"isolated", "isolation", "processes"}
@@ -36,12 +47,15 @@ MAY["corpus"] = MAY["corpus"] | {"code"}
 MAY["database"] = MAY["database"] | {"corpus", "code"}
 MAY["memory"] |= {"turns"}
 MAY["retrieval"] = MAY["retrieval"] | {"code"}
+MAY["review"] = MAY["review"] | {"code", "memory"}  # it joins both: what rests on changed code
 MAY["component"] = (MAY["component"] | {"memory"}) - {"backends"}
 for door in ("cli", "serve", "adapters"):
     MAY[door] = MAY[door] | {
         "memory",
         "answer_cache",
     }  # facts, preferences and what was recalled are shown as they are
+for door in ("cli", "serve"):
+    MAY[door] = MAY[door] | {"review"}  # a review is shown as it is
 MAY["cli"] |= {"answer"}  # how sure an answer is, in words
 MAY["adapters"] |= {"prompt"}
 MAY["serve"] |= {"answer", "code"}  # where the references of an answer's text are

@@ -23,6 +23,7 @@ _COMMANDS = {
     "index": ("index", "index"),
     "wiki": ("wiki", "wiki"),
     "turns": ("turns", "app"),
+    "review": ("review", "review"),
     "facts": ("facts", "app"),
     "prefer": ("facts", "prefer"),
     "memory": ("memory", "app"),

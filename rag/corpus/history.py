@@ -119,6 +119,31 @@ def read_blobs(root: Path, blobs: Collection[str]) -> dict[str, bytes]:
     return found
 
 
+def blob_sizes(root: Path, blobs: Collection[str]) -> dict[str, int]:
+    """Return the size of blobs in bytes, by id, from one git call; missing blobs are left out."""
+    wanted = sorted(filter(_BLOB.fullmatch, blobs))
+    if not wanted:
+        return {}
+    try:
+        output = run_git(["cat-file", "--batch-check"], cwd=root, stdin="\n".join([*wanted, ""]).encode())
+    except GitError:
+        return {}
+    rows = (line.split(" ") for line in output.decode("ascii", "replace").splitlines())
+    return {row[0]: int(row[2]) for row in rows if len(row) == 3 and row[1] == "blob"}
+
+
+def merge_base(root: Path, one: str, other: str) -> str | None:
+    """Return the last common commit of two commits; None if git knows none, as in a shallow clone."""
+    found = run_git(["merge-base", one, other], cwd=root, ok_codes=(0, 1, 128))
+    return found.decode("ascii", "replace").strip() or None
+
+
+def is_shallow(root: Path) -> bool:
+    """Return whether the history of a repository is cut off."""
+    found = run_git(["rev-parse", "--is-shallow-repository"], cwd=root, ok_codes=(0, 128))
+    return found.strip() == b"true"
+
+
 def named_commit(root: Path, ref: str) -> str | None:
     """Return the full id of the commit that a name means; None when there is no such commit."""
     arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]

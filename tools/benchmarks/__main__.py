@@ -23,6 +23,7 @@ from tools.benchmarks import (
     many,
     memory,
     quality,
+    review,
     rewriting,
     scale,
     second_stage,
@@ -57,6 +58,7 @@ BY_HAND: dict[str, Callable[[Bench], None]] = {
     "final": kinds.final,
     "embedding-test": embedding.embedding_test,
     "rewriting": rewriting.rewriting,
+    "review": review.review_tests,
     "second": second_stage.second_stage,
 }
 """What runs only when it is named."""

@@ -1,0 +1,67 @@
+"""`rag review`: what a change makes false."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rag.cli import completion, options
+from rag.cli.terminal import errors_as_exit_codes, opened_engine, out, out_json, settings_from
+from rag.errors import ConfigError
+from rag.schema import to_json
+
+MADE_FALSE = 1
+
+
+def review(
+    range_: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[BASE..HEAD]",
+            help="The two states; BASE...HEAD compares with their last common commit, BASE alone with the "
+            "work tree. Default: the work tree with HEAD.",
+        ),
+    ] = None,
+    repo: Annotated[
+        str | None,
+        typer.Option(
+            "--repo",
+            "-r",
+            metavar="SOURCE",
+            help="A path or a git URL. Default: the current directory.",
+            autocompletion=completion.repository,
+        ),
+    ] = None,
+    json: options.Json = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a pull request.")] = False,
+    memory: options.Memory = None,
+) -> None:
+    """Say what a change makes false: callers, tests, and earlier answers that rest on changed lines.
+
+    The exit code is 0 if nothing becomes false; 1 if a line still certainly uses what the change removed, or
+    if an answer, a fact or a cached answer was supported by the code before the change and is not any more.
+
+    rag review
+
+    rag review main...HEAD --markdown
+    """
+    from rag.review.report import as_markdown, as_text
+    from rag.service import locate
+    from rag.service.review import ReviewRange
+    from rag.service.review import review as reviewed
+
+    with errors_as_exit_codes():
+        if json and markdown:
+            raise ConfigError("use either --json or --markdown")
+        parsed = ReviewRange.parse(range_)
+        with opened_engine(settings_from(memory=memory)) as engine:
+            found = reviewed(engine, locate(repo), parsed)
+        if json:
+            out_json(to_json(found) | {"makes_false": found.makes_false})
+        elif markdown:
+            out(as_markdown(found), end="")
+        else:
+            out(as_text(found))
+    if found.makes_false:
+        raise typer.Exit(MADE_FALSE)

@@ -1,0 +1,447 @@
+"""Find what a change affects: the callers of changed symbols, lines that use what is gone, and tests."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rag.code.references import has_references
+from rag.review.changed_symbols import FilePair, SymbolPair, Tree, line_map, listed
+from rag.review.code_text import significant
+from rag.review.values import AffectedTest, BrokenUse, CallSite
+from rag.types import CodeDefinition, CodeUse
+
+MAX_STEPS = 3
+"""A test is found if it calls a changed symbol through at most this many calls."""
+_MAX_EXPANDED = 300
+"""At most this many definitions are asked for their callers."""
+_MAX_NAMES = 5
+_MAX_USERS = 60
+_HUB_USES = 40
+"""The tests of a definition with more uses than this are only reached directly."""
+_WEIGHT_POSSIBLE, _WEIGHT_NAMED, _WEIGHT_IMPORT, _WEIGHT_WORD = 0.3, 1.5, 0.1, 0.2
+_TEST_PART = re.compile(
+    r"(?i)^(?:tests?|spec|it)[_.-]|[_.-](?:unit|integration|e2e)?[_.-]?(?:tests?|specs?|cases?)$"
+    r"|(?<=[a-z0-9])(?:Tests?|Spec|TestCase|IT)$|^Test(?=[A-Z])"
+)
+HOLDS_TESTS = re.compile(
+    r"\bdef test|\bclass Test|\bclass \w*Tests?\b|#\[(?:\w+::)*test|@(?:Parameterized)?Test\b"
+    r"|\bfunc (?:\([^)]*\) )?(?:Test|Benchmark|Fuzz)\w*\(|\[(?:Fact|Theory|Test|TestMethod)\b"
+    r"|\bfunction test\w*\(|\bTEST\w*\s*\(|\b\w*[tT]ester\.run\("
+    r"|\b(?:it|test|describe|context|specify|suite)(?:\.\w+)*\s*[\(`'\"]"
+    r"|\b(?:it|describe|context|specify)\s+['\"]"
+)
+"""What begins a test in the frameworks of many languages."""
+_FAMILY = {
+    **dict.fromkeys(("javascript", "typescript", "tsx", "vue", "svelte"), "javascript"),
+    **dict.fromkeys(("c", "cpp", "objc"), "c"),
+    **dict.fromkeys(("java", "kotlin", "scala", "groovy"), "java"),
+}
+"""Languages that use each other's names."""
+_WORD = re.compile(r"[A-Za-z_$][\w$-]{4,}")
+_MAX_WORDS = 80
+_MAX_BY_WORDS = 5
+_RARE = 6
+"""A word of the changed lines that more test files hold says nothing about which of them tests it."""
+_CONSTRUCTORS = ("__init__", "__new__", "constructor", "initialize")
+
+
+class Impact:
+    """What a change affects.
+
+    Args:
+        base: the tree before the change.
+        head: the tree after it.
+        files: the files that differ.
+        symbols: the symbols that differ.
+    """
+
+    def __init__(
+        self, base: Tree, head: Tree, files: Sequence[FilePair], symbols: Sequence[SymbolPair]
+    ) -> None:
+        self._base, self._head = base, head
+        self._pairs = {pair.old: pair for pair in files if pair.old}
+        self._files, self._symbols = files, symbols
+        self._added = {symbol.new for symbol in symbols if symbol.change == "added"}
+        self._uses: dict[CodeDefinition, list[CodeUse]] = {}
+        self._maps: dict[str, list[int]] = {}
+        self._holding: dict[str, bool] = {}
+        self.expanded = 0
+        """How many definitions were asked for their callers."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether more definitions than allowed would have been asked for their callers."""
+        return self.expanded > _MAX_EXPANDED
+
+    # ------------------------------------------------------------ callers
+
+    def callers(self, symbol: SymbolPair) -> list[CallSite]:
+        """Return the lines of the head outside of tests that use a symbol, certain ones first.
+
+        A removed symbol has none: they are `broken`.
+        """
+        if symbol.unit == "constant":
+            found = self._users_of_constant(symbol)
+        else:
+            found = self._uses_of(symbol.new) if symbol.new else []
+        sites = {CallSite(use.path, use.line, use.within, use.certain): None for use in found}
+        own = symbol.new
+        return [
+            site
+            for site in sites
+            if not self._head.is_test(site.path)
+            and not (own and site.path == own.path and own.start <= site.line <= own.end)
+        ]
+
+    def _uses_of(self, target: CodeDefinition) -> list[CodeUse]:
+        """Return the calls of a definition, or if there are none the mentions; of a class both."""
+        if target not in self._uses:
+            self.expanded += 1
+            if self.is_cut:
+                return []
+            found = self._head.graph.uses([target])
+            if target.unit != "class" and any(use.role == "call" for use in found):
+                found = [use for use in found if use.role == "call" or use.certain]
+            if target.unit == "class":
+                found = [*found, *self._head.graph.subclasses(target)]
+            elif target.scope and target.name in _CONSTRUCTORS:
+                found = [*found, *self._uses_of_class(target)]
+            found = [use for use in found if use.certain or self._is_possible(use, target)]
+            self._uses[target] = sorted(set(found), key=lambda use: (not use.certain, use.path, use.line))
+        return self._uses[target]
+
+    def _is_possible(self, use: CodeUse, target: CodeDefinition) -> bool:
+        """Return whether a possible use counts: not of what is new, and not in an unrelated language."""
+        return target not in self._added and self._is_alike(use.path, target.path)
+
+    def _is_alike(self, path: str, other: str) -> bool:
+        """Return whether two files are in one language, or in languages that use each other's names."""
+        one, another = self._language(path), self._language(other)
+        return _FAMILY.get(one, one) == _FAMILY.get(another, another)
+
+    def _language(self, path: str) -> str:
+        known = self._head.known.get(path) or self._base.known.get(path)
+        return known[0] if known else ""
+
+    def _uses_of_class(self, member: CodeDefinition) -> list[CodeUse]:
+        for one in self._head.graph.defined_in(member.path):
+            if one.unit == "class" and one.qualified_name == member.scope:
+                return self._head.graph.callers([one])
+        return []
+
+    def _users_of_constant(self, symbol: SymbolPair) -> list[CodeUse]:
+        """Return the lines that hold the name of a constant in its file and in those that import it."""
+        if symbol.change == "removed":
+            return []
+        held = re.compile(rf"(?<![\w$.]){re.escape(symbol.name)}(?![\w$])")
+        dotted = re.compile(rf"(?<![\w$]){re.escape(symbol.name)}(?![\w$])")
+        importers = dict.fromkeys(use.path for use in self._head.graph.importers(symbol.path))
+        found: list[CodeUse] = []
+        for path in (symbol.path, *importers):
+            pattern = held if path == symbol.path else dotted
+            definitions = listed(self._head, path)
+            for number, line in enumerate(self._head.lines(path), 1):
+                inside = path == symbol.path and symbol.start <= number <= symbol.end
+                if not inside and pattern.search(line) and len(found) < _MAX_USERS:
+                    around = [one for one in definitions if one.start <= number <= one.end]
+                    within = around[-1].qualified_name if around else ""
+                    found.append(CodeUse(path, number, within, "mention", certain=False))
+        return found
+
+    # ------------------------------------------------------------ what still uses what is gone
+
+    def broken(self) -> list[BrokenUse]:
+        """Return the lines of the head that use a removed or renamed symbol as the base meant it.
+
+        The line itself is unchanged, and what it names is not defined any more. Certain ones come first, then
+        by path and line.
+        """
+        found: dict[tuple[str, int, str], BrokenUse] = {}
+        for symbol in self._symbols:
+            if symbol.old is None or symbol.unit == "constant":
+                continue
+            same = symbol.new is not None and (symbol.new.path, symbol.new.qualified_name) == (
+                symbol.old.path,
+                symbol.old.qualified_name,
+            )
+            if symbol.change in ("removed", "renamed") or (symbol.new and not same):
+                name = f"{symbol.old.path}:{symbol.old.qualified_name}"
+                for use in self._still_used(symbol.old):
+                    key = (use.path, use.line, name)
+                    found.setdefault(key, BrokenUse(use.path, use.line, use.within, name, use.certain))
+        return sorted(found.values(), key=lambda use: (not use.certain, use.path, use.line, use.symbol))
+
+    def _still_used(self, old: CodeDefinition) -> Iterator[CodeUse]:
+        if self.expanded > _MAX_EXPANDED:
+            return
+        self.expanded += 1
+        others = {(one.path, one.qualified_name) for one in self._head.graph.definitions(old.name)}
+        if (self._successor(old.path), old.qualified_name) in others:
+            return
+        for use in [*self._base.graph.uses([old]), *self._imports_of(old)]:
+            path, line = self._now(use.path, use.line)
+            if line and not self._resolves(path, line, old.name, use):
+                certain = use.certain and not (old.scope and others)
+                yield CodeUse(path, line, use.within, use.role, certain)
+
+    def _successor(self, path: str) -> str:
+        pair = self._pairs.get(path)
+        return path if pair is None else pair.new
+
+    def _imports_of(self, old: CodeDefinition) -> Iterator[CodeUse]:
+        """Yield the imports of the base that name a definition at the top of a file."""
+        if old.scope:
+            return
+        for file, imported, binding in self._base.graph.importing(old.path):
+            names = [there for there, _ in imported.names]
+            if binding.target == old.path and old.name in names:
+                lines = self._base.lines(file.path)
+                word = re.compile(rf"(?<![\w$]){re.escape(old.name)}(?![\w$])")
+                rows = range(imported.start, min(imported.end, len(lines)) + 1)
+                line = next((row for row in rows if word.search(lines[row - 1])), imported.start)
+                yield CodeUse(file.path, line, file.qualified(imported.within), "import", certain=True)
+
+    def _now(self, path: str, line: int) -> tuple[str, int]:
+        """Return the place of a line of the base in the head; the line is 0 if it is not there any more."""
+        pair = self._pairs.get(path)
+        if pair is None:
+            return path, line
+        if not pair.new:
+            return "", 0
+        if path not in self._maps:
+            self._maps[path] = line_map(self._base, self._head, pair)
+        mapped = self._maps[path]
+        return pair.new, mapped[line - 1] + 1 if line <= len(mapped) else 0
+
+    def _resolves(self, path: str, line: int, name: str, was: CodeUse) -> bool:
+        """Return whether the name on a line of the head means a definition, or comes from elsewhere now."""
+        file = self._head.graph.file(path)
+        references = [use for use in file.references if use.line == line and use.name == name]
+        for use in references:
+            if any(value.kind == "def" for value in self._head.graph.resolve(file, use)):
+                return True
+            if not use.receiver and was.role != "import" and self._comes_from_elsewhere(path, name):
+                return True
+        if was.role == "import":
+            return any(
+                binding is not None and binding.target and self._defines(binding.target, name)
+                for imported, binding in self._head.graph.bindings(file)
+                if imported.start <= line <= imported.end and name in dict(imported.names)
+            )
+        return not references
+
+    def _comes_from_elsewhere(self, path: str, name: str) -> bool:
+        """Return whether the head assigns a name in the file, or imports it from elsewhere than before."""
+        file = self._head.graph.file(path)
+        if (-1, name) in file.variables:
+            return True
+        before = self._base.graph.file(path)
+        now = [imported.module for imported, _ in self._head.graph.bound(file).get(name, ())]
+        then = [imported.module for imported, _ in self._base.graph.bound(before).get(name, ())]
+        return bool(now) and now != then
+
+    def _defines(self, target: str, name: str) -> bool:
+        """Return whether a file, or one of a folder, defines, assigns or imports a name."""
+        if target.endswith("/"):
+            return True
+        file = self._head.graph.file(target)
+        return bool(file.top(name) or (-1, name) in file.variables or self._head.graph.bound(file).get(name))
+
+    # ------------------------------------------------------------ tests
+
+    def tests(self) -> list[AffectedTest]:
+        """Return the test files that exercise what changed: those that certainly do first, the best first.
+
+        A test certainly exercises a symbol that it calls directly or through certain calls. It possibly does
+        if the object of a call is not known, if it is named after a changed file, or if it imports one.
+        """
+        reached: dict[str, _Reached] = defaultdict(_Reached)
+        for symbol in self._symbols:
+            if symbol.change != "comment" and not self._head.is_test(symbol.path):
+                self._walk(symbol, reached)
+        changed = [pair.new for pair in self._files if pair.new and self._head.is_test(pair.new)]
+        for path in changed:
+            if any(s.path == path and s.change != "comment" for s in self._symbols):
+                reached[path].is_changed = True
+        sources = self._changed_sources()
+        for path, source in self._named_after(sources):
+            reached[path].add(_WEIGHT_NAMED, f"is named after {source}", certain=False)
+        for source in sources:
+            for use in self._head.graph.importers(source):
+                if self._holds_tests(use.path):
+                    reached[use.path].add(_WEIGHT_IMPORT, f"imports {source}", certain=False)
+        for path, (weight, word) in self._holding_words().items():
+            reached[path].add(_WEIGHT_WORD * weight, f"holds {word}, as the changed lines", certain=False)
+        ranked = sorted(reached.items(), key=lambda item: (not item[1].certain, -item[1].weight, item[0]))
+        return [
+            AffectedTest(path, tuple(one.names)[:_MAX_NAMES], one.why, one.certain, one.is_changed)
+            for path, one in ranked
+        ]
+
+    def _changed_sources(self) -> list[str]:
+        """Return the files of code with a symbol that differs in more than comments."""
+        found = {s.path for s in self._symbols if s.change != "comment" and s.path in self._head.known}
+        return sorted(path for path in found if not self._head.is_test(path))
+
+    def _holding_words(self) -> dict[str, tuple[float, str]]:
+        """Return the test files that hold most rare words of the changed lines, with the rarest of them."""
+        weights: dict[str, float] = defaultdict(float)
+        rarest: dict[str, tuple[int, str]] = {}
+        for word in self._changed_words():
+            holding = [path for path in self._head.files.holding(word) if self._head.is_test(path)]
+            for path in holding if len(holding) <= _RARE else ():
+                weights[path] += 1 / len(holding)
+                rarest[path] = min(rarest.get(path, (len(holding), word)), (len(holding), word))
+        ranked = sorted(weights, key=lambda path: (-weights[path], path))
+        best = [path for path in ranked if self._holds_tests(path)][:_MAX_BY_WORDS]
+        return {path: (weights[path], rarest[path][1]) for path in best}
+
+    def _changed_words(self) -> list[str]:
+        """Return the words of the code that differs, the rarest in it first, then by name."""
+        count: Counter[str] = Counter()
+        for symbol in self._symbols:
+            if symbol.change != "comment" and not self._head.is_test(symbol.path):
+                old = Counter(self._code_of(self._base, symbol.old))
+                new = Counter(self._code_of(self._head, symbol.new))
+                for part in (old - new) + (new - old):
+                    count.update(_WORD.findall(part))
+        return sorted(count, key=lambda word: (count[word], word))[:_MAX_WORDS]
+
+    @staticmethod
+    def _code_of(tree: Tree, one: CodeDefinition | None) -> Sequence[str]:
+        if one is None:
+            return ()
+        return significant("\n".join(tree.lines(one.path)[one.start - 1 : one.end]), tree.known[one.path][0])
+
+    def _walk(self, symbol: SymbolPair, reached: dict[str, _Reached]) -> None:
+        """Find the tests of one symbol, nearest first."""
+        frontier = [(symbol.new, "")] if symbol.new else []
+        self._note(self._users_of_constant(symbol) if symbol.unit == "constant" else [], symbol, reached)
+        if symbol.unit == "constant":
+            users = self._users_of_constant(symbol)
+            frontier = [(one, one.name) for one in self._around(u for u in users if u.path == symbol.path)]
+        if symbol.change == "removed" and symbol.old is not None:
+            uses = [replaced for use in self._base.graph.uses([symbol.old])
+                    if (replaced := self._placed(use)) is not None]  # fmt: skip
+            self._note(uses, symbol, reached)
+            frontier = [(one, one.name) for one in self._around(u for u in uses if u.certain)]
+        seen = {one for one, _ in frontier}
+        for step in range(1, MAX_STEPS + 1):
+            following: list[tuple[CodeDefinition, str]] = []
+            for target, through in frontier:
+                uses = self._uses_of(target)
+                self._note(uses, symbol, reached, step=step, through=through)
+                onward = [use for use in uses if use.certain]
+                if len(onward) > _HUB_USES:
+                    continue
+                for one in self._around(onward):
+                    if one not in seen and not self._holds_tests(one.path):
+                        seen.add(one)
+                        following.append((one, through or one.name))
+            frontier = following
+
+    def _placed(self, use: CodeUse) -> CodeUse | None:
+        path, line = self._now(use.path, use.line)
+        return CodeUse(path, line, use.within, use.role, use.certain) if line else None
+
+    def _note(
+        self,
+        uses: Iterable[CodeUse],
+        symbol: SymbolPair,
+        reached: dict[str, _Reached],
+        *,
+        step: int = 1,
+        through: str = "",
+    ) -> None:
+        files: dict[str, bool] = {}
+        for use in uses:
+            if self._holds_tests(use.path):
+                files[use.path] = files.get(use.path, False) or use.certain
+                if use.within:
+                    reached[use.path].names[use.within] = None
+        scope, _, name = symbol.name.rpartition(".")
+        name = scope.rpartition(".")[2] if scope and name in _CONSTRUCTORS else name
+        for path, certain in files.items():
+            verb = "uses" if symbol.unit != "function" else "calls"
+            why = f"{verb} {name}" + (f" through {through}" if through else "")
+            weight = (1.0 if certain else _WEIGHT_POSSIBLE) / step
+            reached[path].add(weight, why if certain else f"possibly {why}", certain=certain)
+
+    def _holds_tests(self, path: str) -> bool:
+        """Return whether a file has tests of its own; one without helps others, as `conftest.py`."""
+        if path not in self._holding:
+            found = self._head.is_test(path)
+            if found and not HOLDS_TESTS.search("\n".join(self._head.lines(path))):
+                is_used = path.endswith((".go", "/conftest.py")) or self._head.graph.importers(path)
+                found = not is_used
+            self._holding[path] = found
+        return self._holding[path]
+
+    def _around(self, uses: Iterable[CodeUse]) -> Iterator[CodeDefinition]:
+        """Yield the definitions that the uses are in, each once."""
+        found: dict[CodeDefinition, None] = {}
+        for use in uses:
+            inside = [one for one in listed(self._head, use.path) if one.start <= use.line <= one.end]
+            if inside:
+                found[inside[-1]] = None
+        yield from found
+
+    def _named_after(self, sources: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield the test files with the name of a changed file, else those in a folder of that name.
+
+        Of several with one name, those whose folders have most names in common with the file's.
+        """
+        by_stem, by_folder = self._tests_by_name()
+        for source in sources:
+            subject = subject_of(source)
+            found = by_stem.get(subject) or by_folder.get(subject, [])
+            own = set(source.split("/")[:-1])
+            found = [path for path in found if self._is_alike(path, source) and self._holds_tests(path)]
+            best = max((len(own & set(path.split("/"))) for path in found), default=0)
+            for path in found:
+                if len(own & set(path.split("/"))) == best:
+                    yield path, source
+
+    def _tests_by_name(self) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
+        """Return the test files by what they are named after, and by the name of their folder."""
+        stems: dict[str, list[str]] = defaultdict(list)
+        folders: dict[str, list[str]] = defaultdict(list)
+        for path in self._head.known:
+            if self._head.is_test(path) and has_references(self._language(path)):
+                stems[subject_of(path)].append(path)
+                folders[subject_of(posixpath.dirname(path))].append(path)
+        return stems, folders
+
+
+@dataclass(slots=True)
+class _Reached:
+    """How a test file exercises what changed; `why` is the reason with the largest weight."""
+
+    weight: float = 0.0
+    certain: bool = False
+    why: str = ""
+    is_changed: bool = False
+    names: dict[str, None] = field(default_factory=dict)
+    _best: tuple[bool, float] = (False, 0.0)
+
+    def add(self, weight: float, why: str, *, certain: bool) -> None:
+        """Add a reason."""
+        self.weight += weight
+        self.certain = self.certain or certain
+        if not self.why or (certain, weight) > self._best:
+            self.why, self._best = why, (certain, weight)
+
+
+def subject_of(path: str) -> str:
+    """Return what a file is named after: its name without extension and marks of tests, in lower case.
+
+    Of a file that stands for its folder (`__init__.py`, `index.ts`, `mod.rs`), the name of the folder.
+    """
+    stem = posixpath.basename(path).partition(".")[0] or posixpath.basename(path)
+    if stem in ("__init__", "index", "mod", "lib", "main"):
+        stem = posixpath.basename(posixpath.dirname(path)) or stem
+    return _TEST_PART.sub("", stem).lower().strip("_-") or stem.lower()

@@ -58,7 +58,7 @@ def review(
         with opened_engine(settings_from(memory=memory)) as engine:
             found = reviewed(engine, locate(repo), parsed)
         if json:
-            out_json(to_json(found) | {"makes_false": found.makes_false})
+            out_json(to_json(found))
         elif markdown:
             out(as_markdown(found), end="")
         else:

@@ -40,7 +40,7 @@ class TreeSide(GraphFiles, Protocol):
         ...
 
 
-class Tree:
+class ReviewedTree:
     """A tree with its code graph and the lines of its files."""
 
     def __init__(self, files: TreeSide) -> None:
@@ -95,7 +95,7 @@ class SymbolPair:
     new: CodeDefinition | None = None
 
 
-def changed_files(base: Tree, head: Tree) -> list[FilePair]:
+def changed_files(base: ReviewedTree, head: ReviewedTree) -> list[FilePair]:
     """Return the files that differ, by path.
 
     A removed file is paired with an added one of the same bytes, else with the one that has most of its
@@ -114,7 +114,7 @@ def changed_files(base: Tree, head: Tree) -> list[FilePair]:
 
 
 def _renamed(
-    base: Tree, head: Tree, removed: Sequence[str], added: Sequence[str]
+    base: ReviewedTree, head: ReviewedTree, removed: Sequence[str], added: Sequence[str]
 ) -> Iterable[tuple[str, str]]:
     """Yield the removed and added files that are one file, the most similar first."""
     found = []
@@ -136,7 +136,7 @@ def _renamed(
             yield gone, arrived
 
 
-def changed_symbols(base: Tree, head: Tree, files: Sequence[FilePair]) -> list[SymbolPair]:
+def changed_symbols(base: ReviewedTree, head: ReviewedTree, files: Sequence[FilePair]) -> list[SymbolPair]:
     """Return the definitions that differ, by path and line.
 
     Functions within functions belong to the outer one, and a class is only its own lines: its members are
@@ -149,7 +149,7 @@ def changed_symbols(base: Tree, head: Tree, files: Sequence[FilePair]) -> list[S
     return sorted(_joined(base, head, found), key=lambda one: (one.path, one.start, one.name))
 
 
-def listed(tree: Tree, path: str) -> list[CodeDefinition]:
+def listed(tree: ReviewedTree, path: str) -> list[CodeDefinition]:
     """Return the definitions of a file that are compared: without those within functions."""
     found: list[CodeDefinition] = []
     for one in tree.graph.defined_in(path) if path else ():
@@ -162,7 +162,7 @@ def listed(tree: Tree, path: str) -> list[CodeDefinition]:
     return found
 
 
-def _in_file(base: Tree, head: Tree, pair: FilePair) -> list[SymbolPair]:
+def _in_file(base: ReviewedTree, head: ReviewedTree, pair: FilePair) -> list[SymbolPair]:
     old, new = listed(base, pair.old), listed(head, pair.new)
     before: dict[tuple[str, str], list[CodeDefinition]] = defaultdict(list)
     for one in old:
@@ -189,7 +189,7 @@ def _symbol(change: SymbolChange, old: CodeDefinition | None, new: CodeDefinitio
     return SymbolPair(change, shown.unit, shown.path, shown.qualified_name, shown.start, shown.end, old, new)
 
 
-def own_text(tree: Tree, one: CodeDefinition, others: Sequence[CodeDefinition]) -> str:
+def own_text(tree: ReviewedTree, one: CodeDefinition, others: Sequence[CodeDefinition]) -> str:
     """Return the lines of a definition; of a class without those of its members."""
     lines = tree.lines(one.path)
     rows = range(one.start - 1, min(one.end, len(lines)))
@@ -201,8 +201,8 @@ def own_text(tree: Tree, one: CodeDefinition, others: Sequence[CodeDefinition]) 
 
 
 def _difference(
-    base: Tree,
-    head: Tree,
+    base: ReviewedTree,
+    head: ReviewedTree,
     was: CodeDefinition,
     now: CodeDefinition,
     old: Sequence[CodeDefinition],
@@ -222,7 +222,11 @@ def _difference(
 
 
 def _constants(
-    base: Tree, head: Tree, pair: FilePair, old: Sequence[CodeDefinition], new: Sequence[CodeDefinition]
+    base: ReviewedTree,
+    head: ReviewedTree,
+    pair: FilePair,
+    old: Sequence[CodeDefinition],
+    new: Sequence[CodeDefinition],
 ) -> list[SymbolPair]:
     """Return the names that are assigned on changed lines outside of all definitions.
 
@@ -245,7 +249,7 @@ def _constants(
 
 
 def _assigned(
-    tree: Tree, path: str, definitions: Sequence[CodeDefinition]
+    tree: ReviewedTree, path: str, definitions: Sequence[CodeDefinition]
 ) -> dict[str, tuple[int, int, str]]:
     """Return the first and last line, and the text, of each name that is assigned at the top of a file."""
     lines = tree.lines(path)
@@ -272,7 +276,7 @@ def _assigned(
 # ---------------------------------------------------------------- renamed and moved
 
 
-def _joined(base: Tree, head: Tree, found: Sequence[SymbolPair]) -> list[SymbolPair]:
+def _joined(base: ReviewedTree, head: ReviewedTree, found: Sequence[SymbolPair]) -> list[SymbolPair]:
     """Return the symbols, where a removed and an added one with the same code are one.
 
     A candidate is used if it is the only one; one with the same name is preferred.
@@ -304,7 +308,9 @@ def _joined(base: Tree, head: Tree, found: Sequence[SymbolPair]) -> list[SymbolP
     return [*made, *_moved_with_changes(base, head, rest)]
 
 
-def _moved_with_changes(base: Tree, head: Tree, found: Sequence[SymbolPair]) -> list[SymbolPair]:
+def _moved_with_changes(
+    base: ReviewedTree, head: ReviewedTree, found: Sequence[SymbolPair]
+) -> list[SymbolPair]:
     """Return the symbols, where one that was removed and the only one of its qualified name that was added in
     another file are one whose code differs.
     """
@@ -326,7 +332,7 @@ def _moved_with_changes(base: Tree, head: Tree, found: Sequence[SymbolPair]) -> 
     return [*made, *(one for one in found if id(one) not in gone)]
 
 
-def _code_of(tree: Tree, one: CodeDefinition | None) -> tuple[str, ...] | None:
+def _code_of(tree: ReviewedTree, one: CodeDefinition | None) -> tuple[str, ...] | None:
     """Return the code of a definition without its name and its indent; None if it is too short to be
     recognized.
     """
@@ -339,7 +345,7 @@ def _code_of(tree: Tree, one: CodeDefinition | None) -> tuple[str, ...] | None:
     return (one.unit, *("·" if word == one.name else word for word in words))
 
 
-def line_map(base: Tree, head: Tree, pair: FilePair) -> list[int]:
+def line_map(base: ReviewedTree, head: ReviewedTree, pair: FilePair) -> list[int]:
     """Return the line of the head (from 0) for each line of the base, -1 for none."""
     return align([line.encode() for line in base.lines(pair.old)],
                  [line.encode() for line in head.lines(pair.new)])  # fmt: skip

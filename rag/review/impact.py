@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag.code.references import has_references
-from rag.review.changed_symbols import FilePair, SymbolPair, Tree, line_map, listed
+from rag.review.changed_symbols import FilePair, ReviewedTree, SymbolPair, line_map, listed
 from rag.review.code_text import significant
 from rag.review.values import AffectedTest, BrokenUse, CallSite
 from rag.types import CodeDefinition, CodeUse
@@ -42,9 +42,11 @@ _FAMILY = {
 }
 """Languages that use each other's names."""
 _WORD = re.compile(r"[A-Za-z_$][\w$-]{4,}")
+_LEAST_NAME = 4
+"""The minimum length of a name of which other names may have the words."""
 _MAX_WORDS = 80
 _MAX_BY_WORDS = 5
-_RARE = 6
+_MAX_HOLDERS = 6
 """A word of the changed lines that more test files hold says nothing about which of them tests it."""
 _CONSTRUCTORS = ("__init__", "__new__", "constructor", "initialize")
 
@@ -60,7 +62,7 @@ class Impact:
     """
 
     def __init__(
-        self, base: Tree, head: Tree, files: Sequence[FilePair], symbols: Sequence[SymbolPair]
+        self, base: ReviewedTree, head: ReviewedTree, files: Sequence[FilePair], symbols: Sequence[SymbolPair]
     ) -> None:
         self._base, self._head = base, head
         self._pairs = {pair.old: pair for pair in files if pair.old}
@@ -291,9 +293,11 @@ class Impact:
         """Return the test files that hold most rare words of the changed lines, with the rarest of them."""
         weights: dict[str, float] = defaultdict(float)
         rarest: dict[str, tuple[int, str]] = {}
+        tests = sum(map(self._head.is_test, self._head.known))
+        most = min(_MAX_HOLDERS, max(1, tests // 5))
         for word in self._changed_words():
             holding = [path for path in self._head.files.holding(word) if self._head.is_test(path)]
-            for path in holding if len(holding) <= _RARE else ():
+            for path in holding if len(holding) <= most else ():
                 weights[path] += 1 / len(holding)
                 rarest[path] = min(rarest.get(path, (len(holding), word)), (len(holding), word))
         ranked = sorted(weights, key=lambda path: (-weights[path], path))
@@ -312,7 +316,7 @@ class Impact:
         return sorted(count, key=lambda word: (count[word], word))[:_MAX_WORDS]
 
     @staticmethod
-    def _code_of(tree: Tree, one: CodeDefinition | None) -> Sequence[str]:
+    def _code_of(tree: ReviewedTree, one: CodeDefinition | None) -> Sequence[str]:
         if one is None:
             return ()
         return significant("\n".join(tree.lines(one.path)[one.start - 1 : one.end]), tree.known[one.path][0])
@@ -391,20 +395,33 @@ class Impact:
         yield from found
 
     def _named_after(self, sources: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield the test files with the name of a changed file, else those in a folder of that name.
+        """Yield the test files with the name of a changed file, each with that file.
 
-        Of several with one name, those whose folders have most names in common with the file's.
+        Else those whose name has all its words (`test_command_run` of `commands/run`), at most five with the
+        fewest other words; else those in a folder of that name. Of several with one name, those whose folders
+        have most names in common with the file's.
         """
         by_stem, by_folder = self._tests_by_name()
         for source in sources:
             subject = subject_of(source)
-            found = by_stem.get(subject) or by_folder.get(subject, [])
+            found = by_stem.get(subject) or self._with_words(by_stem, source) or by_folder.get(subject, [])
             own = set(source.split("/")[:-1])
             found = [path for path in found if self._is_alike(path, source) and self._holds_tests(path)]
             best = max((len(own & set(path.split("/"))) for path in found), default=0)
             for path in found:
                 if len(own & set(path.split("/"))) == best:
                     yield path, source
+
+    @staticmethod
+    def _with_words(by_stem: Mapping[str, list[str]], source: str) -> list[str]:
+        """Return the test files whose names have all words of a file's name."""
+        own, around = set(_words_of(subject_of(source))), set(_words_of(source))
+        if not own or max(map(len, own)) < _LEAST_NAME:
+            return []
+        ranked = sorted(
+            (len(words - around), name) for name in by_stem if own <= (words := set(_words_of(name)))
+        )
+        return [path for _, name in ranked[:_MAX_BY_WORDS] for path in by_stem[name]][:_MAX_BY_WORDS]
 
     def _tests_by_name(self) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
         """Return the test files by what they are named after, and by the name of their folder."""
@@ -439,9 +456,14 @@ class _Reached:
 def subject_of(path: str) -> str:
     """Return what a file is named after: its name without extension and marks of tests, in lower case.
 
-    Of a file that stands for its folder (`__init__.py`, `index.ts`, `mod.rs`), the name of the folder.
+    Of a file that represents its folder (`__init__.py`, `index.ts`, `mod.rs`), the name of the folder.
     """
     stem = posixpath.basename(path).partition(".")[0] or posixpath.basename(path)
     if stem in ("__init__", "index", "mod", "lib", "main"):
         stem = posixpath.basename(posixpath.dirname(path)) or stem
     return _TEST_PART.sub("", stem).lower().strip("_-") or stem.lower()
+
+
+def _words_of(name: str) -> list[str]:
+    """Return the words of a name or a path in lower case, without the mark of a plural."""
+    return [word.lower().rstrip("s") for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name)]

@@ -52,17 +52,17 @@ _MARKDOWN = _Form(
 
 def as_text(review: Review) -> str:
     """Return a review for a terminal: what becomes false first, about one screen."""
-    return "\n".join([_summary(review, visible), *_parts(review, _TEXT, visible)])
+    return "\n".join([_summary(review, _TEXT.code), *_parts(review, _TEXT, visible)])
 
 
 def as_markdown(review: Review) -> str:
     """Return a review as Markdown, for the description or a comment of a pull request."""
-    return "\n".join([f"## {_summary(review, _plain)}", *_parts(review, _MARKDOWN, _plain)]) + "\n"
+    return "\n".join([f"## {_summary(review, _MARKDOWN.code)}", *_parts(review, _MARKDOWN, _plain)]) + "\n"
 
 
-def _summary(review: Review, plain: Callable[[str], str]) -> str:
+def _summary(review: Review, code: Callable[[str], str]) -> str:
     counts = review.counts
-    head = plain(review.head) + (f" ({review.head_commit[:10]})" if review.head_commit else "")
+    head = code(review.head) + (f" ({review.head_commit[:10]})" if review.head_commit else "")
     false = [
         _count(sum(use.certain for use in review.broken), "broken use"),
         _count(counts.stale, "stale statement"),
@@ -71,7 +71,7 @@ def _summary(review: Review, plain: Callable[[str], str]) -> str:
     changed = ", ".join(
         part for part in (_count(counts.files, "file"), _count(counts.symbols, "symbol")) if part
     )
-    base = f"{plain(review.base)} ({review.base_commit[:10]})"
+    base = f"{code(review.base)} ({review.base_commit[:10]})"
     return f"{base} → {head}: {verdict}; {changed or 'nothing'} changed"
 
 

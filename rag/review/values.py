@@ -129,27 +129,36 @@ class ReviewCounts:
     stale_before: int = 0
 
 
+REVIEW_PARTS = (
+    CallSite,
+    ChangedSymbol,
+    BrokenUse,
+    AffectedTest,
+    StaleSource,
+    StaleStatement,
+    ReviewCounts,
+)
+"""The values in a review, each after those it holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Review:
     """What a change makes false. The lists are bounded; `counts` has the totals.
 
-    `base` and `head` are the states as named; `head_commit` is "" for the work tree. `symbols` are ordered by
-    how much may depend on the change: removed, signature, body, renamed and moved, added, comment; then by
-    callers, path and line. `notes` say what was left out, and why.
+    `base` and `head` are the states as named; `head_commit` is "" for the work tree. `makes_false` says
+    whether a line certainly uses what is gone, or a stored statement is stale now and was not before.
+    `symbols` are ordered by how much may depend on the change: removed, signature, body, renamed and moved,
+    added, comment; then by callers, path and line. `notes` say what was left out, and why.
     """
 
     base: str
     head: str
     base_commit: str
     head_commit: str
+    makes_false: bool = False
     broken: tuple[BrokenUse, ...] = ()
     symbols: tuple[ChangedSymbol, ...] = ()
     tests: tuple[AffectedTest, ...] = ()
     statements: tuple[StaleStatement, ...] = ()
     counts: ReviewCounts = ReviewCounts()
     notes: tuple[str, ...] = ()
-
-    @property
-    def makes_false(self) -> bool:
-        """Whether a line certainly uses what is gone, or a stored statement is stale and was not before."""
-        return bool(self.statements) or any(use.certain for use in self.broken)

@@ -50,6 +50,7 @@ _INTERFACES = (
     "openai.routes",
     "page.routes",
     "api.freshness",
+    "api.review",
     "api.routes",
     "api.transfer",
     "api.turns",

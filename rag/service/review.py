@@ -20,7 +20,7 @@ from rag.corpus.worktree import is_bare, work_tree
 from rag.errors import ConfigError, RefNotFound, SourceError
 from rag.lines import lines_of
 from rag.memory.freshness import State, check_turns
-from rag.review.changed_symbols import SymbolPair, Tree, changed_files, changed_symbols
+from rag.review.changed_symbols import ReviewedTree, SymbolPair, changed_files, changed_symbols
 from rag.review.impact import Impact
 from rag.review.values import (
     ChangedSymbol,
@@ -78,7 +78,8 @@ class ReviewRange:
                 break
         else:
             range_ = cls(text, None)
-        if not text.strip() or len(text) > MAX_RANGE_CHARS or ".." in f"{range_.base} {range_.head}":
+        odd = ".." in f"{range_.base} {range_.head}" or (range_.head or "").startswith(".")
+        if not text.strip() or len(text) > MAX_RANGE_CHARS or odd:
             raise ConfigError(f"{text[:MAX_RANGE_CHARS]!r} is not a range; write BASE..HEAD, or BASE alone")
         return range_
 
@@ -92,23 +93,24 @@ class _Side:
     name: str
 
 
-def review(engine: Engine, source: Source, range_: ReviewRange) -> Review:
+def review(engine: Engine, source: Source, range_: ReviewRange, *, fetching: bool = True) -> Review:
     """Return what the change between two states of a repository makes false.
 
     Args:
         engine: provides the memory and the policy of refs.
         source: a folder in a git repository, a bare repository, or a URL, of which both commits are fetched.
         range_: the two states.
+        fetching: whether the commits of a URL may be fetched.
 
     Raises:
         RefNotFound: there is no such commit, or the policy does not allow it.
         SourceError: the repository cannot be read, has no history, or only a part of it.
-        ConfigError: the range needs a work tree, and there is none.
+        ConfigError: the range needs a work tree, and there is none; or a URL would have to be fetched.
     """
-    base_side, head_side = _sides(engine, source, range_)
+    base_side, head_side = _sides(engine, source, range_, fetching=fetching)
     shared = SharedFiles()
-    base = Tree(TreeFiles(base_side.checkout, base_side.commit, shared))
-    head = Tree(TreeFiles(head_side.checkout, head_side.commit or None, shared))
+    base = ReviewedTree(TreeFiles(base_side.checkout, base_side.commit, shared))
+    head = ReviewedTree(TreeFiles(head_side.checkout, head_side.commit or None, shared))
     files = changed_files(base, head)
     notes = []
     if len(files) > _MAX_CHANGED_FILES:
@@ -134,6 +136,7 @@ def review(engine: Engine, source: Source, range_: ReviewRange) -> Review:
         head_side.name,
         base_side.commit,
         head_side.commit,
+        bool(statements) or any(use.certain for use in broken),
         _first(broken, _MAX_BROKEN, "lines that use what is gone", notes),
         _first(shown, _MAX_SYMBOLS, "changed symbols", notes),
         _first(tests, _MAX_TESTS, "tests", notes),
@@ -153,7 +156,7 @@ def _rank(symbol: SymbolPair) -> tuple[int, str, int]:
     return _ORDER.index(symbol.change), symbol.path, symbol.start
 
 
-def _shown(head: Tree, impact: Impact, symbol: SymbolPair) -> ChangedSymbol:
+def _shown(head: ReviewedTree, impact: Impact, symbol: SymbolPair) -> ChangedSymbol:
     callers = [] if symbol.change == "comment" or head.is_test(symbol.path) else impact.callers(symbol)
     old, was = symbol.old, ""
     if old is not None and symbol.new is not None:
@@ -177,8 +180,10 @@ def _shown(head: Tree, impact: Impact, symbol: SymbolPair) -> ChangedSymbol:
 # ---------------------------------------------------------------- the two states
 
 
-def _sides(engine: Engine, source: Source, range_: ReviewRange) -> tuple[_Side, _Side]:
+def _sides(engine: Engine, source: Source, range_: ReviewRange, *, fetching: bool) -> tuple[_Side, _Side]:
     if source.is_url:
+        if not fetching:
+            raise ConfigError(f"the history of {source} is not here; clone it, and serve the folder")
         return _fetched_sides(engine, source, range_)
     folder = Path(source.location)
     bare = folder.is_dir() and is_bare(folder)
@@ -226,8 +231,6 @@ def _common(root: Path, base: str, head: str) -> str:
 
 def _fetched_sides(engine: Engine, source: Source, range_: ReviewRange) -> tuple[_Side, _Side]:
     """Return both commits of a URL, each fetched into a clone of its own."""
-    if engine.refs is not None:
-        raise ConfigError("a server reviews folders only; clone the repository and serve the folder")
     if range_.head is None or range_.from_merge_base:
         raise ConfigError(f"{source} has no work tree and no history here; write BASE..HEAD, or clone it")
 

@@ -38,6 +38,7 @@ TOOLS = {
     "facts",
     "check_turns",
     "turns_about",
+    "review",
 }
 WRITING = {"ask_question", "remember", "forget"}
 

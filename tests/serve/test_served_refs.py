@@ -108,6 +108,9 @@ _INTERFACES = {
     "source": _http("GET", "/api/repositories/links@{ref}/source?path=sessions.py"),
     "map": _http("GET", "/api/repositories/links@{ref}/map"),
     "turns": _http("GET", "/api/repositories/links@{ref}/turns?path=sessions.py"),
+    "review": _http("GET", "/api/repositories/links/review?range=main..{ref}"),
+    "review at a ref": _http("GET", "/api/repositories/links@{ref}/review?range=main"),
+    "review by MCP": _mcp("review", lambda ref: {"repoName": "links", "range": f"main..{ref}"}),
     "chat": _http(
         "POST",
         "/v1/chat/completions",

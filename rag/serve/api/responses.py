@@ -16,6 +16,8 @@ from pydantic import BaseModel, Field
 from rag import types
 from rag.answer_cache.cache import CacheStats
 from rag.memory.facts import Fact as FactValue
+from rag.review.values import REVIEW_PARTS
+from rag.review.values import Review as ReviewValue
 from rag.schema import Json
 from rag.serve.api.json_models import JsonModels, ResponseModel
 from rag.serve.api.rendering import encodable
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     ConversationDetail: TypeAlias = Json
     Fact: TypeAlias = Json
     Cache: TypeAlias = Json
+    Review: TypeAlias = Json
     Subject: TypeAlias = Json
 else:
     _models = JsonModels("api")
@@ -73,6 +76,9 @@ else:
     )
     Fact = _models.of(FactValue, repository=str | None)
     Cache = _models.of(CacheStats, "Cache", hit_rate=float)
+    for _part in REVIEW_PARTS:
+        _models.of(_part)
+    Review = _models.of(ReviewValue)
 
 
 class ErrorDetail(BaseModel):

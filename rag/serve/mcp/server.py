@@ -32,6 +32,7 @@ from rag.serve.mcp.tools import (
     LinesRead,
     Places,
     Progress,
+    ReviewResult,
     Toolbox,
     ToolReply,
     WikiContents,
@@ -39,6 +40,7 @@ from rag.serve.mcp.tools import (
 )
 from rag.serve.service import Service
 from rag.serve.telemetry import JsonFormatter
+from rag.service.review import MAX_RANGE_CHARS
 from rag.service.search import SearchQuery
 from rag.settings import FactScope
 from rag.types import Kind, SearchFilter, SearchMode
@@ -67,6 +69,7 @@ Ask questions about code repositories; answers cite the lines they are based on.
 - list_available_repos: list the repositories.
 - ask_question: get an answer with sources; pass its conversation to ask a follow-up ("and who calls it?").
 - search_code, read_span, find_symbol, who_calls: explore the code.
+- review: what a change makes false: callers, tests, earlier answers.
 - read_wiki_structure, read_wiki_contents: read about the structure of a repository.
 - recall_turns: search earlier questions and answers; check_turns, turns_about: which of them are still true.
 - facts, remember, forget: what is known about a repository, with the lines that it rests on."""
@@ -149,7 +152,7 @@ def make_mcp(service: Service, **settings: Any) -> Any:
     if not _IS_V2:
         server._mcp_server.version = version("rag-turns")
     toolbox = Toolbox(service, base=_base(service))
-    for add in (_add_wiki, _add_questions, _add_code):
+    for add in (_add_wiki, _add_questions, _add_code, _add_review):
         add(server, service, toolbox)
     memory = MemoryTools(service, base=_base(service))
     _add_facts(server, service, memory)
@@ -440,6 +443,25 @@ def _add_checks(server: Any, service: Service, tools: MemoryTools) -> None:
             _caller(ctx, service), repo=repoName, path=path, line=line, symbol=symbol, limit=limit
         )
         return await _result(service, work)
+
+
+def _add_review(server: Any, service: Service, tools: Toolbox) -> None:
+    @server.tool(annotations=_READS)
+    async def review(
+        ctx: Context,
+        repoName: OnlyRepo = None,  # noqa: N803
+        range: Annotated[
+            str | None,
+            Field(
+                max_length=MAX_RANGE_CHARS,
+                description="BASE..HEAD; BASE...HEAD compares with their last common commit, BASE alone with "
+                "the work tree. Default: the work tree with HEAD.",
+            ),
+        ] = None,
+    ) -> Annotated[CallToolResult, ReviewResult]:
+        """Find what a change makes false: lines that use what is gone, callers, the tests to run, and earlier
+        answers that rest on changed lines."""
+        return await _result(service, tools.review(_caller(ctx, service), repoName, range))
 
 
 def _add_resources(server: Any, service: Service) -> None:

@@ -20,6 +20,9 @@ from rag.database.store import Store
 from rag.errors import ProviderError
 from rag.lines import lines_of
 from rag.retrieval.lookup import Use, definitions, uses
+from rag.review.report import as_markdown
+from rag.review.values import REVIEW_PARTS
+from rag.review.values import Review as ReviewValue
 from rag.schema import Json, to_json
 from rag.serve.access.keys import Caller
 from rag.serve.api.json_models import JsonModels, ResponseModel
@@ -31,6 +34,7 @@ from rag.serve.service import MAX_REPOSITORIES, Service
 from rag.service import Dialog, Repository
 from rag.service.read_lines import read_lines
 from rag.service.recall import recall
+from rag.service.review import ReviewRange, review
 from rag.service.search import SearchQuery
 from rag.types import Answer
 from rag.wiki.models import WikiStructure
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     CodeFacts: TypeAlias = Json
     PatternMatches: TypeAlias = Json
     Lines: TypeAlias = Json
+    Review: TypeAlias = Json
     Subject: TypeAlias = Json
 else:
     _models = JsonModels("mcp")
@@ -67,6 +72,9 @@ else:
     _models.of(types.CodeFact, url=str)
     CodeFacts = _models.of(types.CodeFacts)
     Lines = _models.of(types.Span, "Lines", "Lines of a file.", text=str)
+    for _part in REVIEW_PARTS:
+        _models.of(_part)
+    Review = _models.of(ReviewValue)
 
 
 class ToolReply(ResponseModel):
@@ -112,6 +120,12 @@ class CodeFound(Places):
     matches: PatternMatches | None = None
     remarks: list[str] = Field(default_factory=list)
     code_facts: CodeFacts | None = None
+
+
+class ReviewResult(ToolReply):
+    """What a change makes false."""
+
+    review: Review
 
 
 class LinesRead(ToolReply):
@@ -333,6 +347,15 @@ class Toolbox:
         lines = [f"{head}{f' (the first {len(shown)})' if len(shown) < len(calls) else ''}:", ""]
         lines += [_use_line(use) for use in shown]
         return _found("\n".join(lines), places, repository)
+
+    async def review(self, caller: Caller, repo: str | None, range_: str | None) -> ReviewResult:
+        """Return what a change of a repository makes false; nothing is fetched or indexed."""
+        registry = self._service.registry
+        entry = registry.entry(registry.only_entry().name if repo is None else repo, caller=caller)
+        parsed, engine = ReviewRange.parse(range_), self._service.engine_for(caller)
+        async with self._service.limiter.long_slot():
+            found = await to_thread(review, engine, entry.source, parsed, fetching=False)
+        return ReviewResult(result=as_markdown(found), review=self._sent(to_json(found)))
 
     async def recall_turns(
         self, caller: Caller, query: str, conversation: str | None, limit: int

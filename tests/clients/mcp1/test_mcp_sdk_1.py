@@ -23,6 +23,7 @@ TOOLS = {
     "read_wiki_contents",
     "ask_question",
     "recall_turns",
+    "review",
     "search_code",
     "read_span",
     "find_symbol",

@@ -252,6 +252,7 @@ def _messages() -> Iterator[dict[str, Any]]:
         "search_code": {"query": SAMPLES[0], "repoName": "sample", "limit": 5},
         "read_span": {"path": "snip/auth.py", "repoName": "sample", "startLine": 1, "endLine": 5},
         "find_symbol": {"name": "authenticate", "repoName": "sample"},
+        "review": {"repoName": "sample", "range": "main..HEAD"},
         "who_calls": {"symbol": "authenticate", "repoName": "sample"},
     }
     for tool, given in arguments.items():

@@ -60,6 +60,7 @@ export const api = {
   cancelIndex: (name) => json("POST", `/api/repositories/${encoded(name)}/index/cancel`),
   indexEvents: (name, signal) => events("GET", `/api/repositories/${encoded(name)}/index/events`, { signal }),
   source: (name, path, start_line, end_line) => json("GET", `/api/repositories/${encoded(name)}/source?${query({ path, start_line, end_line })}`),
+  review: (name, range) => json("GET", `/api/repositories/${encoded(name)}/review?${query(range ? { range } : {})}`),
   map: (name, paths) => json("GET", `/api/repositories/${encoded(name)}/map?${query({ path: paths })}`),
   search: (body) => json("POST", "/api/search", { body }),
   ask: (body, signal) => events("POST", "/api/ask", { body: { ...body, stream: true }, signal }),

@@ -66,6 +66,7 @@ const KEYS = [
   ["o", "Open the first source of the turn"],
   ["s  t  m", "Sources, trace, map"],
   ["c", "Search the code"],
+  ["r", "Review a change"],
   ["n", "New conversation"],
   ["f", "Search the conversations"],
   ["?", "Keyboard shortcuts"],

@@ -7,6 +7,7 @@ import { showKeys } from "./dialogs.js";
 import { byId } from "./dom.js";
 import { closeMenu } from "./menus.js";
 import { closePanel, openPanel, panelIsOpen, togglePanel } from "./panel.js";
+import { focusReview } from "./review.js";
 import { focusCodeSearch } from "./search.js";
 import { selectedTurn, state } from "./state.js";
 import { openCited, step } from "./thread.js";
@@ -21,6 +22,7 @@ const ACTIONS = {
   t: () => togglePanel("trace"),
   m: () => togglePanel("map"),
   c: () => { openPanel("search"); focusCodeSearch(); },
+  r: () => { openPanel("review"); focusReview(); },
   o: () => { const turn = selectedTurn(); if (turn?.citations.length) openCited(turn, turn.citations[0]); },
   "?": showKeys,
 };

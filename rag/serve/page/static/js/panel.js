@@ -1,4 +1,4 @@
-// The side panel: sources, trace, map, code search, and a file at its lines.
+// The side panel: sources, trace, map, code search, review, and a file at its lines.
 
 import { byId, h, icon, iconButton } from "./dom.js";
 import { on, state } from "./state.js";
@@ -8,6 +8,7 @@ const TABS = [
   ["trace", "Trace", "steps"],
   ["map", "Map", "map"],
   ["search", "Search", "search"],
+  ["review", "Review", "steps"],
 ];
 const WIDE = matchMedia("(min-width: 1100px)");
 
@@ -69,7 +70,7 @@ export function togglePanel(name) {
 }
 
 function redraw() {
-  if (!TABS.some(([name]) => name === open) || open === "search") return;
+  if (!TABS.some(([name]) => name === open) || open === "search" || open === "review") return;
   if (!state.turns.length && open !== "map") closePanel();
   else openPanel(open, { quiet: true });
 }

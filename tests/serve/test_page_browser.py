@@ -360,6 +360,21 @@ def test_the_trace_shows_what_each_signal_gave(served, visit):
     expect(rows).to_have_count(found)
 
 
+def test_a_change_is_reviewed_by_keyboard(visit, tmp_path, committed_sample):
+    root = shutil.copytree(committed_sample, tmp_path / "sample")
+    path = root / "snip" / "sessions.py"
+    path.write_text(path.read_text().replace("return ", "return  not ", 1))
+    with serving(tmp_path, repositories=(("sample", Source(str(root))),)) as changed:
+        page = visit(changed.ready())
+        expect(page.get_by_role("button", name=re.compile("sample")).first).to_be_visible()
+        page.keyboard.press("r")
+        expect(page.get_by_role("textbox", name="Commits to compare")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name=re.compile("Changed symbols"))).to_be_visible()
+        expect(page.get_by_role("heading", name=re.compile("Tests to run"))).to_be_visible()
+        assert serious(page) == []
+
+
 def test_the_map_lights_what_the_answer_rests_on(served, visit):
     page = visit(served)
     ask(page, SIGNED)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     CheckedAnswer: TypeAlias = Json
 else:
     _models = JsonModels("mcp")
+    _models.of(types.CitedSymbol)
     _freshness = _models.of(types.Freshness)
     _source = _models.of(types.Citation, "CheckedSource", url=str, freshness=_freshness)
     CheckedAnswer = _models.create(

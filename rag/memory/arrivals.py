@@ -75,6 +75,7 @@ class Arrived:
         self._then: Mapping[str, str] = then or {}
         self.known = then is not None
         self._holders: dict[bytes, set[str]] = {}
+        self._successors: dict[str, str | None] = {}
         self._owners: Counter[bytes] = Counter()  # the old files that have a line
         self._left: Counter[bytes] = Counter()  # the removed files that have it
 
@@ -127,6 +128,11 @@ class Arrived:
 
         One that the history says was renamed from another file is considered last: the two were merged.
         """
+        if blob not in self._successors:
+            self._successors[blob] = self._found_successor(blob)
+        return self._successors[blob]
+
+    def _found_successor(self, blob: str) -> str | None:
         old = self._texts[blob]
         assert old is not None, "only texts have a successor"
         lines = self._own({line for line in old.lines if letters((line,)) >= 3})

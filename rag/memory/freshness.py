@@ -327,7 +327,7 @@ class _Check:
         old, new = self._syntax(span.path, span.blob), self._syntax(path, blob)
         rows = range(span.start, span.start + len(lines))
         places = old.find(rows[0], rows[-1], new) if old and new else []
-        if pair:
+        if old and pair and len(old.find(rows[0], rows[-1], old)) > 1:
             places = [one for one in places if not pair.is_foreign(range(one.start, one.end + 1), rows)]
         if not places:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ from rag.types import Checkout, Source, blob_id
 
 _LINEAGES = "lineage"
 """The folder of cached histories of renames."""
+_MAX_PARSED = 64
+"""How many parsed files are kept for the next check."""
 _UNREADABLE = "unreadable"
 """Replaces the blob id of a file that cannot be read."""
 
@@ -238,7 +240,12 @@ class FolderState:
 
 def _syntax(path: str, content: bytes) -> Sequence[Any] | None:
     language = language_of_path(path)
-    return None if language is None else syntaxes([(content.decode("utf-8", "replace"), language)])[0]
+    return None if language is None else _parsed(content, language)
+
+
+@lru_cache(maxsize=_MAX_PARSED)
+def _parsed(content: bytes, language: str) -> Sequence[Any] | None:
+    return syntaxes([(content.decode("utf-8", "replace"), language)])[0]
 
 
 class _Files(Mapping[str, str]):

@@ -21,6 +21,7 @@ from rag.code.languages import kind_of, language_of_path
 from rag.code.parsing import SourceText, outlines
 from rag.corpus.chunk import chunk
 from rag.corpus.history import files_at, read_blobs
+from rag.memory.anchor import letters
 from rag.memory.freshness import check
 from rag.service.retention import KeptFiles
 from rag.service.snapshots import CommitState
@@ -65,14 +66,12 @@ class Fate:
     @property
     def survivors(self) -> Counter[str]:
         """How many of the span's lines with at least three letters are left, by path, without copies."""
-        rows = [row for row in self.rows if sum(chr(c).isalnum() for c in self.text[row]) >= 3]
-        return Counter(at[0] for row in rows if (at := self.plain[row]) is not None)
+        return Counter(at[0] for row in self.strong_rows if (at := self.plain[row]) is not None)
 
     @property
-    def has_survivors(self) -> bool:
-        """Whether any of its lines with at least three letters is left, also as a copy or moved."""
-        rows = [row for row in self.rows if sum(chr(c).isalnum() for c in self.text[row]) >= 3]
-        return any(self.plain[row] or self.copied[row] for row in rows)
+    def strong_rows(self) -> list[int]:
+        """The lines of the span with at least three letters, from 0."""
+        return [row for row in self.rows if letters((self.text[row],)) >= 3]
 
 
 def fates(folder: Path, name: str) -> Iterator[Fate]:
@@ -197,29 +196,55 @@ class Outcome:
     ours: Freshness
 
     @property
-    def is_right(self) -> bool:
-        """Whether both say stale, or both not."""
-        return self.ours.is_stale != bool(self.fate.intact) or self.is_cosmetic
-
-    @property
     def is_cosmetic(self) -> bool:
         """Whether we say that only the layout or comments changed, which blame cannot know."""
         return self.ours.state == "reformatted" and not self.fate.intact
 
 
-def outcomes(folder: Path, some: Sequence[Fate], *, anchored: bool = False) -> list[Outcome]:
-    """Check the spans of one history, all of one old commit together.
-
-    With `anchored` each definition is cited by the chunk lines around it.
-    """
-    found: list[Outcome] = []
-    for new in dict.fromkeys(one.new for one in some):
-        mine = [one for one in some if one.new == new]
-        state = CommitState(folder, new, KeptFiles(MemoryTurnStore(), ""))
-        ours = check([_citation(one, anchored=anchored) for one in mine], {"": state})
-        found += [Outcome(fate, freshness) for fate, freshness in zip(mine, ours, strict=True)]
-    return found
+def outcomes(folder: Path, some: Sequence[Fate]) -> list[Outcome]:
+    """Check the spans of one history at its last commit."""
+    if not some:
+        return []
+    state = CommitState(folder, some[0].new, KeptFiles(MemoryTurnStore(), ""))
+    ours = check([Citation(1, fate.span) for fate in some], {"": state})
+    return [Outcome(fate, freshness) for fate, freshness in zip(some, ours, strict=True)]
 
 
-def _citation(fate: Fate, *, anchored: bool) -> Citation:
-    return Citation(1, fate.span)
+def shares(judged: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
+    """Return how often we agree with blame, as (agreeing, all), by what is counted."""
+    said = [one for one in judged if one.ours.is_stale]
+    stale = [one for one in judged if not one.fate.intact]
+    gone = [one for one in judged if one.ours.state == "gone"]
+    moved = [one for one in judged if one.fate.intact and _own_place(one) not in one.fate.intact]
+    followed = [one for one in stale if one.fate.renamed and one.fate.survivors]
+    symbols = [(one, at) for one in judged if one.fate.whole and (at := _home(one.fate))]
+    counted = {
+        "stale: precision": [not one.fate.intact for one in said],
+        "stale: recall, cosmetic edits included": [one.ours.is_stale or one.is_cosmetic for one in stale],
+        "gone: none of the lines is left": [not one.fate.survivors for one in gone],
+        "moved: the very place": [(one.ours.path, one.ours.start) in one.fate.intact for one in moved],
+        "edited in a renamed file: the file": [one.ours.path in one.fate.survivors for one in followed],
+        "definitions with half of their lines left: the place": [_names(one, *at) for one, at in symbols],
+    }
+    return {name: (sum(values), len(values)) for name, values in counted.items()}
+
+
+def _own_place(one: Outcome) -> Place:
+    return one.fate.span.path, one.fate.span.start
+
+
+def _home(fate: Fate) -> Place | None:
+    """Return the file with at least half of the span's lines, and the middle one of them; None without."""
+    rows = fate.strong_rows
+    for traced in (fate.plain, fate.copied):
+        places = [at for row in rows if (at := traced[row]) is not None]
+        path, count = Counter(path for path, _ in places).most_common(1)[0] if places else ("", 0)
+        if count and count >= len(rows) / 2:
+            lines = sorted(line for where, line in places if where == path)
+            return path, lines[len(lines) // 2]
+    return None
+
+
+def _names(one: Outcome, path: str, line: int) -> bool:
+    is_there = one.ours.path == path and one.ours.start <= line <= one.ours.end
+    return is_there or (bool(one.fate.intact) and one.ours.state in ("fresh", "moved"))

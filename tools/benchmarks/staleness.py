@@ -29,10 +29,12 @@ from rag.types import Citation, DialogTurn, Freshness, SourceFile
 from tools.benchmarks.bench import CHECKOUT, Bench, NotMeasured, show
 from tools.benchmarks.blame import Place, git, trace
 from tools.benchmarks.generated_history import generate
+from tools.benchmarks.lineage import fates, outcomes, shares
 
 SPANS_OF_A_PAIR = 400
 MAX_BYTES = 1_000_000
 """Nothing is cited from a longer file."""
+_OWN = ("generated", "this project")
 STEPS = (1, 3, 10, 40)
 """How many commits lie between the two that are compared."""
 
@@ -87,6 +89,7 @@ def staleness(bench: Bench) -> None:
         if len(histories) > 1:
             _show("all together", judged)
         _show_times(histories)
+        _show_along([one for one in histories if one.name not in _OWN])
         wrong = [one for one in judged if not one.agrees]
         random.Random(1).shuffle(wrong)
         bench.results.mkdir(parents=True, exist_ok=True)
@@ -270,6 +273,21 @@ def _row(kind: str, judged: Sequence[Judged]) -> tuple[object, ...]:
         f"{agree:.4f}",
         found.unknown,
     )
+
+
+def _show_along(histories: Sequence[History]) -> None:
+    """Show how often we agree with blame along the histories, 50 to 2,000 commits apart."""
+    found = [
+        one
+        for history in histories
+        for one in outcomes(history.folder, list(fates(history.folder, history.name)))
+    ]
+    rows = [
+        (name, f"{right:,} of {count:,}", f"{right / count:.4f}" if count else "")
+        for name, (right, count) in shares(found).items()
+    ]
+    if found:
+        show(f"Along {len(histories)} histories: {len(found):,} spans", ("", "n", "share"), rows)
 
 
 def _show_times(histories: Sequence[History]) -> None:

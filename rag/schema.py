@@ -411,6 +411,16 @@ def checked_citations(pairs: Iterable[tuple[Citation, Freshness]]) -> list[Json]
     return [to_json(citation) | {"freshness": to_json(found)} for citation, found in pairs]
 
 
+def add_diffs(checked: Json, diffs: Mapping[int, Sequence[str]]) -> Json:
+    """Add the `diff` of the cited lines, "" for none, to each citation of a checked turn; return it.
+
+    `diffs` are those of a turn by the number of the citation, see `rag.service.freshness.differences`.
+    """
+    for citation in checked["citations"]:
+        citation["diff"] = "".join(f"{line}\n" for line in diffs.get(citation["n"], ()))
+    return checked
+
+
 def _item_json(item: DialogTurn | Message) -> Json:
     """Return a turn, with the freshness of its citations if it was checked, or a message as JSON."""
     kind = "turn" if isinstance(item, DialogTurn) else "message"

@@ -24,7 +24,7 @@ from rag.cli.terminal import (
 )
 from rag.errors import ConfigError
 from rag.quoting import visible
-from rag.schema import Json, checked_citations, checked_turn, to_json
+from rag.schema import add_diffs, checked_citations, checked_turn, to_json
 from rag.types import Citation, DialogTurn, Freshness, Source, worst
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def check(
         found = checked(engine, turns, of.sources, as_of=as_of, refresh=True)
         diffs = differences(engine, found, of.sources, as_of=as_of) if diff else {}
         if json:
-            out_json([_with_diffs(checked_turn(turn), diffs.get(turn.id)) for turn in found])
+            every = [(checked_turn(turn), diffs.get(turn.id, {})) for turn in found]
+            out_json([add_diffs(*each) if diff else each[0] for each in every])
             return
         for turn in found:
             print_check(turn, diffs=diffs.get(turn.id))
@@ -173,14 +174,6 @@ def marked_stale(engine: Engine, turns: list[DialogTurn]) -> list[DialogTurn]:
         if turn.conversation_id:
             sources |= dict.fromkeys(engine.conversation_of(turn).sources)
     return checked(engine, turns, list(sources))
-
-
-def _with_diffs(checked: Json, diffs: Mapping[int, list[str]] | None) -> Json:
-    """Return the JSON of a checked turn with a `diff` in each citation, if diffs are wanted."""
-    if diffs is not None:
-        for citation in checked["citations"]:
-            citation["diff"] = "".join(f"{line}\n" for line in diffs.get(citation["n"], ()))
-    return checked
 
 
 def print_check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from rag.corpus.secrets import find_secret
 from rag.memory.freshness import check_turns, line_difference
 from rag.service.engine import Engine
 from rag.service.snapshots import states
@@ -11,6 +12,10 @@ from rag.types import Citation, DialogTurn, Freshness, Source
 
 About = tuple[DialogTurn, tuple[tuple[Citation, Freshness], ...]]
 """A turn, and those of its citations that match the query."""
+
+
+Differences = dict[str, dict[int, list[str]]]
+"""The diffs of cited lines: by turn id, then by the number of the citation."""
 
 
 def checked(
@@ -40,20 +45,27 @@ def checked(
 
 def differences(
     engine: Engine, turns: Sequence[DialogTurn], sources: Collection[Source], *, as_of: str | None = None
-) -> dict[str, dict[int, list[str]]]:
+) -> Differences:
     """Return the diffs of the cited lines of checked turns that differ: by turn id, then by number.
 
-    Each is a unified diff without line ends; see `line_difference`.
+    Each is a unified diff without line ends; see `line_difference`. One that holds what looks like a secret
+    says only that.
 
     Raises:
         RefNotFound: the only source has no `as_of`.
     """
     now = states(engine, sources, as_of=as_of)
-    found: dict[str, dict[int, list[str]]] = {}
+    found: Differences = {}
     for turn in turns:
-        pairs = ((c, line_difference(c, f, now.get(c.location, ""))) for c, f in turn.checked)
-        found[turn.id] = {citation.n: lines for citation, lines in pairs if lines}
+        checks = zip(turn.citations, turn.checks, strict=True)
+        pairs = ((c, line_difference(c, f, now.get(c.location, ""))) for c, f in checks)
+        found[turn.id] = {citation.n: _without_secrets(citation, lines) for citation, lines in pairs if lines}
     return found
+
+
+def _without_secrets(citation: Citation, diff: list[str]) -> list[str]:
+    kind = find_secret("\n".join(line[1:] for line in diff[2:]), citation.path)
+    return diff if kind is None else [*diff[:2], f"(not shown: it holds what looks like a secret, {kind})"]
 
 
 def turns_about(

@@ -283,6 +283,27 @@ def test_an_old_question_is_asked_again_at_a_ref(serve, sample_repo):
     assert running.post(f"/api/turns/{response['turn']}/replay", {"ref": "no-such"}).status in (404, 424)
 
 
+def test_old_and_new_lines_are_shown_but_no_secret(serve, sample_repo):
+    running = serve(repositories=(("links", Source(str(sample_repo.resolve()))),)).ready()
+    response = ask(running, repositories=["links"]).json
+    where = f"/api/conversations/{response['conversation']}/freshness"
+    assert all("diff" not in one for one in running.get(where).json[0]["citations"])
+    assert {one["diff"] for one in running.get(f"{where}?diff=true").json[0]["citations"]} == {""}
+    first = response["citations"][0]
+    file = sample_repo / first["path"]
+    lines = file.read_text().splitlines(keepends=True)
+    secret = "ghp_" + "x7Kq2LmN9pRs4TvW6yZb8CdF1gHj3KlM5nPq"
+
+    def changed(line):
+        file.write_text("".join([*lines[: first["start_line"]], line, *lines[first["start_line"] + 1 :]]))
+        (found,) = running.get(f"{where}?diff=true").json
+        return next(one["diff"] for one in found["citations"] if one["n"] == first["n"])
+
+    assert "\n+    tea = 1\n" in changed("    tea = 1\n")
+    hidden = changed(f'    token = "{secret}"\n')
+    assert secret not in hidden and "looks like a secret" in hidden
+
+
 def test_an_answer_is_cached_if_the_server_is_configured_so(served, serve):
     caching = serve(engine={"cache": True}).ready()
     first = ask(caching).json

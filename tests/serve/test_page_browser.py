@@ -330,6 +330,8 @@ def test_a_stale_answer_says_so_and_is_asked_again(serve, visit, tmp_path):
     assert sorted(re.sub(r"^\d+\s*", "", one) for one in lit) == sorted(now)
     page.get_by_role("tab", name="Sources").click()
     expect(page.locator(".source.changed, .source.gone").first).to_be_visible()
+    page.get_by_text("What changed").first.press("Enter")
+    expect(page.locator(".changes .diff .removed").first).to_be_visible()
     badge.get_by_role("button", name="Ask again").click()
     expect(page.locator("article.turn.done")).to_have_count(2)
     expect(page.locator("article.turn.selected")).to_have_id(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
+from rag.schema import add_diffs
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
 from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
@@ -16,7 +17,7 @@ from rag.serve.api.turns import CallerContext, ConversationId, TurnId
 from rag.serve.errors import IndexingFailed
 from rag.serve.service import Service
 from rag.serve.sse import until_disconnect
-from rag.service.freshness import checked, turns_about
+from rag.service.freshness import Differences, checked, differences, turns_about
 from rag.service.replay import Replay
 from rag.types import DialogTurn
 
@@ -35,9 +36,13 @@ def install(app: FastAPI, service: Service) -> None:
 def _freshness(service: Service) -> APIRouter:
     router = APIRouter(prefix="/api/conversations", tags=["conversations"])
 
-    @router.get("/{conversation}/freshness")
+    @router.get("/{conversation}/freshness", response_model_exclude_unset=True)
     async def freshness(
-        request: Request, caller: CallerOf, conversation: ConversationId, ref: Ref = None
+        request: Request,
+        caller: CallerOf,
+        conversation: ConversationId,
+        ref: Ref = None,
+        diff: Annotated[bool, Query(description="Add how the lines of each citation differ now.")] = False,
     ) -> list[responses.CheckedTurn]:
         """Check the lines that each answer cites; oldest turn first.
 
@@ -59,13 +64,15 @@ def _freshness(service: Service) -> APIRouter:
                     raise
         served = [entry.source for entry in entries]
 
-        def compared() -> list[DialogTurn]:
-            return checked(engine, engine.turns.turns(one.id, namespace=namespace), served)
+        def compared() -> tuple[list[DialogTurn], Differences]:
+            turns = checked(engine, engine.turns.turns(one.id, namespace=namespace), served)
+            return turns, differences(engine, turns, served) if diff else {}
 
         async with service.limiter.slot():
-            turns = await to_thread(compared)
+            turns, diffs = await to_thread(compared)
         renderer = Renderer(service, caller, str(request.base_url))
-        return [responses.CheckedTurn(**renderer.checked_turn(turn)) for turn in turns]
+        found = [(renderer.checked_turn(turn), diffs.get(turn.id, {})) for turn in turns]
+        return [responses.CheckedTurn(**(add_diffs(*each) if diff else each[0])) for each in found]
 
     return router
 

@@ -51,8 +51,10 @@ class JsonModels:
         return self._known[cls]
 
     def create(self, name: str, doc: str, types: Mapping[str, Any], base: Any = ResponseModel) -> Any:
-        """Create a model with these fields and their deprecated names."""
-        fields: dict[str, Any] = {name: (kind, ...) for name, kind in types.items()}
+        """Create a model with these fields and their deprecated names; a pair is a type and its default."""
+        fields: dict[str, Any] = {
+            name: kind if isinstance(kind, tuple) else (kind, ...) for name, kind in types.items()
+        }
         for deprecated, old in self._old.items():
             if types.keys() >= {*old.fields}:
                 fields[deprecated] = (_OLD_TYPES[deprecated], Field(deprecated=True))

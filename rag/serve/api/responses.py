@@ -50,7 +50,9 @@ else:
     Coverage = _models.of(types.Coverage)
     _models.of(types.CitedSymbol)
     Freshness = _models.of(types.Freshness)
-    CheckedCitation = _models.of(types.Citation, "CheckedCitation", url=str, freshness=Freshness)
+    CheckedCitation = _models.of(
+        types.Citation, "CheckedCitation", url=str, freshness=Freshness, diff=(str | None, None)
+    )
     Citation = _models.of(types.Citation, url=str)
     Hit = _models.of(types.Hit, url=str)
     PatternMatches = _models.of(types.PatternMatches)

@@ -66,7 +66,7 @@ export const api = {
   ask: (body, signal) => events("POST", "/api/ask", { body: { ...body, stream: true }, signal }),
   conversations: () => pages("/api/conversations?limit=200"),
   conversation: (id) => json("GET", `/api/conversations/${encoded(id)}`),
-  freshness: (id) => json("GET", `/api/conversations/${encoded(id)}/freshness`),
+  freshness: (id, diff = false) => json("GET", `/api/conversations/${encoded(id)}/freshness${diff ? "?diff=true" : ""}`),
   exported: async (id) => (await send("GET", `/api/conversations/${encoded(id)}/export`)).blob(),
   rename: (id, name) => json("PATCH", `/api/conversations/${encoded(id)}`, { body: { name } }),
   fork: (id, number) => json("POST", `/api/conversations/${encoded(id)}/fork`, { body: number === undefined ? {} : { number } }),

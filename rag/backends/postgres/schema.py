@@ -214,7 +214,7 @@ MIGRATIONS: tuple[str, ...] = (
         item   bigint NOT NULL,
         weight integer NOT NULL,
         PRIMARY KEY (space, item)
-    );
+    ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
     CREATE TABLE posting (
         space   bigint NOT NULL,
         term    bytea NOT NULL,

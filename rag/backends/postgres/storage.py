@@ -252,7 +252,7 @@ class PostgresTransaction:
         """
         terms = list(map(slot, edited.counts)), list(edited.counts.values())
         self._db.execute(changed, [edited.versions[-1], edited.length, *terms, item.key])
-        words.post(self._db, space, [item.key])
+        words.post(self._db, space, {item.key: len(edited.counts)})
         cited = "INSERT INTO cited SELECT %s, * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[])"
         places = _columns([tuple(map(slot, each)) for each in edited.cited], 3)
         self._db.execute(f"{cited} ON CONFLICT DO NOTHING", [item.key, *places])
@@ -481,7 +481,7 @@ class PostgresTransaction:
                 for key, it in keyed
             ]
             self._db.execute(_ADD, [*_columns(older, 3), *_columns(cited, 4), space, *_columns(rows, 8)])
-            words.post(self._db, space, [key for key, _ in keyed])
+            words.post(self._db, space, {key: len(it.counts) for key, it in keyed})
 
     def _sum(self, changes: Iterable[tuple[int, Kind, int, int]]) -> None:
         """Add numbers of items and of their terms to the totals of origins."""

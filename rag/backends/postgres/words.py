@@ -11,7 +11,7 @@ namespace; who adds items never waits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,21 +26,20 @@ PART_BYTES = 1_500
 
 ENTRY = np.dtype([("key", ">i8"), ("count", ">i4")])
 _POST = """
-    INSERT INTO pending SELECT i.space, i.key, 1 + cardinality(i.terms) FROM item i
-    WHERE i.key = ANY(%b::bigint[])
-"""
-_MOVE = """
     WITH due AS MATERIALIZED (
-        SELECT key FROM space WHERE key = %(space)s AND %(gathered)s <= (
-            SELECT sum(weight) FROM pending WHERE space = %(space)s
+        SELECT key FROM space WHERE key = %(space)s AND %(gathered)s <= %(weight)s + (
+            SELECT coalesce(sum(weight), 0) FROM pending WHERE space = %(space)s
         ) FOR UPDATE SKIP LOCKED
+    ), waiting AS (
+        INSERT INTO pending SELECT i.space, i.key, 1 + cardinality(i.terms) FROM item i
+        WHERE i.key = ANY(%(keys)b::bigint[]) AND NOT EXISTS (SELECT 1 FROM due)
     ), moved AS (
         DELETE FROM pending p USING due WHERE p.space = due.key RETURNING p.item
     ), added AS MATERIALIZED (
         SELECT t.term, min(i.key) AS first, max(i.key) AS last,
             string_agg(int8send(i.key) || int4send(t.count), '') AS entries
-        FROM moved m JOIN item i ON i.key = m.item, unnest(i.terms, i.counts) AS t (term, count)
-        GROUP BY t.term
+        FROM (SELECT item FROM moved UNION ALL SELECT unnest(%(keys)b::bigint[]) FROM due) m
+        JOIN item i ON i.key = m.item, unnest(i.terms, i.counts) AS t (term, count) GROUP BY t.term
     )
     INSERT INTO posting
     SELECT %(space)s, a.term,
@@ -82,10 +81,10 @@ _MATCH = """
 """
 
 
-def post(db: Db, space: int, keys: Sequence[int]) -> None:
-    """Add stored items of a namespace that are not in the index."""
-    db.execute(_POST, [list(keys)])
-    db.execute(_MOVE, {"space": space, "gathered": GATHERED, "full": PART_BYTES})
+def post(db: Db, space: int, terms: Mapping[int, int]) -> None:
+    """Add stored items that are not in the index, by their keys, each with its number of terms."""
+    values = {"space": space, "keys": list(terms), "weight": sum(terms.values())}
+    db.execute(_POST, {**values, "gathered": GATHERED, "full": PART_BYTES})
 
 
 def unpost(db: Db, space: int, keys: Sequence[int]) -> None:

@@ -18,6 +18,7 @@ off`). If the server has synchronous replicas, it is on theirs, too.
 from __future__ import annotations
 
 import os
+import selectors
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -36,7 +37,6 @@ from rag.errors import SettingsError, StoreBusy
 from rag.turns.storage import Conflict
 
 Db = psycopg.Connection[Any]
-Row = tuple[Any, ...]
 Result = TypeVar("Result")
 Work = Callable[[Db], Result]
 
@@ -81,29 +81,30 @@ class PostgresServer:
         _SERVERS.add(self)
 
     @contextmanager
-    def reading(self, first: LiteralString) -> Iterator[tuple[Db, Row]]:
+    def reading(self, ahead: Work[Result]) -> Iterator[tuple[Db, Result]]:
         """Run a read transaction, in which all queries see the same snapshot.
 
         Args:
-            first: a query for one row, which is returned; sent with the beginning.
+            ahead: is called with the connection to execute the first queries, which are sent with the
+                beginning; their rows can be fetched later. It is called again if the connection was dead.
 
         Raises:
             StoreError: the server is unreachable, busy, full, or contains data that is not ours.
         """
-        with self._begun(f"{_READ}; {first}") as (db, row):
-            yield db, row
+        with self._begun(_READ, ahead) as (db, asked):
+            yield db, asked
             db.pgconn.send_query(b"COMMIT")  # whose answer is read by the next call
 
     @contextmanager
-    def writing(self, first: LiteralString) -> Iterator[tuple[Db, Row]]:
+    def writing(self, ahead: Work[Result]) -> Iterator[tuple[Db, Result]]:
         """Like `reading`, for a write transaction: on any error nothing is stored.
 
         Raises:
             Conflict: another transaction came in between; nothing was stored.
         """
         # In a pipeline, what is not asked for is not waited for.
-        with self._begun(f"{_WRITE}; {first}") as (db, row), db.pipeline():
-            yield db, row
+        with self._begun(_WRITE, ahead) as (db, asked), db.pipeline():
+            yield db, asked
             db.execute("COMMIT")
 
     def close(self) -> None:
@@ -117,20 +118,19 @@ class PostgresServer:
     # ---- internal
 
     @contextmanager
-    def _begun(self, begin: LiteralString) -> Iterator[tuple[Db, Row]]:
-        """Begin a transaction with these statements, the last of which returns one row."""
+    def _begun(self, begin: LiteralString, ahead: Work[Result]) -> Iterator[tuple[Db, Result]]:
+        """Begin a transaction with this statement and the first queries."""
 
-        def begun(db: Db) -> Row:
-            cursor = db.execute(begin, prepare=False)
-            cursor.nextset()
-            row: Row = cursor.fetchone() or ()
-            return row
+        def begun(db: Db) -> Result:
+            with db.pipeline():
+                db.execute(begin)
+                return ahead(db)
 
         with self._turn():
             try:
-                db, row = self._first(begun)
+                db, asked = self._first(begun)
                 try:
-                    yield db, row
+                    yield db, asked
                 finally:
                     self._give_back(db)
             except _AGAIN as error:
@@ -160,13 +160,11 @@ class PostgresServer:
             try:
                 _settle(db)
                 return db, work(db)
-            except psycopg.OperationalError:
+            except BaseException as error:
+                was_dead = kept is not None and db.broken
                 db.close()
-                if kept is None:
+                if not (was_dead and isinstance(error, psycopg.OperationalError)):
                     raise
-            except BaseException:
-                db.close()
-                raise
 
     def _give_back(self, db: Db) -> None:
         done = (TransactionStatus.IDLE, TransactionStatus.ACTIVE)  # or about to be done
@@ -246,9 +244,15 @@ def _connect(url: str) -> Db:
 
 
 def _settle(db: Db) -> None:
-    """Read the answer to the end of the last transaction."""
-    while db.info.transaction_status == TransactionStatus.ACTIVE and db.pgconn.get_result() is not None:
-        pass
+    """Read the answer to the end of the last transaction; other threads go on while it is not there."""
+    with selectors.DefaultSelector() as waiting:
+        if db.info.transaction_status == TransactionStatus.ACTIVE:
+            waiting.register(db.fileno(), selectors.EVENT_READ)
+        while db.info.transaction_status == TransactionStatus.ACTIVE:
+            while db.pgconn.is_busy():
+                waiting.select()
+                db.pgconn.consume_input()
+            db.pgconn.get_result()
 
 
 def _roll_back(db: Db) -> None:

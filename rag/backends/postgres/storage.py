@@ -21,6 +21,7 @@ from rag.backends.postgres.text import array, as_bytes, from_bytes, is_cut, slot
 from rag.schema import conversation_from_record, conversation_record
 from rag.turns.model import (
     KINDS,
+    MAX_ORDER,
     ConversationRecord,
     Item,
     Kind,
@@ -32,13 +33,17 @@ from rag.turns.model import (
 )
 from rag.turns.storage import Keys, Postings, Scope, Shelf
 
+Query = tuple[str, Any]
+"""A query and its values."""
+
 _FIRST_PAGE, _LARGEST_PAGE = 100, 10_000
 """The number of items that a scan without a limit reads at a time: first, and at most."""
 _AT_ONCE = 1_000
 """The maximum number of items that one statement adds."""
-_SOONEST = """
-    SELECT least((SELECT min(expires) FROM conversation), (SELECT min(expires) FROM record))
-"""
+_SOONEST: Query = (
+    "SELECT least((SELECT min(expires) FROM conversation), (SELECT min(expires) FROM record))",
+    [],
+)
 _CONVERSATION = """
     SELECT c.key, c.space, c.record, c.updated, c.expires, c.next_order, c.first_turn, c.first_message,
         c.spans, c.turns, c.messages, c.length FROM conversation c
@@ -86,14 +91,14 @@ class PostgresStorage:
     @contextmanager
     def reading(self, scope: Scope) -> Iterator[PostgresTransaction]:
         """Run a transaction that reads."""
-        with self.server.reading(_SOONEST) as (db, (soonest,)):
-            yield PostgresTransaction(db, soonest, "")
+        with self.server.reading(lambda db: PostgresTransaction(db, "", scope)) as (_, tx):
+            yield tx
 
     @contextmanager
     def writing(self, scope: Scope) -> Iterator[PostgresTransaction]:
         """Run a transaction that writes."""
-        with self.server.writing(_SOONEST) as (db, (soonest,)):
-            yield PostgresTransaction(db, soonest, "FOR UPDATE OF")
+        with self.server.writing(lambda db: PostgresTransaction(db, "FOR UPDATE OF", scope)) as (_, tx):
+            yield tx
 
     def close(self) -> None:
         """Close the connections."""
@@ -101,41 +106,43 @@ class PostgresStorage:
 
 
 class PostgresTransaction:
-    """A transaction of the database. What a writing one reads by its id is locked until the end."""
+    """A transaction of the database. What a writing one reads by its id is locked until the end.
 
-    def __init__(self, db: Db, soonest: datetime | None, lock: str) -> None:
+    The queries that its scope announces are sent when it is created, and their rows are used once.
+    """
+
+    def __init__(self, db: Db, lock: str, scope: Scope) -> None:
         self._db = db
-        self._soonest = soonest
         self._lock = lock
         self._spaces: dict[str, int] = {}  # those read so far
         self._missing: set[tuple[Shelf, str]] = set()  # records that were read but do not exist
+        self._scope = scope
+        self._asked = [(query, db.execute(*query, binary=True)) for query in self._expected(scope)]
 
     def settle(self) -> None:
-        """Do nothing: changes are visible at once."""
+        """Make changes visible to later reads: nothing that was read before them is used."""
+        self._asked.clear()
 
     # ---- conversations
 
     def conversation(self, conversation: str) -> ConversationRecord | None:
         """Return a conversation by its id."""
-        for kept in self._kept("c.slot = %b AND c.written IS NOT NULL", slot(conversation)):
-            return kept
-        return None
+        return next(iter(self._kept(self._by_id(conversation))), None)
 
     def named(self, namespace: str, name: str) -> ConversationRecord | None:
         """Return the conversation of this name, which is not ""."""
-        where = f"c.space = {_SPACE} AND c.name = %b AND c.name <> ''"
-        return next(iter(self._kept(where, slot(namespace), slot(name), lock=False)), None)
+        return next(iter(self._kept(_by_name(namespace, name))), None)
 
     def conversations(self, namespace: str) -> list[ConversationRecord]:
         """Return the conversations of a namespace, the most recently written last."""
-        where = f"c.space = {_SPACE} AND c.written IS NOT NULL ORDER BY c.written"
-        return self._kept(where, slot(namespace), lock=False)
+        found = f"{_CONVERSATION} WHERE c.space = {_SPACE} AND c.written IS NOT NULL ORDER BY c.written"
+        return self._kept((found, [slot(namespace)]))
 
     def viewers(self, number: int) -> list[ConversationRecord]:
         """Return the conversations that have a span of this origin."""
         self._hold([number])
-        where = "c.key IN (SELECT conversation FROM viewer WHERE origin = %s)"
-        return self._kept(where, number, lock=False)
+        found = f"{_CONVERSATION} WHERE c.key IN (SELECT conversation FROM viewer WHERE origin = %s)"
+        return self._kept((found, [number]))
 
     def put_conversation(self, kept: ConversationRecord) -> None:
         """Store a conversation; a new one is the most recently written."""
@@ -169,31 +176,31 @@ class PostgresTransaction:
 
     def has_expired(self, now: datetime) -> bool:
         """Whether a conversation or record has expired."""
-        return self._soonest is not None and self._soonest <= now
+        ((soonest,),) = self._rows(_SOONEST)
+        return soonest is not None and bool(soonest <= now)
 
     def expired(self, now: datetime) -> list[ConversationRecord]:
         """Return the conversations that have expired."""
-        return self._kept("c.expires <= %s ORDER BY c.key DESC", now)
+        found = f"{_CONVERSATION} WHERE c.expires <= %s ORDER BY c.key DESC {self._locked('c')}"
+        return self._kept((found, [now]))
 
     # ---- items
 
     def items(self, kind: Kind, ids: Iterable[str], namespace: str) -> dict[str, StoredItem]:
         """Return the items with these ids, by id, in their order."""
         wanted = list(ids)
-        found = f"""
-            SELECT {_ITEM}, c.id FROM item i JOIN conversation c ON c.key = i.key >> 32
-            WHERE i.space = {_SPACE} AND i.kind = %s AND i.id = ANY(%b::bytea[])
-            ORDER BY i.key DESC {self._lock and self._lock + " c, i"}
-        """
-        values = [slot(namespace), KINDS.index(kind), list(map(slot, wanted))]
-        items = (_item(row[:-1], json.loads(row[-1])) for row in self._db.execute(found, values))
-        by_id = {item.id: item for item in items}
+        rows = self._rows(self._by_ids(kind, wanted, namespace))
+        self._spaces.update((namespace, row[-2]) for row in rows)
+        by_id = {item.id: item for item in (_item(row[:-2], json.loads(row[-1])) for row in rows)}
         return {each: by_id[each] for each in wanted if each in by_id}
 
     def scan(
         self, range_: Range, *, newest_first: bool = False, limit: int = -1, marked: bool = False
     ) -> Iterator[StoredItem]:
         """Yield the items in a range; at most `limit` (-1: all), or only those with a mark."""
+        if newest_first and not marked and (newest := self._newest(range_, limit)) is not None:
+            yield from newest
+            return
         if not newest_first:  # they may be changed
             self._hold([range_.number])
         found = f"""
@@ -202,7 +209,7 @@ class PostgresTransaction:
             ORDER BY i.key {"DESC" if newest_first else ""} LIMIT %s
         """
         (first, last), page = range_.keys, _FIRST_PAGE if limit < 0 else limit
-        while rows := self._db.execute(found, [first, last, page]).fetchall():
+        while rows := self._rows((found, [first, last, page])):
             yield from (_item(row, range_.origin) for row in rows)
             if limit >= 0 or len(rows) < page:
                 return
@@ -212,7 +219,7 @@ class PostgresTransaction:
     def count(self, range_: Range) -> tuple[int, int]:
         """Return the number of items in a range, and of their terms."""
         summed = "SELECT count(*), coalesce(sum(length), 0) FROM item WHERE key BETWEEN %s AND %s"
-        ((count, length),) = self._db.execute(summed, range_.keys).fetchall()
+        ((count, length),) = self._rows((summed, range_.keys))
         return count, length
 
     def append(self, kept: ConversationRecord, items: Sequence[Item]) -> None:
@@ -270,7 +277,7 @@ class PostgresTransaction:
         keys = [item.key for item in items]
         origins = {key >> 32 for key in keys}
         self._hold(origins)
-        ((space,),) = self._db.execute("SELECT space FROM item WHERE key = %s", keys[:1]).fetchall()
+        ((space,),) = self._rows(("SELECT space FROM item WHERE key = %s", keys[:1]))
         words.unpost(self._db, space, keys)
         for table, column in (("item", "key"), ("version", "item"), ("cited", "item")):
             self._db.execute(f"DELETE FROM {table} WHERE {column} = ANY(%b::bigint[])", [keys])
@@ -279,8 +286,8 @@ class PostgresTransaction:
 
     def versions(self, item: StoredItem) -> list[str]:
         """Return the texts of the earlier versions of an item, oldest first."""
-        old = self._db.execute("SELECT record FROM version WHERE item = %s ORDER BY number", [item.key])
-        return [record for (record,) in old]
+        old = "SELECT record FROM version WHERE item = %s ORDER BY number"
+        return [record for (record,) in self._rows((old, [item.key]))]
 
     def citing(self, namespace: str, path: str | None, location: str | None, blob: str | None) -> list[str]:
         """Return the ids of the turns that cite a file, ascending; None matches everything."""
@@ -288,7 +295,7 @@ class PostgresTransaction:
         sought = {name: slot(value) for name, value in where.items() if value is not None}
         conditions = " AND ".join([f"i.space = {_SPACE}", *(f"c.{name} = %b" for name in sought)])
         found = f"SELECT DISTINCT i.key FROM cited c JOIN item i ON i.key = c.item WHERE {conditions}"
-        keys = [key for (key,) in self._db.execute(found, [slot(namespace), *sought.values()])]
+        keys = [key for (key,) in self._rows((found, [slot(namespace), *sought.values()]))]
         return sorted(self.ids(keys))
 
     # ---- search
@@ -299,20 +306,20 @@ class PostgresTransaction:
             SELECT coalesce(sum(turns + messages), 0)::bigint, coalesce(sum(length), 0)::bigint
             FROM conversation WHERE space = {_SPACE}
         """
-        ((items, length),) = self._db.execute(summed, [slot(namespace)]).fetchall()
+        ((items, length),) = self._rows((summed, [slot(namespace)]))
         return items, length
 
     def match(self, namespace: str, terms: Sequence[str]) -> list[Postings]:
         """Return the postings of each term in a namespace."""
-        return words.postings(self._db, self._space(namespace), terms)
+        return words.unpacked(self._rows(words.matching(namespace, terms)), terms)
 
     def ids(self, keys: Sequence[int]) -> list[str]:
         """Return the ids of the items with these keys."""
         named = "SELECT key, id FROM item WHERE key = ANY(%b::bigint[])"
-        found = dict(self._db.execute(named, [list(keys)], binary=True).fetchall())
+        found = dict(self._rows((named, [list(keys)])))
         ids = {key: from_bytes(id_) for key, id_ in found.items() if not is_cut(id_)}
         if cut := [key for key in found if key not in ids]:
-            whole = self._db.execute("SELECT key, record FROM item WHERE key = ANY(%b::bigint[])", [cut])
+            whole = self._rows(("SELECT key, record FROM item WHERE key = ANY(%b::bigint[])", [cut]))
             ids.update((key, json.loads(record)["id"]) for key, record in whole)
         return [ids[key] for key in keys]
 
@@ -323,21 +330,19 @@ class PostgresTransaction:
             SELECT string_agg(int4send(i.length), '' ORDER BY k.place)
             FROM unnest(%b::bigint[]) WITH ORDINALITY AS k (key, place) JOIN item i ON i.key = k.key
         """
-        ((lengths,),) = self._db.execute(counted, [list(keys)], binary=True).fetchall()
+        ((lengths,),) = self._rows((counted, [list(keys)]))
         return np.frombuffer(lengths or b"", ">i4").astype(np.int64)
 
     def origins(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the ids of the origins with these numbers."""
         found = "SELECT key, id FROM conversation WHERE key = ANY(%b::bigint[])"
-        return {key: json.loads(id_) for key, id_ in self._db.execute(found, [list(numbers)])}
+        return {key: json.loads(id_) for key, id_ in self._rows((found, [list(numbers)]))}
 
     # ---- records
 
     def records(self, shelf: Shelf, keys: Sequence[str]) -> dict[str, StoredRecord]:
         """Return the records with these keys, in their order."""
-        lock = self._lock and self._lock + " record"
-        found = f"SELECT key, value, expires FROM record WHERE {_SHELF} AND key = ANY(%b::bytea[]) {lock}"
-        rows = self._db.execute(found, [*map(slot, shelf), list(map(slot, keys))], binary=True)
+        rows = self._rows(self._by_keys(shelf, keys))
         there = {key: StoredRecord(*record) for key, *record in rows}
         self._missing.update((shelf, key) for key in keys if slot(key) not in there)
         return {key: there[slot(key)] for key in keys if slot(key) in there}
@@ -345,21 +350,20 @@ class PostgresTransaction:
     def record_keys(self, shelf: Shelf, keys: Sequence[str]) -> set[str]:
         """Return those of the keys that have a record."""
         found = f"SELECT key FROM record WHERE {_SHELF} AND key = ANY(%b::bytea[])"
-        rows = self._db.execute(found, [*map(slot, shelf), list(map(slot, keys))])
-        there = {key for (key,) in rows}
+        there = {key for (key,) in self._rows((found, [*map(slot, shelf), list(map(slot, keys))]))}
         return {key for key in keys if slot(key) in there}
 
     def scan_records(self, shelf: Shelf, prefix: str) -> list[tuple[str, bytes]]:
         """Return the records whose key starts with a prefix, by key."""
         found = f"SELECT key_name, value FROM record WHERE {_SHELF} AND key BETWEEN %b AND %b"
-        rows = self._db.execute(found, [*map(slot, shelf), *slots_of_prefix(prefix)], binary=True)
+        rows = self._rows((found, [*map(slot, shelf), *slots_of_prefix(prefix)]))
         named = ((json.loads(name), value) for name, value in rows)
         return sorted((key, value) for key, value in named if key.startswith(prefix))
 
     def count_records(self, shelf: Shelf) -> int:
         """Return the number of records on a shelf."""
         counted = f"SELECT count(*) FROM record WHERE {_SHELF}"
-        ((count,),) = self._db.execute(counted, [*map(slot, shelf)]).fetchall()
+        ((count,),) = self._rows((counted, [*map(slot, shelf)]))
         return int(count)
 
     def put_records(self, shelf: Shelf, records: Mapping[str, StoredRecord]) -> None:
@@ -388,7 +392,7 @@ class PostgresTransaction:
     def shelves(self, namespace: str) -> list[tuple[str, str, StoredRecord]]:
         """Return all records of a namespace: shelf, key and record, in this order."""
         found = f"SELECT shelf_name, key_name, value, expires FROM record WHERE space = {_SPACE}"
-        rows = self._db.execute(found, [slot(namespace)], binary=True)
+        rows = self._rows((found, [slot(namespace)]))
         return sorted((json.loads(shelf), json.loads(key), StoredRecord(*rest)) for shelf, key, *rest in rows)
 
     def namespaces(self) -> list[str]:
@@ -398,17 +402,73 @@ class PostgresTransaction:
             WHERE EXISTS (SELECT 1 FROM conversation c WHERE c.space = n.key AND c.written IS NOT NULL)
             OR EXISTS (SELECT 1 FROM record r WHERE r.space = n.key)
         """
-        return sorted(json.loads(namespace) for (namespace,) in self._db.execute(held))
+        return sorted(json.loads(namespace) for (namespace,) in self._rows((held, [])))
 
     # ---- internal
 
-    def _kept(self, where: str, *values: Any, lock: bool = True) -> list[ConversationRecord]:
-        locked = self._lock + " c" if lock and self._lock else ""
-        rows = self._db.execute(f"{_CONVERSATION} WHERE {where} {locked}", values).fetchall()
+    def _rows(self, query: Query) -> list[Any]:
+        """Return the rows of a query, which may have been sent already."""
+        for n, (asked, cursor) in enumerate(self._asked):
+            if asked == query:
+                del self._asked[n]
+                return cursor.fetchall()
+        return self._db.execute(*query, binary=True).fetchall()
+
+    def _expected(self, scope: Scope) -> Iterator[Query]:
+        """Yield the queries that a transaction of this scope begins with."""
+        yield _SOONEST
+        if self._lock and (scope.name or scope.shelf is not None):
+            yield _space_of(scope.namespace)
+        if scope.shelf is not None:
+            if scope.ids:
+                yield self._by_keys((scope.namespace, scope.shelf), scope.ids)
+            return
+        if scope.conversation:
+            yield self._by_id(scope.conversation)
+        if scope.name:
+            yield _by_name(scope.namespace, scope.name)
+        if scope.ids:
+            yield self._by_ids(scope.kind, scope.ids, scope.namespace)
+        if scope.last > 0:
+            yield _newest_of(scope)
+        if scope.terms is not None:
+            yield words.matching(scope.namespace, scope.terms)
+
+    def _newest(self, range_: Range, limit: int) -> list[StoredItem] | None:
+        """Return the newest items of a range if they were read at the beginning."""
+        last, query = self._scope.last, _newest_of(self._scope)
+        is_asked = any(asked == query for asked, _ in self._asked)
+        if range_.origin != self._scope.conversation or not 0 <= limit <= last or not is_asked:
+            return None
+        rows = self._rows(query)
+        first, end = range_.keys
+        found = [_item(row, range_.origin) for row in rows if first <= row[0] <= end][:limit]
+        return found if len(found) == limit or len(rows) < last else None
+
+    def _locked(self, *tables: str) -> str:
+        return f"{self._lock} {', '.join(tables)}" if self._lock else ""
+
+    def _by_id(self, conversation: str) -> Query:
+        where = f"WHERE c.slot = %b AND c.written IS NOT NULL {self._locked('c')}"
+        return f"{_CONVERSATION} {where}", [slot(conversation)]
+
+    def _by_ids(self, kind: Kind, ids: Sequence[str], namespace: str) -> Query:
+        found = f"""
+            SELECT {_ITEM}, i.space, c.id FROM item i JOIN conversation c ON c.key = i.key >> 32
+            WHERE i.space = {_SPACE} AND i.kind = %s AND i.id = ANY(%b::bytea[])
+            ORDER BY i.key DESC {self._locked("c", "i")}
+        """
+        return found, [slot(namespace), KINDS.index(kind), list(map(slot, ids))]
+
+    def _by_keys(self, shelf: Shelf, keys: Sequence[str]) -> Query:
+        found = f"SELECT key, value, expires FROM record WHERE {_SHELF} AND key = ANY(%b::bytea[])"
+        return f"{found} {self._locked('record')}", [*map(slot, shelf), list(map(slot, keys))]
+
+    def _kept(self, query: Query) -> list[ConversationRecord]:
+        rows = self._rows(query)
         found = [_kept(row) for row in rows]
-        self._spaces.update(
-            (kept.conversation.namespace, row[1]) for kept, row in zip(found, rows, strict=True)
-        )
+        namespaces = (kept.conversation.namespace for kept in found)
+        self._spaces.update(zip(namespaces, (row[1] for row in rows), strict=True))
         return found
 
     def _hold(self, numbers: Iterable[int]) -> None:
@@ -420,7 +480,7 @@ class PostgresTransaction:
     def _space(self, namespace: str) -> int:
         """Return the number of a namespace, -1 for a new one."""
         if namespace not in self._spaces:
-            found = self._db.execute("SELECT key FROM space WHERE slot = %b", [slot(namespace)]).fetchall()
+            found = self._rows(_space_of(namespace))
             if not found:
                 return -1
             ((self._spaces[namespace],),) = found
@@ -429,7 +489,7 @@ class PostgresTransaction:
     def _made_space(self, namespace: str) -> int:
         if self._space(namespace) < 0:
             made = "INSERT INTO space (slot, namespace) VALUES (%b, %s) RETURNING key"
-            found = self._db.execute(made, [slot(namespace), json.dumps(namespace)]).fetchall()
+            found = self._rows((made, [slot(namespace), json.dumps(namespace)]))
             ((self._spaces[namespace],),) = found
         return self._spaces[namespace]
 
@@ -445,8 +505,7 @@ class PostgresTransaction:
                 ) TABLE known UNION ALL TABLE made
             """
             slots = list(map(slot, origins))
-            rows = self._db.execute(made, [slots, space, slots, list(map(json.dumps, origins))])
-            keys = dict(rows.fetchall())
+            keys = dict(self._rows((made, [slots, space, slots, list(map(json.dumps, origins))])))
             return {origin: keys[slot(origin)] for origin in origins}
         return {origin: kept.numbers[origin] for origin in origins}
 
@@ -490,6 +549,24 @@ class PostgresTransaction:
             sums[number][KINDS.index(kind)] += items
             sums[number][2] += length
         self._db.execute(_SUM, _columns([(number, *sums[number]) for number in sorted(sums)], 4))
+
+
+def _by_name(namespace: str, name: str) -> Query:
+    where = f"WHERE c.space = {_SPACE} AND c.name = %b AND c.name <> ''"
+    return f"{_CONVERSATION} {where}", [slot(namespace), slot(name)]
+
+
+def _newest_of(scope: Scope) -> Query:
+    """Return a query for the newest items that were added to the conversation of a scope."""
+    place = "SELECT (c.key << 32) | %s FROM conversation c WHERE c.slot = %b"
+    within = f"i.key BETWEEN ({place}) AND ({place})"
+    found = f"SELECT {_ITEM} FROM item i WHERE {within} ORDER BY i.key DESC LIMIT %s"
+    first, own = KINDS.index(scope.kind) * MAX_ORDER, slot(scope.conversation)
+    return found, [first, own, first + MAX_ORDER - 1, own, scope.last]
+
+
+def _space_of(namespace: str) -> Query:
+    return "SELECT key FROM space WHERE slot = %b", [slot(namespace)]
 
 
 def _kept(row: Sequence[Any]) -> ConversationRecord:

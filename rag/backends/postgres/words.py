@@ -11,7 +11,8 @@ namespace; who adds items never waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, LiteralString
 
 import numpy as np
 
@@ -72,10 +73,13 @@ _MATCH = """
     WITH waiting AS MATERIALIZED (
         SELECT t.term, int8send(i.key) || int4send(t.count) AS entries
         FROM pending p JOIN item i ON i.key = p.item, unnest(i.terms, i.counts) AS t (term, count)
-        WHERE p.space = %(space)s AND i.terms && %(terms)b::bytea[] AND t.term = ANY(%(terms)b::bytea[])
+        WHERE p.space = (SELECT key FROM space WHERE slot = %(namespace)b)
+            AND i.terms && %(terms)b::bytea[] AND t.term = ANY(%(terms)b::bytea[])
     )
     SELECT term, string_agg(entries, '') FROM (
-        SELECT p.term, p.entries FROM posting p WHERE p.space = %(space)s AND p.term = ANY(%(terms)b::bytea[])
+        SELECT p.term, p.entries FROM posting p
+        WHERE p.space = (SELECT key FROM space WHERE slot = %(namespace)b)
+            AND p.term = ANY(%(terms)b::bytea[])
         UNION ALL SELECT term, entries FROM waiting
     ) AS found GROUP BY term
 """
@@ -104,11 +108,15 @@ def unpost(db: Db, space: int, keys: Sequence[int]) -> None:
         db.execute(_EMPTIED, [space, empty])
 
 
-def postings(db: Db, space: int, terms: Sequence[str]) -> list[Postings]:
-    """Return the postings of each term in a namespace."""
-    slots = [slot(term) for term in terms]
-    rows = db.execute(_MATCH, {"space": space, "terms": slots}, binary=True)
-    return [_unpacked(held) for found in [dict(rows.fetchall())] for held in map(found.get, slots)]
+def matching(namespace: str, terms: Sequence[str]) -> tuple[LiteralString, dict[str, Any]]:
+    """Return a query for the postings of the terms in a namespace, see `unpacked`."""
+    return _MATCH, {"namespace": slot(namespace), "terms": [slot(term) for term in terms]}
+
+
+def unpacked(rows: Iterable[tuple[bytes, bytes]], terms: Sequence[str]) -> list[Postings]:
+    """Return the postings of each term from the rows of `matching`."""
+    found = dict(rows)
+    return [_unpacked(found.get(slot(term))) for term in terms]
 
 
 def _unpacked(stored: bytes | None) -> Postings:

@@ -28,6 +28,7 @@ from rag.backends.postgres import words as postgres_words
 from rag.backends.postgres.errors import translated
 from rag.backends.postgres.schema import MIGRATIONS
 from rag.backends.postgres.server import PostgresServer
+from rag.backends.postgres.storage import PostgresTransaction
 from rag.backends.postgres.turns import PostgresTurnStore
 from rag.backends.sqlite.turns import SqliteTurnStore
 from rag.errors import (
@@ -506,3 +507,72 @@ def test_one_command_copies_a_file_into_a_database_and_back(tmp_path: Path, url:
     again = SqliteTurnStore(tmp_path / "b.db")
     assert {each: over_json(again.dump(namespace=each)) for each in again.namespaces()} == before
     again.close()
+
+
+# ---------------------------------------------------------------- several hosts
+
+
+def _hosts(*folders: Path | str) -> str:
+    return f"postgresql://postgres@/postgres?host={','.join(map(str, folders))}"
+
+
+def test_an_address_of_several_hosts_is_shown_without_secrets() -> None:
+    shown = {
+        "ada:secret@h1,h2/turns": "ada@h1,h2/turns",
+        "ada:secret@h1:1,h2:2/turns": "ada@h1:1,h2:2/turns",
+        "[::1]:1,h2:2/turns?target_session_attrs=any": "[::1]:1,h2:2/turns",
+        "h1,h2/turns?port=7": "h1:7,h2:7/turns",
+    }
+    for given, path in shown.items():
+        assert repr(PostgresTurnStore(f"postgresql://{given}")) == f"PostgresTurnStore('postgresql://{path}')"
+
+
+def test_of_several_hosts_the_one_that_accepts_writes_is_used(postgres: LocalPostgres) -> None:
+    with LocalPostgres(default_transaction_read_only="on") as standby:
+        store = PostgresTurnStore(_hosts(standby.folder, postgres.folder), schema="several")
+        here = store.create_conversation()
+        add_turns(store, here.id, "?")
+        store.close()
+        only = PostgresTurnStore(_hosts(standby.folder, standby.folder), busy_timeout_s=0.3)
+        with pytest.raises(StoreUnreachable, match="read-only"):
+            only.namespaces()
+    with psycopg.connect(postgres.url(), autocommit=True) as db:
+        assert db.execute("SELECT count(*) FROM several.item").fetchone() == (1,)
+        db.execute("DROP SCHEMA several CASCADE")
+
+
+def test_calls_wait_for_another_primary(own_server: LocalPostgres) -> None:
+    with LocalPostgres(default_transaction_read_only="on") as standby:
+        store = PostgresTurnStore(_hosts(own_server.folder, standby.folder))
+        here = store.create_conversation()
+        kept = add_turns(store, here.id, "kept")
+        own_server.kill()
+        with ThreadPoolExecutor(4) as pool:
+            waiting = [pool.submit(store.append, new_turn(str(n)), conversation=here.id) for n in range(4)]
+            reading = pool.submit(store.turns, here.id, last=1)
+            own_server.start()
+            assert sorted(each.result().order for each in waiting) == [1, 2, 3, 4]
+            assert len(reading.result()) == 1
+        assert store.turns(here.id)[0] == kept[0]
+        store.close()
+
+
+def test_a_call_whose_server_is_lost_before_its_commit_is_repeated(own_server: LocalPostgres) -> None:
+    store = PostgresTurnStore(_hosts(own_server.folder, own_server.folder))
+    here = store.create_conversation()
+    lost = iter([True])
+    insert = PostgresTransaction.append
+
+    with pytest.MonkeyPatch.context() as patch:
+
+        def append(self: PostgresTransaction, *args: object) -> None:
+            insert(self, *args)  # type: ignore[arg-type]
+            if next(lost, False):
+                own_server.kill()
+                own_server.start()
+                self.totals("")  # notices it
+
+        patch.setattr(PostgresTransaction, "append", append)
+        add_turns(store, here.id, "once")
+    assert [turn.question for turn in store.turns(here.id)] == ["once"]
+    store.close()

@@ -7,8 +7,8 @@ after a fork it drops them without closing them, as that would end the parent's 
 
 A call is one transaction. If Postgres aborted it because of another one (a deadlock, or a row inserted by
 both), it raises `Conflict`, and the store repeats the call. If a kept connection turns out to be dead before
-any work was done, another one is used. Nothing else is repeated, as the outcome of an interrupted commit is
-unknown.
+any work was done, another one is used. With several hosts, a call whose server was lost before the commit is
+repeated, too. Nothing else is repeated, as the outcome of an interrupted commit is unknown.
 
 `synchronous_commit` is at least on: when a call returns, its data is in the log on the server's disk, and
 survives `kill -9` of this process or of the server, and a power failure (unless the server has `fsync =
@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import selectors
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
 _DEFAULTS = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 60_000}
+_WRITABLE = ("read-write", "primary")
+_PAUSE_S = 0.1
 _MIGRATING = 0x52414754  # "RAGT"; the key of the lock
 
 _SERVERS: weakref.WeakSet[PostgresServer] = weakref.WeakSet()
@@ -55,10 +58,13 @@ class PostgresServer:
     """Our schema in a database, created and migrated by the first call.
 
     Args:
-        url: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=…`, all parts optional, as in libpq.
+        url: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=…`, all parts optional, as in libpq. Of
+            several hosts (`HOST1:PORT,HOST2:PORT`) the one that accepts writes is used, unless
+            `target_session_attrs` names another kind; while there is none, calls wait.
         schema: the schema of the tables.
         max_connections: the maximum number of concurrent calls; others wait.
-        busy_timeout_s: how long a call waits for a connection, or for a locked row.
+        busy_timeout_s: how long a call waits for a connection, for a locked row, or for a server that
+            accepts writes.
 
     Raises:
         SettingsError: the address is invalid.
@@ -74,6 +80,8 @@ class PostgresServer:
     ) -> None:
         self.url, self.schema, self.busy_timeout_s = url, schema, busy_timeout_s
         self.path = _shown(url)
+        self._options = _options(url)
+        self._awaits_primary = self._options.get("target_session_attrs") in _WRITABLE
         self._most_connections = max_connections
         self._closed = False
         self._forget()
@@ -104,7 +112,8 @@ class PostgresServer:
         """
         # In a pipeline, what is not asked for is not waited for.
         with self._begun(_WRITE, ahead) as (db, asked), db.pipeline():
-            yield db, asked
+            with self._uncommitted(db):
+                yield db, asked
             db.execute("COMMIT")
 
     def close(self) -> None:
@@ -137,6 +146,18 @@ class PostgresServer:
                 raise Conflict(self.path) from error
             except psycopg.Error as error:
                 raise self._translated(error) from error
+
+    @contextmanager
+    def _uncommitted(self, db: Db) -> Iterator[None]:
+        """Raise Conflict if the primary is lost before the commit: nothing was stored."""
+        try:
+            yield
+        except psycopg.Error as error:
+            is_lost = db.broken or isinstance(error, errors.ReadOnlySqlTransaction)
+            if not (self._awaits_primary and is_lost):
+                raise
+            db.close()
+            raise Conflict(self.path) from error
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -177,7 +198,7 @@ class PostgresServer:
         db.close()
 
     def _connected(self) -> Db:
-        db = _connect(self.url)
+        db = self._opened()
         try:
             timeout_ms = max(1, round(self.busy_timeout_s * 1000))
             db.execute(
@@ -193,6 +214,18 @@ class PostgresServer:
             db.close()
             raise
         return db
+
+    def _opened(self) -> Db:
+        """Return a new connection; if it must accept writes, wait for a server that does."""
+        address = make_conninfo(**self._options)
+        deadline = time.monotonic() + self.busy_timeout_s
+        while True:
+            try:
+                return psycopg.connect(address, autocommit=True)
+            except psycopg.OperationalError:
+                if not self._awaits_primary or time.monotonic() >= deadline:
+                    raise
+                time.sleep(_PAUSE_S)
 
     def _migrate(self, db: Db) -> None:
         """Migrate the schema, one process at a time; writes nothing if it is up to date."""
@@ -237,10 +270,13 @@ class PostgresServer:
         self._ready = False
 
 
-def _connect(url: str) -> Db:
+def _options(url: str) -> dict[str, Any]:
+    """Return the connection options of an address; of several hosts, the one that accepts writes is used."""
     given: dict[str, Any] = {**_DEFAULTS, "application_name": "rag"}
     given |= {name: value for name, value in conninfo_to_dict(url).items() if value}
-    return psycopg.connect(make_conninfo(**{**given, "client_encoding": "UTF8"}), autocommit=True)
+    if "," in str(given.get("host", "")):
+        given.setdefault("target_session_attrs", "read-write")
+    return {**given, "client_encoding": "UTF8"}
 
 
 def _settle(db: Db) -> None:
@@ -279,8 +315,11 @@ def _shown(url: str) -> str:
             "the memory is not a Postgres address; use "
             "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters as %XX"
         )
-    host = f"[{host}]" if ":" in host else quote(host, safe=",.-_")
-    return f"postgresql://{user and user + '@'}{host}{port and ':' + port}/{name or user}"
+    hosts, ports = host.split(","), port.split(",")
+    ports = ports * len(hosts) if len(ports) == 1 else ports + [""] * (len(hosts) - len(ports))
+    each = ((f"[{at}]" if ":" in at else quote(at, safe=".-_")) for at in hosts)
+    places = ",".join(at + (number and f":{number}") for at, number in zip(each, ports, strict=False))
+    return f"postgresql://{user and user + '@'}{places}/{name or user}"
 
 
 def _guard_forks() -> None:

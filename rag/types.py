@@ -663,7 +663,7 @@ class Freshness:
         return f"{self.path}:{self.start}-{self.end}" if self.start else self.path
 
     def __str__(self) -> str:
-        where = f" → {self.place}" if self.state not in ("fresh", "unknown") and self.place else ""
+        where = f" → {self.place}" if self.state not in ("fresh", "unknown", "gone") and self.place else ""
         of = f"{self.symbol}: " if self.symbol else ""
         return f"{of}{self.state}{where}{f' ({self.reason})' if self.reason else ''}"
 

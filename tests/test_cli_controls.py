@@ -40,6 +40,7 @@ COMMANDS = {
     "turns backup": ("turns", "backup", "OUT"),
     "turns restore": ("turns", "restore", "FILE"),
     "turns copy": ("turns", "copy", f"sqlite:///{HOSTILE}.db", "memory:"),
+    "review": ("review", "--repo", "REPO"),
     "facts add": ("facts", "add", f"It holds {HOSTILE}", "--turn", "1"),
     "facts list": ("facts", "list", "--repo", "REPO"),
     "facts check": ("facts", "check", "--repo", "REPO"),

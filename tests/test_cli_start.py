@@ -15,7 +15,7 @@ NAMES = list(cli._COMMANDS)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("rest", [["--help"], ["--no-such-option"], []])
 def test_a_command_alone_says_what_it_says_among_all(name, rest):
-    if name in ("chat", "serve", "mcp", "doctor", "index", "wiki") and not rest:
+    if name in ("chat", "serve", "mcp", "doctor", "index", "wiki", "storage") and not rest:
         rest = ["--help"]  # these begin to work at once
     alone, among = (CliRunner().invoke(app, [name, *rest]) for app in (cli.commands([name]), cli.commands()))
     assert (alone.exit_code, alone.stdout, alone.stderr) == (among.exit_code, among.stdout, among.stderr)

@@ -277,6 +277,7 @@ def test_native_parsers_are_called_in_the_child_alone():
     parse = {path.relative_to(PACKAGE).as_posix(): imports(path) for path in PACKAGE.rglob("*.py")}
     assert {path for path, names in parse.items() if "rag.code.grammars.parse" in names} == {
         "code/outline.py",
+        "code/layout.py",
     }
     assert not [path for path, names in parse.items() if any("corpus.outline" in name for name in names)]
 

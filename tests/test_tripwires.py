@@ -139,6 +139,7 @@ ASKING = {
     "chat": ((".",), 0),
     "wiki": ((".", "-o", "{out}/wiki", "--no-draw"), 0),
     "eval": ((".", "--questions", "{out}/questions.jsonl", "--json"), 0),
+    "review": ((), 0),
     "doctor": (("--quick", "--server", "--repo", "."), 0),
 }
 """The commands that read the repository, with the arguments and the exit code."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from rag.corpus.git import GitError, run_git
 from rag.errors import SourceError
+from rag.resources import make_private
 
 MAX_SECONDS = 20.0
 MAX_COMMITS = 20_000
@@ -150,7 +151,7 @@ class Lineage:
             "side_commits": known.side_commits,
         }
         with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(path.parent)
             part = path.with_suffix(f".{os.getpid()}")
             part.write_bytes(zlib.compress(json.dumps(value).encode("utf-8"), 1))
             part.replace(path)

@@ -340,7 +340,9 @@ def test_migrations_run_once_each_in_order(path: Path) -> None:
 def test_a_file_of_version_1_opens_with_everything(path: Path) -> None:
     path.parent.mkdir(parents=True)
     file = sqlite_file.SqliteFile(path, application_id=APPLICATION_ID, migrations=MIGRATIONS[:1])
-    cited = [replace(one, span=replace(one.span, scope="Shelf")) for one in full_turn().citations]
+    cited = [
+        replace(one, span=replace(one.span, scope="Shelf"), anchor=None) for one in full_turn().citations
+    ]
     turn = replace(
         full_turn(), marks=(), citations=tuple(cited), error="", subject=None, trace=(), scope="user"
     )
@@ -376,6 +378,7 @@ def _insert_version_1(db: sqlite3.Connection, key: int, turn: DialogTurn) -> Non
         row.pop(name, None)
     for one in cited:
         one |= {old: one.pop(name) for name, old in OLD_NAMES.items()}
+        del one["anchor"]
         one["symbol"] = f"{one.pop('scope')}.{one['symbol']}"
     rows = [
         ("turn", row),

@@ -104,14 +104,14 @@ def test_a_turn_that_is_deleted_while_others_are_recalled_is_left_out(engine, mo
     one, other = engine.turns.extend(
         [new_turn("How is pepper stirred?"), new_turn("Where is the pepper?")], conversation=conversation.id
     )
-    search = engine.turns.matching
+    search = engine.turns.ranked
 
     def found_then_deleted(*words, **where):
         matches = search(*words, **where)
         delete_turn(engine.turns, one)
         return matches
 
-    monkeypatch.setattr(engine.turns, "matching", found_then_deleted)
+    monkeypatch.setattr(engine.turns, "ranked", found_then_deleted)
     assert [turn.id for turn in recall(engine, "pepper")] == [other.id]
 
 

@@ -541,6 +541,16 @@ def test_of_several_hosts_the_one_that_accepts_writes_is_used(postgres: LocalPos
         db.execute("DROP SCHEMA several CASCADE")
 
 
+def test_a_wrong_password_is_reported_at_once(own_server: LocalPostgres) -> None:
+    with psycopg.connect(own_server.url(), autocommit=True) as db:
+        db.execute("CREATE USER locked PASSWORD 'right'")
+    hosts = _hosts(own_server.folder, own_server.folder).replace("postgres@", "locked:wrong@")
+    store = PostgresTurnStore(hosts, busy_timeout_s=600)
+    with pytest.raises(StoreUnreachable, match="password authentication failed"):
+        store.namespaces()
+    store.close()
+
+
 def test_calls_wait_for_another_primary(own_server: LocalPostgres) -> None:
     with LocalPostgres(default_transaction_read_only="on") as standby:
         store = PostgresTurnStore(_hosts(own_server.folder, standby.folder))

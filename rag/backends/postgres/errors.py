@@ -14,6 +14,8 @@ from rag.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew, StoreUn
 _BUSY = ("40001", "40P01", "53300", "55006", "55P03", "57014", "23505")
 _UNREACHABLE = ("08", "28", "3D", "57", "25P03", "25P04", "0P", "2D", "38", "39")
 _UNWRITABLE = ("25006", "42501", "53", "54", "58", "55", "72")
+_PASSING = ("the database system is", "too many clients", "connection slots", "terminating connection")
+"""Refusals of a server that starts, stops, or is full."""
 _FIX_UNWRITABLE = (
     "free space on the server, grant the user its rights (CREATE on the database, once), "
     "or name the server that accepts writes"
@@ -37,6 +39,16 @@ def translated(error: psycopg.Error, *, path: str, waited_s: float) -> StoreErro
     if state.startswith(_UNWRITABLE):
         return StoreUnwritable(path=path, why=why, fix=_FIX_UNWRITABLE)
     return StoreCorrupt(path=path, why=why, fix=_FIX_CORRUPT)
+
+
+def is_refused(error: psycopg.OperationalError) -> bool:
+    """Return whether a server refused a connection for good, for example because of a wrong password.
+
+    A refusal has no SQLSTATE in libpq, so it is recognized by its text. In other languages than English it is
+    not recognized.
+    """
+    text = str(error)
+    return "FATAL:" in text and not any(state in text for state in _PASSING)
 
 
 def foreign_schema(path: str, schema: str) -> StoreCorrupt:

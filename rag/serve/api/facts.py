@@ -102,6 +102,7 @@ def _facts(service: Service) -> APIRouter:
         `may_supersede` of the reply are facts about the same subject; `supersedes` closes those it names.
         """
         engine = service.engine_for(caller)
+        await to_thread(_check_supersedes, engine, wanted.supersedes)
         turn = source = None
         if isinstance(wanted, requests.FactAbout):
             source = service.registry.entry(wanted.repository, caller=caller).source
@@ -131,6 +132,7 @@ def _decisions(service: Service) -> APIRouter:
         """Confirm a proposed fact: from now on every prompt about its repository shows it."""
         wanted = wanted or requests.Confirmed()
         engine = service.engine_for(caller)
+        await to_thread(_check_supersedes, engine, wanted.supersedes)
         found = await to_thread(confirm_fact, engine, fact, scope=wanted.scope, supersedes=wanted.supersedes)
         return _fact_body(service, request, caller, found)
 
@@ -178,6 +180,15 @@ def _proposals(service: Service) -> APIRouter:
 
 def _fact_body(service: Service, request: Request, caller: Caller, fact: Fact) -> responses.Fact:
     return Renderer(service, caller, str(request.base_url)).fact(fact)
+
+
+def _check_supersedes(engine: Engine, supersedes: Sequence[str]) -> None:
+    """Raise BadRequest if a fact that is to be closed does not exist; a 404 is for the fact in the URL."""
+    for fact in supersedes:
+        try:
+            facts_of(engine).fact(fact)
+        except NotFound as error:
+            raise BadRequest(str(error), param="supersedes") from error
 
 
 def _wanted(

@@ -71,15 +71,16 @@ def trace(
     traced = Traced(before, after)
     for path in after:
         blame = git(clone, "blame", "--porcelain", "-M", "-C", f"{old}..{child}", "--", path)
-        for now, before in _lines(path, blame, old):
-            traced.origin[now] = before
-            traced.places[before].append(now)
+        for now, origin in _lines(path, blame, old):
+            traced.origin[now] = origin
+            traced.places[origin].append(now)
     return traced
 
 
 def _lines(path: str, blame: bytes, old: str) -> list[tuple[Place, Place]]:
     found = []
-    commit, named, old_row, new_row = "", {}, 0, 0
+    named: dict[str, str] = {}
+    commit, old_row, new_row = "", 0, 0
     for line in blame.split(b"\n"):
         if line.startswith(b"\t"):
             if commit == old:

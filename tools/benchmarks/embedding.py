@@ -214,7 +214,8 @@ def _embedded(one: Indexed, embedder: Embedder) -> Store:
 
 def _ask_without(indexed: Sequence[Indexed]) -> Outcome:
     """Our ranking when it sees no vectors at all."""
-    scores, starts = {}, []
+    scores: dict[str, Scores] = {}
+    starts = []
     for one in indexed:
         searcher = Searcher(one.store, _Blind(), open_vector_index(one.store.vectors))
         starts.append(Start(one.tree.label, 0.0, len(one.store)))

@@ -94,7 +94,7 @@ def _installed(folder: Path, peer: Peer) -> Path:
             subprocess.run(
                 [sys.executable, "-m", "venv", "--clear", environment], check=True, capture_output=True
             )
-            pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*pip, *peer.packages], check=True, capture_output=True, text=True)
         except subprocess.CalledProcessError as error:
             said = error.stderr if isinstance(error.stderr, str) else error.stderr.decode(errors="replace")

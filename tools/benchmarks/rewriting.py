@@ -50,7 +50,7 @@ def rewriting(bench: Bench) -> None:
             model = engine.generator()
             if not isinstance(model, CompletingGenerator):
                 raise NotMeasured(f"{settings.model} writes no short texts")
-            systems = {"as typed": ExtractiveGenerator(), settings.model: _Rewriting(model.complete)}
+            systems = {"as typed": ExtractiveGenerator(), model.model: _Rewriting(model.complete)}
             outcomes = [
                 _asked(engine, name, generator, questions, folders) for name, generator in systems.items()
             ]

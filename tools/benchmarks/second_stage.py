@@ -35,7 +35,7 @@ def second_stage(bench: Bench) -> None:
         folders = repositories_of(QUESTIONS / f"{name}_repositories.toml", questions, bench.cache)
         rerankers = _rerankers(bench.cache)
         found: dict[str, list[tuple[float, float, float]]] = {stage: [] for stage in rerankers}
-        asked = []
+        asked: list[Question] = []
         for tree in plan(questions, folders):
             with indexed_folder(tree) as root, indexed(root) as searcher:
                 for stage, reranker in rerankers.items():

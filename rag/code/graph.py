@@ -33,6 +33,8 @@ _MAX_CACHED_BYTES = 32 << 20
 """At most this much of the files that were read is cached, as estimated by `_File.size`."""
 _DEFINITION_BYTES, _OTHER_BYTES, _REFERENCE_BYTES = 450, 250, 32
 """What a definition, an import or a variable, and a reference take in a file that is cached."""
+_MAX_BASES = 50
+"""At most this many bases of a class are looked at."""
 _FEW_DEFINITIONS = 2
 """A name with more definitions needs a sign that the object is of the class in question."""
 _FEW_MEMBERS = 25
@@ -408,6 +410,21 @@ class RepositoryGraph:
         groups = self._bases(self.file(value.path), value.number, _MAX_DEPTH)
         return [base._replace(kind="def") for group in groups for base in group if base.number >= 0]
 
+    def origin(self, value: _Value) -> _Value:
+        """Return the method of the farthest known base that a definition overrides, else the definition."""
+        file = self.file(value.path)
+        name, number = file.graph.definitions[value.number].name, file.class_of(value.number)
+        pending = [_Value("def", value.path, number)] if 0 <= number != value.number else []
+        seen, found = set(pending), value
+        while pending and len(seen) < _MAX_BASES:
+            above = [base for base in self.bases(pending.pop(0)) if base not in seen]
+            seen |= set(above)
+            pending += above
+            for base in above:
+                for member in self.file(base.path).members.get((base.number, name), ()):
+                    found = _Value("def", base.path, member)
+        return found
+
     def receivers(self, file: _File, use: Reference) -> set[_Value]:
         """Return the classes that the object before the dot may be of, as far as they are known."""
         if not use.receiver or use.receiver.startswith(UNKNOWN):
@@ -762,9 +779,20 @@ class _Search:
 
     @cached_property
     def definition_count(self) -> int:
-        """How many other definitions the repository has for the most frequent of the names."""
-        names = self.names
-        return max(sum(len(file.named.get(name, ())) for file in self.graph.holding(name)) for name in names)
+        """How many definitions the repository has for the most frequent of the names.
+
+        Those that override the same method count as one. More than `_FEW_MEMBERS` are not counted.
+        """
+        return max(len(self._origins(name)) for name in self.names)
+
+    def _origins(self, name: str) -> set[_Value]:
+        found: set[_Value] = set()
+        for file in self.graph.holding(name):
+            for number in file.named.get(name, ()):
+                found.add(self.graph.origin(_Value("def", file.path, number)))
+                if len(found) > _FEW_MEMBERS:
+                    return found
+        return found
 
     def files(self) -> list[_File]:
         """Return the files that may use the definitions, also under names that imports give them."""

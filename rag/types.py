@@ -914,12 +914,32 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
+class GenerationOptions:
+    """What a caller asks of the model for one answer; the defaults leave everything to the settings.
+
+    Attributes:
+        instructions: the caller's own instructions, such as a client's system prompt; "" for none.
+        max_tokens: the maximum length of the answer; None uses the settings.
+        stop: strings that end the answer, which does not contain them.
+        parameters: further parameters of OpenAI's chat completions, sent to the model's server unchanged.
+        is_json: whether the reply must be JSON: then nothing is added to it or removed from it.
+    """
+
+    instructions: str = ""
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A question with everything a generator needs: the result of retrieval and prompt rendering.
 
     `conversation` is None before its first turn; `confidence` is None if it was not computed. `quotes` is the
     extractive answer, in pieces, if it was written along with the rest. `code_facts` is None for a question
-    of no known kind, or if its rules found nothing. `subject` is what "it" means.
+    of no known kind, or if its rules found nothing. `subject` is what "it" means. `options` are what the
+    caller asks of the model.
     """
 
     question: str
@@ -932,6 +952,7 @@ class Prepared:
     quotes: tuple[str, ...] | None = None
     code_facts: CodeFacts | None = None
     subject: Subject | None = None
+    options: GenerationOptions = field(default_factory=GenerationOptions)
 
 
 @dataclass(slots=True)

@@ -273,7 +273,11 @@ class AdalGenerator:
     def _answer_kwargs(self, prepared: Prepared) -> dict[str, Any]:
         if self._takes_prepared:
             return {"prepared": prepared}
-        return self._limited(prepared.prompt.answer_tokens) | ({"stream": True} if self._ours else {})
+        if not self._ours:
+            return {}
+        options = prepared.options
+        asked = {**options.parameters, **({"stop": list(options.stop)} if options.stop else {})}
+        return asked | self._limited(prepared.prompt.answer_tokens) | {"stream": True}
 
     def _limited(self, answer_tokens: int) -> dict[str, Any]:
         """Return the limit for our client; others have different parameters and keep their default."""

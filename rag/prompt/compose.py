@@ -48,6 +48,7 @@ def compose(
     answer_tokens: int,
     standalone_question: str = "",
     system_prompt: str | None = None,
+    instructions: str = "",
     output_format_str: str = "",
     language: str = "en",
     repositories: Sequence[str] = (),
@@ -69,6 +70,7 @@ def compose(
         answer_tokens: reserved for the answer.
         standalone_question: as searched; "" means `question`.
         system_prompt: None renders the template's own.
+        instructions: the caller's, put after the system prompt; "" for none.
         output_format_str: passed on to the template.
         language: code of the language to answer in.
         repositories: names of the repositories; with several, each source names its own.
@@ -89,6 +91,8 @@ def compose(
     if system_prompt is None:
         system = template.system
         system_prompt = system.render(language=language, repositories=list(repositories)) if system else ""
+    if instructions:
+        system_prompt = f"{system_prompt.strip()}\n\n{instructions}"
     draft = _Draft(
         template=template,
         counter=counter,

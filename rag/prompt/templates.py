@@ -24,7 +24,8 @@ variable is an error even in a branch that is never taken. Variables of `answer`
     facts                 known facts about the repositories, oldest first: .text, .state ("fresh", "moved",
                           "changed", "gone", "unknown", or "" for a fact that cites nothing), .reason
 
-`system` has only `language` and `repositories`. `stale` is put before an earlier answer whose sources have
+`system` has only `language` and `repositories`. `instructions` is put after it for a caller that has its own,
+or that needs JSON: `instructions` and `is_json`. `stale` is put before an earlier answer whose sources have
 changed since; it has `sources` and `is_stale`. A template that does not use `contexts` or
 `conversation_history` gets no sources or no turns; one that does must show all of them.
 """
@@ -48,6 +49,7 @@ from rag.resources import is_file, shipped
 from rag.types import DialogTurn
 
 _SYSTEM_VARIABLES = frozenset({"language", "repositories"})
+_INSTRUCTIONS_VARIABLES = frozenset({"instructions", "is_json"})
 _STALE_VARIABLES = frozenset({"sources", "is_stale"})
 _ANSWER_VARIABLES = _SYSTEM_VARIABLES | {
     "system_prompt",
@@ -139,6 +141,16 @@ def render_condense(home: Path, *, question: str, turns: Sequence[DialogTurn], l
         TemplateError: as `load_template` and `Template.render`.
     """
     return _rendered(load_template(None, home, "condense"), question, turns, language)
+
+
+def render_instructions(home: Path, *, instructions: str, is_json: bool) -> str:
+    """Return the part of the system prompt with a caller's own instructions.
+
+    Raises:
+        TemplateError: as `load_template` and `Template.render`.
+    """
+    template = _read(_find(home, "instructions"), knows=_INSTRUCTIONS_VARIABLES)
+    return template.render(instructions=plain(instructions).strip(), is_json=is_json).strip()
 
 
 def render_reword(home: Path, *, question: str, repositories: Sequence[str]) -> str:

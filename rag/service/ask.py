@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from rag.answer.citations import CitationFilter, resolve
+from rag.answer.citations import CitationFilter, Resolved, resolve
+from rag.answer.end import AnswerEnd
 from rag.answer.fallback import fallback_answer
 from rag.answer.finish import finish, warning_paragraph
 from rag.answer.not_found import warning
@@ -24,7 +25,7 @@ from rag.ports import CompletingGenerator, TextGenerator, is_async, is_completin
 from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
-from rag.types import Answer, Prepared
+from rag.types import Answer, GenerationOptions, Prepared
 
 Prepare = Callable[[Dialog, str, str | None], Awaitable[Prepared]]
 """Prepares a question outside a thread, given the dialog, the question and its standalone form."""
@@ -111,6 +112,8 @@ def converse(
                         for piece in pieces:
                             if shown := writing.take(piece):
                                 yield shown
+                            if writing.is_ended:
+                                break
                 case _Complete(prompt):
                     assert isinstance(generator, CompletingGenerator)
                     steps.result = generator.complete(prompt)
@@ -144,6 +147,8 @@ async def aconverse(
                         async for piece in pieces:
                             if shown := writing.take(piece):
                                 yield shown
+                            if writing.is_ended:
+                                break
                 case _Complete(prompt):
                     assert isinstance(generator, CompletingGenerator)
                     if is_async(generator):
@@ -188,7 +193,7 @@ def _ask(
     except StoreCorrupt as damage:  # the store is memory-mapped: damage is found when it is searched
         yield _Work(partial(dialog.rebuild, damage))
         lookup, given, prepared = yield from _look_up_and_prepare(dialog, question, generator, cache)
-    if given or _is_missing(prepared):
+    if given or (_is_missing(prepared) and not dialog.options.is_json):
         prepared, answer = given or (prepared, dialog.not_found(prepared))
         yield _Show(answer.text)
         yield _Show((yield _Store(partial(dialog.remember, prepared, answer))))
@@ -219,7 +224,8 @@ def _look_up_and_prepare(
         question, (yield from _completion(dialog, dialog.condensing, question, generator))
     )
     lookup: LookUp | None = None
-    if dialog.subject is None and (is_wanted(dialog.engine.settings) if cache is None else cache):
+    is_plain = dialog.subject is None and dialog.options == GenerationOptions()
+    if is_plain and (is_wanted(dialog.engine.settings) if cache is None else cache):
         lookup = yield _Work(partial(look_up, dialog, question, standalone, generator, wanted=True))
     given: CacheHit | None = (yield _Work(lookup.unchanged)) if lookup else None
     if not given and not standalone:
@@ -321,6 +327,7 @@ def _with_words(question: str, reply: str) -> str | None:
 
 
 _CUT = "the answer was cut at {tokens:,} tokens; allow more with RAG_ANSWER_TOKENS"
+_CUT_AS_ASKED = "the answer was cut at {tokens:,} tokens, the limit of the request"
 
 
 class _Writing:
@@ -328,21 +335,35 @@ class _Writing:
 
     def __init__(self, dialog: Dialog, prepared: Prepared, generator: TextGenerator) -> None:
         self.prepared = prepared
-        self.warning = warning_paragraph(warning(prepared.confidence, prepared.hits))
+        self.options = prepared.options
+        warned = warning(prepared.confidence, prepared.hits)
+        self.warning = "" if self.options.is_json else warning_paragraph(warned)
         self._dialog, self._generator = dialog, generator
         self._filter = CitationFilter(prepared.prompt.sources)
+        has_model = dialog.engine.settings.has_model
+        tokens = None if has_model else self.options.max_tokens
+        self._end = AnswerEnd(self.options.stop, tokens, dialog.engine.counter)
         self._raw: list[str] = []
         self._shown: list[str] = []
         self._began = time.perf_counter()
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether the answer has ended before the generator has: at a stop string, or at its limit."""
+        return self._end.is_reached
+
     def take(self, piece: str) -> str:
         """Add a piece; return the text that can be shown now."""
-        self._raw.append(piece)
-        return self._show(self._filter.feed(piece))
+        return self._show(self._cited(self._end.feed(piece)))
 
     def rest(self) -> str:
         """Return the text that was held back to the end."""
-        return self._show(self._filter.close())
+        rest = self._cited(self._end.close())
+        return self._show(rest if self.options.is_json else rest + self._filter.close())
+
+    def _cited(self, piece: str) -> str:
+        self._raw.append(piece)
+        return piece if self.options.is_json else self._filter.feed(piece)
 
     def _show(self, text: str) -> str:
         self._shown.append(text)
@@ -366,17 +387,31 @@ class _Writing:
         engine = self._dialog.engine
         text = "".join(self._raw)
         sources = self.prepared.prompt.sources
+        if self.options.is_json:
+            resolved = Resolved(text, (), resolve("", sources).shown, 0)
+        elif complete:
+            resolved = self._filter.resolved("".join(self._shown))
+        else:
+            resolved = resolve(text, sources)
         answer = finish(
             self.prepared,
             text,
-            self._filter.resolved("".join(self._shown)) if complete else resolve(text, sources),
+            resolved,
             model=self._generator.model,
             usage=self._generator.usage,
             counter=engine.counter,
             home=engine.settings.home,
             complete=complete,
         )
+        if self.options.is_json:
+            answer = replace(answer, text=text)
         took = time.perf_counter() - self._began
-        cut = getattr(self._generator, "finish_reason", None) == "length"
-        notes = (*answer.notes, *([_CUT.format(tokens=engine.settings.answer_tokens)] if cut else []))
+        cut = self._end.is_cut or getattr(self._generator, "finish_reason", None) == "length"
+        notes = (*answer.notes, *([self._cut_note()] if cut else []))
         return replace(answer, cut=cut, notes=notes, seconds={**self.prepared.seconds, "answer": took})
+
+    def _cut_note(self) -> str:
+        asked = self.options.max_tokens
+        if asked is not None:
+            return _CUT_AS_ASKED.format(tokens=asked)
+        return _CUT.format(tokens=self._dialog.engine.settings.answer_tokens)

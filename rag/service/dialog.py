@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from rag.memory.recent_turns import turn_tokens, window
 from rag.ports import takes_bags
 from rag.prompt.background import Known
 from rag.prompt.compose import compose
-from rag.prompt.templates import load_template, render_condense, render_reword
+from rag.prompt.templates import load_template, render_condense, render_instructions, render_reword
 from rag.retrieval.answerability import judge, titled
 from rag.retrieval.context import Exchange, subject_of
 from rag.retrieval.expand_definitions import other_parts
@@ -44,6 +44,7 @@ from rag.types import (
     Confidence,
     Conversation,
     DialogTurn,
+    GenerationOptions,
     Hit,
     Prepared,
     SearchFilter,
@@ -95,6 +96,8 @@ class Dialog:
 
     Attributes:
         subject: what the next question is about, if the user set it.
+        options: what the caller asks of the model for the next answers.
+        metadata: what the caller wants stored with the next turns.
     """
 
     def __init__(
@@ -115,6 +118,8 @@ class Dialog:
             mark_used(repository.store.path)
         self._searched: tuple[Sequence[Repository], list[Repository]] | None = None
         self.subject: Subject | None = None
+        self.options = GenerationOptions()
+        self.metadata: Mapping[str, str] = {}
         self._searches: OrderedDict[tuple[Any, ...], RetrievalResult] = OrderedDict()
 
     @property
@@ -249,7 +254,8 @@ class Dialog:
             turns=[*check_turns(older, now), *shown],
             counter=self.engine.counter,
             context_tokens=settings.context_tokens,
-            answer_tokens=settings.answer_tokens,
+            answer_tokens=self._answer_tokens(),
+            instructions=self._instructions(),
             language=language_for(settings.language, known),
             repositories=[r.source.name for r in self.repositories],
             parts=other_parts([r.searcher for r in self.searched], found.hits),
@@ -268,6 +274,23 @@ class Dialog:
             confidence=confidence,
             code_facts=found.code_facts,
             subject=found.sought.subject if found.sought.share == 1 else None,
+            options=self.options,
+        )
+
+    def _answer_tokens(self) -> int:
+        """Return the tokens reserved for the answer: as the caller asks, at most half of the context."""
+        settings, asked = self.engine.settings, self.options.max_tokens
+        if asked is None or not settings.has_model:
+            return settings.answer_tokens
+        return min(asked, settings.context_tokens // 2)
+
+    def _instructions(self) -> str:
+        """Return the part of the system prompt with the caller's instructions; "" if there are none."""
+        options = self.options
+        if not (options.instructions.strip() or options.is_json):
+            return ""
+        return render_instructions(
+            self.engine.settings.home, instructions=options.instructions, is_json=options.is_json
         )
 
     def _remembered(
@@ -390,11 +413,17 @@ class Dialog:
             state="answered" if answer.complete else "partial",
             subject=prepared.subject,
             trace=trace(prepared, answer),
-            metadata={"cached": answer.cached} if answer.cached else None,
+            metadata={
+                **({"cached": answer.cached} if answer.cached else {}),
+                **({"request": dict(self.metadata)} if self.metadata else {}),
+            }
+            or None,
         )
         stored = self.history.store(turn, prepared.prompt, self.repositories)
-        proposed = note_statements(self.engine, stored, self.repositories)
         self.subject = None  # from now on it is the turn's
+        if stored.conversation_id is None:
+            return self.with_coverage(answer)
+        proposed = note_statements(self.engine, stored, self.repositories)
         answer = replace(answer, notes=(*answer.notes, *map(proposal_note, proposed)))
         return self.with_coverage(with_turn(answer, stored))
 

@@ -20,28 +20,36 @@ _OUTPUT_KEY = re.compile(r"""["'](title|tags|follow_ups|queries|text|emoji)["']\
 _FIRST_QUESTION = re.compile(r"^[ \t]*USER:\s*(.+)", re.IGNORECASE | re.MULTILINE)
 _TITLE_WORDS = 8
 _ROLES = ("user", "assistant")
+_SYSTEM_ROLES = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
 class ChatQuestion:
-    """The question and the exchanges before it. `is_task` marks a task of the client, not a question."""
+    """The question and the exchanges before it.
+
+    `is_task` marks a task of the client, not a question. `instructions` is the text of the system messages.
+    """
 
     question: str
     history: tuple[tuple[str, str], ...]
     is_task: bool = False
+    instructions: str = ""
 
 
 def read_messages(messages: Sequence[tuple[str, Any]]) -> ChatQuestion:
     """Find the question in (role, content) messages.
 
     Consecutive user messages form one question, consecutive answers one answer. Answers before the first
-    question are left out.
+    question are left out. System messages, wherever they are, form the instructions.
 
     Raises:
         BadRequest: there is no question, or the last message is an answer.
     """
     exchanged: list[tuple[str, str]] = []
+    instructions: list[str] = []
     for role, content in messages:
+        if role in _SYSTEM_ROLES and (text := _REMINDER.sub("", text_of(content)).strip()):
+            instructions.append(text)
         if role not in _ROLES or not (text := text_of(content).strip()):
             continue
         if role == "user" and not (text := _REMINDER.sub("", text).strip()):
@@ -59,7 +67,10 @@ def read_messages(messages: Sequence[tuple[str, Any]]) -> ChatQuestion:
     texts = [text for _, text in exchanged]
     question = texts[-1]
     return ChatQuestion(
-        question, tuple(zip(texts[0:-1:2], texts[1::2], strict=True)), question.startswith(_TASK)
+        question,
+        tuple(zip(texts[0:-1:2], texts[1::2], strict=True)),
+        question.startswith(_TASK),
+        "\n\n".join(instructions),
     )
 
 

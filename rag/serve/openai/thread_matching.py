@@ -6,9 +6,12 @@ The next question arrives with that prefix.
 
     prefix known, its turn is the last           continue the conversation
     prefix known, its turn is not the last       fork at that turn (the client went back)
-    only a shorter prefix known                  fork there, and append the rest of the history as sent
+    only a shorter prefix known                  fork there
     no history: a first question                 start a new conversation
     same question with the same answer           return the existing turn; nothing is stored twice
+
+Exchanges that only the client has, from another model or as examples of how to answer, are context of the
+question. They are not stored.
 
 If a header names the conversation, only prefixes within it count; a request without a history continues at
 its end. Whitespace is normalised, since clients trim and wrap; every other character counts, since `x < 0`
@@ -37,6 +40,8 @@ _KEPT_S = 90 * 86_400.0
 _NO_WIDTH = re.compile("[\u200b\u2060\ufeff]")
 """Invisible characters, some of which we insert (`rag.wiki.sanitize`)."""
 _LOCKS = 64
+_FROM_CLIENT = "the client's own history"
+"""The model of the exchanges that only the client has."""
 
 Pair = tuple[str, str]
 
@@ -98,6 +103,7 @@ class ClientHistory(History):
         prefixes: the stored prefixes.
         named: the conversation that a header names.
         resends: whether a client that names a conversation also sends its history.
+        stores: whether the turn is stored.
     """
 
     def __init__(
@@ -110,16 +116,18 @@ class ClientHistory(History):
         prefixes: Prefixes,
         named: str | None = None,
         resends: bool = False,
+        stores: bool = True,
     ) -> None:
         super().__init__(engine)
+        self._stores = stores
         self._prefixes, self._named = prefixes, named or ""
         self._history = list(history)
+        self._carried = [_carried(pair) for pair in self._history]
         self._scope = json.dumps([self._named, sorted(names)])
         self._at: int | None = None
         """The order of the turn to continue from; -1 for the beginning, None for the end."""
         self._from = ""
         """The id of the turn to continue from, if the prefix is known."""
-        self._carried = [_carried(pair) for pair in self._history]
         known = self._find_prefix()
         if self._named:
             self._find_named(sources, resends, known)
@@ -131,7 +139,7 @@ class ClientHistory(History):
     # ------------------------------------------------------------ finding the position
 
     def _find_prefix(self) -> int:
-        """Find the longest known prefix and return its length; the rest of the history is appended later."""
+        """Find the longest known prefix and return its length."""
         if not self._history:
             return 0
         keys = chain(self._scope, self._history)
@@ -147,8 +155,7 @@ class ClientHistory(History):
                 )
             except NotFound:
                 continue
-            self._at, self._carried = place.order, self._carried[length:]
-            self._from = place.turn
+            self._at, self._from = place.order, place.turn
             return length
         return 0
 
@@ -175,7 +182,6 @@ class ClientHistory(History):
         if known and known >= shared:
             return
         self.conversation = conversation
-        self._carried = [_carried(pair) for pair in self._history[shared:]]
         self._at = stored[shared - 1].order if shared else -1
         self._from = stored[shared - 1].id if shared else ""
 
@@ -184,11 +190,22 @@ class ClientHistory(History):
     @property
     def is_stored(self) -> bool:
         """Whether it continues at the end of a conversation, without exchanges that only the client has."""
-        return self._at is None and not self._carried
+        return self._at is None and not self._history
 
     def turns(self) -> list[DialogTurn]:
-        """Return the turns that the client has seen, oldest first."""
-        return [*self._inherited(), *self._carried][-REMEMBERED_TURNS:]
+        """Return the turns that the client has seen, oldest first, with the exchanges that only it has."""
+        stored, seen = self._inherited(), 0
+        found: list[DialogTurn] = []
+        for carried in self._carried:
+            later = range(seen, len(stored))
+            asked = _normalized(carried.question)
+            same = next((n for n in later if _normalized(stored[n].question) == asked), None)
+            if same is None:
+                found.append(carried)
+            else:
+                found += stored[seen : same + 1]
+                seen = same + 1
+        return [*found, *stored[seen:]][-REMEMBERED_TURNS:]
 
     def _inherited(self) -> list[DialogTurn]:
         if self.conversation is None or self._at == -1:
@@ -201,31 +218,31 @@ class ClientHistory(History):
         )
 
     def store(self, turn: DialogTurn, prompt: Prompt, repositories: Sequence[Repository]) -> DialogTurn:
-        """Store the turn at its position; return an existing identical turn instead of storing it twice."""
+        """Store the turn at its position; return an existing identical turn instead of storing it twice.
+
+        If nothing is to be stored, the turn is returned as it is.
+        """
+        if not self._stores:
+            return turn
         key = chain(self._scope, [*self._history, (turn.question, turn.answer)])[-1]
         with self._prefixes.writing(self._namespace, self.conversation):
             if (existing := self._existing_turn(key)) is not None:
                 return existing
-            self._fork_if_needed([repository.source for repository in repositories])
+            self._fork_if_needed()
             stored = super().store(turn, prompt, repositories)
             assert self.conversation is not None
             place = TurnPosition(self.conversation.id, stored.order or 0, stored.id)
             self._prefixes.put(self.engine, key, place)
         return stored
 
-    def _fork_if_needed(self, sources: Sequence[Source]) -> None:
-        """Create or fork the conversation if needed, and append the exchanges that only the client has."""
-        if self.conversation is None and self._carried:
-            self.conversation = self.begin(sources)
-        elif self.conversation is not None and self._at is not None:
+    def _fork_if_needed(self) -> None:
+        """Fork the conversation if it continues after the turn that the client has seen last."""
+        if self.conversation is not None and self._at is not None:
             newest = self.engine.turns.turns(self.conversation.id, namespace=self._namespace, last=1)
             if [turn.order for turn in newest] != [self._at]:
                 self.conversation = self.engine.turns.fork(
                     self.conversation.id, at=self._at, namespace=self._namespace
                 )
-        for turn in self._carried:
-            assert self.conversation is not None
-            self.engine.turns.append(turn, conversation=self.conversation.id, namespace=self._namespace)
 
     def _existing_turn(self, key: str) -> DialogTurn | None:
         """Return the turn that is stored for this prefix. A first question always starts a conversation."""
@@ -241,6 +258,32 @@ class ClientHistory(History):
         return next((turn for turn in turns if continues and turn.id == place.turn), None)
 
 
+class TurnHistory(ClientHistory):
+    """A conversation up to one of its turns, which a request names; forked if it has gone on since.
+
+    Raises:
+        NotFound: the turn's conversation was deleted.
+        ConversationMismatch: the conversation is about other repositories.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        sources: Sequence[Source],
+        turn: DialogTurn,
+        *,
+        names: Sequence[str],
+        history: Sequence[Pair],
+        prefixes: Prefixes,
+        stores: bool = True,
+    ) -> None:
+        super().__init__(engine, sources, names=names, history=history, prefixes=prefixes, stores=stores)
+        self.conversation = engine.find_conversation(turn.conversation_id or "", sources)
+        self._at, self._from = turn.order, turn.id
+        # Two requests that continue a turn with the same words are not histories that a client resends.
+        self._scope = json.dumps([turn.id, sorted(names)])
+
+
 def _carried(pair: Pair) -> DialogTurn:
     """Return an exchange that only the client has, as a turn."""
     question, answer = pair
@@ -248,7 +291,7 @@ def _carried(pair: Pair) -> DialogTurn:
         user_query=UserQuery(question),
         assistant_response=AssistantResponse(answer),
         standalone_question=question,
-        metadata={"carried": True},
+        model=_FROM_CLIENT,
     )
 
 

@@ -36,7 +36,7 @@ from rag.serve.workers.subprocesses import Child, start_child
 from rag.service import Dialog, Engine
 from rag.service.quote_preview import with_quotes
 from rag.settings import Settings
-from rag.types import Checkout, Conversation, Hit, NumberedSource, Prepared, Span
+from rag.types import Checkout, Conversation, GenerationOptions, Hit, NumberedSource, Prepared, Span
 
 if TYPE_CHECKING:
     from rag.service import Repository
@@ -78,6 +78,7 @@ class Job:
     conversation: Conversation | None
     question: str
     standalone: str | None
+    options: GenerationOptions
 
 
 class PreparePool:
@@ -232,7 +233,8 @@ class PreparePool:
 
 def _job(dialog: Dialog, question: str, standalone: str | None) -> Job:
     checkouts = tuple(repository.checkout for repository in dialog.repositories)
-    return Job(dialog.engine.settings, checkouts, dialog.conversation, question, standalone)
+    settings, conversation = dialog.engine.settings, dialog.conversation
+    return Job(settings, checkouts, conversation, question, standalone, dialog.options)
 
 
 def write(to: BinaryIO | asyncio.StreamWriter, value: object) -> None:
@@ -327,6 +329,7 @@ def _prepared(engines: Engines, job: Job) -> Prepared | None:
         engine = engines.engine(job.settings)
         repositories = [engines.repository(engine, checkout) for checkout in job.checkouts]
         dialog = Dialog(engine, repositories, job.conversation)
+        dialog.options = job.options
         # Quote the lines here too: the server's own process is the bottleneck.
         return with_quotes(dialog.prepare(job.question, standalone=job.standalone), job.settings)
     except (RagError, OSError):

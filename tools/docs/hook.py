@@ -74,6 +74,7 @@ def parts_by_name() -> dict[str, Callable[[], str]]:
         "server-settings": fields.server_table,
         "http-api": http_api.http_reference,
         "mcp-tools": http_api.mcp_reference,
+        "openai-parameters": http_api.parameter_table,
     }
 
 

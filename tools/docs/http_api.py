@@ -11,12 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from rag.serve.app import create_app
+from rag.serve.openai.parameters import CHAT, RESPONSES
 from rag.serve.settings import ServerSettings
 from rag.settings import Settings
 from tools.docs.fields import narrow, table
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def parameter_table() -> str:
+    """Return the table of OpenAI's parameters and what becomes of them."""
+    handling = ("done here", "sent to the model", "no effect", "refused")
+    rows = []
+    for each in handling:
+        named = (
+            ", ".join(f"`{n}`" for n, done in sorted(t.items()) if done == each) for t in (CHAT, RESPONSES)
+        )
+        rows.append(f"| {each} | {' | '.join(named)} |")
+    return "\n".join(["| | Chat completions | Responses |", "|---|---|---|", *rows])
 
 
 def http_reference() -> str:

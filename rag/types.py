@@ -794,6 +794,11 @@ class DialogTurn:
         return self.state == "answered"
 
     @property
+    def has_answer(self) -> bool:
+        """Whether it has an answer, whole or partial. Only such a turn is shown to a model, and recalled."""
+        return self.state in ("answered", "partial")
+
+    @property
     def checked(self) -> tuple[tuple[Citation, Freshness], ...]:
         """The citations that the answer is based on, each with its freshness.
 

@@ -58,6 +58,12 @@ def begun(engine: Engine, *folders: Path) -> Dialog:
     return Dialog(engine, [engine.repository(str(folder)) for folder in folders])
 
 
+def stored_turns(dialog: Dialog) -> list[DialogTurn]:
+    """All turns of the newest conversation, with those that have no answer."""
+    assert dialog.conversation is not None
+    return dialog.engine.turns.turns(dialog.conversation.id)
+
+
 def assert_cites_what_stands_there(answer: Answer | DialogTurn, root: Path) -> None:
     citations = answer.sources if isinstance(answer, Answer) else answer.citations
     assert citations
@@ -186,49 +192,28 @@ async def test_an_event_loop_is_told_the_same(sample_repo, server):
     assert "[88]" not in "".join(pieces)
 
 
-def test_a_stream_given_up_stores_nothing_and_leaves_the_server(sample_repo, server):
-    server.behaviours = ["endless", "good"]
-    rag = RAG(base_url=server.base_url)
-    rag.prepare_retriever(str(sample_repo))
-    pieces = rag.stream(SIGNED)
-    assert next(pieces)
-    pieces.close()
-    assert server.client_left.wait(10)
-    assert rag.memory() == {}
-    assert rag(SIGNED).turn_order == 0
-
-
-async def test_a_stream_given_up_is_kept_on_request_with_what_came(sample_repo, server):
+async def test_a_stream_given_up_keeps_what_came_and_leaves_the_server(sample_repo, server):
     server.behaviours = ["endless", "endless"]
     rag = RAG(base_url=server.base_url)
     rag.prepare_retriever(str(sample_repo))
     came = []
-    pieces = rag.stream(SIGNED, keep_broken=True)
+    pieces = rag.stream(SIGNED)
     came.append(next(pieces))
     pieces.close()
-    apieces = rag.astream(SIGNED, keep_broken=True)
+    assert await asyncio.to_thread(server.client_left.wait, 10)
+    server.client_left.clear()
+    apieces = rag.astream(SIGNED)
     came.append(await anext(apieces))
     await apieces.aclose()
+    assert await asyncio.to_thread(server.client_left.wait, 10)
     turns = list(rag.memory().values())
     assert [(turn.complete, turn.answer.startswith(one)) for turn, one in zip(turns, came, strict=True)] == [
         (False, True)
     ] * 2
 
 
-async def test_an_event_loop_that_gives_up_stores_nothing_and_leaves_the_server(sample_repo, server):
-    server.behaviours = ["endless", "good"]
-    rag = RAG(base_url=server.base_url)
-    rag.prepare_retriever(str(sample_repo))
-    pieces = rag.astream(SIGNED)
-    assert await anext(pieces)
-    await pieces.aclose()
-    assert await asyncio.to_thread(server.client_left.wait, 10)
-    assert rag.memory() == {}
-    assert (await rag.acall(SIGNED)).turn_order == 0
-
-
 @pytest.mark.parametrize("behaviour", ["cut", "error_in_stream", "stops_short"])
-def test_an_answer_that_breaks_off_is_an_error_and_no_turn(opened, sample_repo, server, behaviour):
+def test_an_answer_that_breaks_off_is_an_error_and_a_failed_turn(opened, sample_repo, server, behaviour):
     server.behaviours = [behaviour, "good"]
     server.answers = ["It is signed by HMAC of the payload under the key [1].", "Signed [1]."]
     dialog = begun(opened(base_url=server.base_url), sample_repo)
@@ -240,7 +225,10 @@ def test_an_answer_that_breaks_off_is_an_error_and_no_turn(opened, sample_repo, 
     assert quotes.citations[0].path == "snip/sessions.py"
     assert dialog.turns() == []
     assert ask(dialog, SIGNED).text == "Signed [1]."
-    assert [turn.order for turn in dialog.turns()] == [0]
+    assert [turn.order for turn in dialog.turns()] == [1]
+    failed, _ = stored_turns(dialog)
+    assert (failed.state, failed.error) == ("failed", str(caught.value))
+    assert failed.answer.startswith("It is signed")
 
 
 def test_an_answer_that_is_cut_at_its_limit_says_so(opened, sample_repo, server):
@@ -253,25 +241,16 @@ def test_an_answer_that_is_cut_at_its_limit_says_so(opened, sample_repo, server)
     assert not ask(dialog, "How are sessions renewed?").cut
 
 
-def test_a_broken_answer_is_kept_only_on_request_and_marked(opened, sample_repo, server):
-    server.behaviours = ["cut", "endless"]
+def test_a_broken_answer_is_partial_on_request(opened, sample_repo, server):
+    server.behaviours = ["cut"]
     server.answers = ["It is signed by HMAC of the payload under the key."]
     dialog = begun(opened(base_url=server.base_url), sample_repo)
     generator = dialog.engine.generator()
     with pytest.raises(ProviderBroke):
         ask(dialog, SIGNED, generator, keep_broken=True)
-    with closing(
-        converse(Dialog(dialog.engine, dialog.repositories), SIGNED, generator, keep_broken=True)
-    ) as it:
-        next(it)
-    kept = [
-        turn
-        for conversation in dialog.engine.turns.conversations()
-        for turn in dialog.engine.turns.turns(conversation.id)
-    ]
-    assert len(kept) == 2
-    assert not any(turn.complete for turn in kept)
-    assert any(turn.answer.startswith("It is signed") for turn in kept)
+    (kept,) = stored_turns(dialog)
+    assert kept.state == "partial"
+    assert kept.answer.startswith("It is signed")
 
 
 # ---------------------------------------------------------------- a model
@@ -294,7 +273,7 @@ def test_the_model_is_shown_the_sources_and_the_turns_before(opened, sample_repo
     assert dialog.turns()[1].standalone_question == second.standalone_question
     assert first.seconds["answer"] > 0
     took = dialog.turns()[0].assistant_response_timestamp - dialog.turns()[0].user_query_timestamp
-    assert took.total_seconds() == pytest.approx(sum(first.seconds.values()), abs=1e-3)
+    assert took.total_seconds() >= sum(first.seconds.values())
     assert second.citations[0].path == "snip/sessions.py"
     assert not second.usage.estimated
     assert second.usage.prompt_tokens > first.usage.prompt_tokens > 100
@@ -417,7 +396,7 @@ def test_who_calls_it_is_not_rewritten_but_answered_along_the_relation(opened, s
     assert "authenticate(" in answer.hits[0].text
 
 
-async def test_an_event_loop_keeps_a_broken_answer_only_on_request(opened, sample_repo, server):
+async def test_an_event_loop_keeps_a_broken_answer_as_partial_only_on_request(opened, sample_repo, server):
     server.behaviours = ["cut"]
     server.answers = ["It is signed by HMAC of the payload under the key."]
     dialog = begun(opened(base_url=server.base_url), sample_repo)
@@ -426,6 +405,7 @@ async def test_an_event_loop_keeps_a_broken_answer_only_on_request(opened, sampl
         with pytest.raises(ProviderBroke):
             [piece async for piece in aconverse(dialog, SIGNED, generator, keep_broken=keep_broken)]
         assert [turn.complete for turn in dialog.turns()] == [False] * keep_broken
+    assert [turn.state for turn in stored_turns(dialog)] == ["failed", "partial"]
 
 
 def test_what_a_reasoning_model_thinks_aloud_is_neither_shown_nor_stored(opened, sample_repo, server):

@@ -38,13 +38,15 @@ def refused(done: Ran, told: str, *, code: int = 2) -> None:
 
 
 def quoted_instead(done: Ran, told: str, *, code: int = 3) -> None:
-    """The model failed: the nearest lines are quoted, the last words say why, and nothing was stored."""
+    """The model failed: the nearest lines are quoted, the last words say why, the question failed."""
     assert done.code == code, done
     assert done.out.startswith("The language model failed")
     assert "snip/sessions.py" in done.out
     assert "Traceback" not in done.err
     assert told in done.err.splitlines()[-1], done.err
-    assert rag("turns", "list", "--json").json == []
+    *_, turn = rag("turns", "show", "--json").json
+    assert (turn["state"], turn["answer"]) == ("failed", None)
+    assert told in turn["error"]
 
 
 @pytest.fixture
@@ -412,7 +414,7 @@ def test_an_answer_cut_in_the_middle_is_shown_and_not_kept_unless_asked(sample_r
     assert done.code == 3
     assert done.out.startswith("Sessions are")
     assert "broke off after" in done.err
-    assert rag("turns", "list", "--json").json == []
+    assert "(failed: " in rag("turns", "show").out
     assert rag("ask", sample_repo, SIGNED, *flags, "--keep-broken").code == 3
     assert "(broke off)" in rag("turns", "show").out
 

@@ -805,7 +805,9 @@ def test_ctrl_c_ends_an_answer_with_130_and_keeps_nothing(sample_repo, server):
         assert b"interrupted" in process.communicate(timeout=30)[1]
     assert process.returncode == 130
     assert server.client_left.wait(10)
-    assert rag("turns", "list", "--json").json == []
+    (turn,) = rag("turns", "show", "--json").json
+    assert turn["state"] == "partial"
+    assert turn["answer"].startswith("and on")
 
 
 # ---------------------------------------------------------------- chat
@@ -870,7 +872,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
         terminal.type(SIGNED + "\n")
         terminal.wait_for("and on and on")
         terminal.type("\x03")
-        terminal.wait_for("stopped; the turn was not stored")
+        terminal.wait_for("stopped; the text so far is stored")
         assert server.client_left.wait(10)
         terminal.wait_for("> ")
         terminal.press_until("\x03", "/quit ends the session")
@@ -880,11 +882,11 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(sample_repo, server):
         terminal.wait_for("test-model")
         terminal.wait_for("> ")
         terminal.type("/turns\n")
-        terminal.wait_for(f"1. {SIGNED}")
+        terminal.wait_for(f"2. {SIGNED}")
         terminal.wait_for("> ")
         terminal.type("\x04")
         assert terminal.end() == 0
-    assert len(rag("turns", "show", "--json").json) == 1
+    assert [turn["state"] for turn in rag("turns", "show", "--json").json] == ["partial", "answered"]
 
 
 def test_a_chat_reads_its_questions_from_a_pipe_too(sample_repo):

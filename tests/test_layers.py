@@ -97,7 +97,7 @@ PARTS = {
     "rag.serve": {
         "access": {"errors", "settings"},
         "workers": {"errors", "telemetry"},
-        "api": {"access", "errors", "links", "registry", "service", "sse"},
+        "api": {"access", "errors", "links", "registry", "service", "sse", "workers"},
         "openai": {"access", "api", "errors", "links", "registry", "service", "sse"},
         "mcp": {"access", "api", "errors", "links", "middleware", "registry", "service", "telemetry"},
         "deepwiki": {

@@ -96,6 +96,12 @@ class CitationFilter:
         )
         return Resolved(text, tuple(c for c in shown if c.used), shown, self.invented, bool(named))
 
+    def numbered(self) -> tuple[Citation, ...]:
+        """Return all sources as the text so far numbers them; `used` are those that it refers to."""
+        after = len(self._sources)
+        ordered = sorted(self._sources, key=lambda s: self.numbers.get(s.n, after))
+        return tuple(_citation(s, n, used=s.n in self.numbers) for n, s in enumerate(ordered, start=1))
+
     def _growing_line(self) -> LineEditor:
         self._line = self._line or LineEditor(self._known, self.numbers)
         return self._line

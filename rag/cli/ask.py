@@ -53,7 +53,7 @@ def ask(
     no_refresh: options.NoRefresh = False,
     keep_broken: Annotated[
         bool,
-        typer.Option("--keep-broken", help="Store an incomplete answer, marked as such, if the model fails."),
+        typer.Option("--keep-broken", help="Keep the incomplete answer, marked as such, if the model fails."),
     ] = False,
     yes: options.Yes = False,
 ) -> None:

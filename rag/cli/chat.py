@@ -87,7 +87,7 @@ class Session:
                 self._engine, self._dialog, question, show=True, full=self._full, full_with="/full"
             )
         except KeyboardInterrupt:
-            say("\nrag: stopped; the turn was not stored")
+            say("\nrag: stopped; the text so far is stored")
         except RagError as error:
             say(f"rag: {error}")
 

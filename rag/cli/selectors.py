@@ -11,6 +11,7 @@ import typer
 from rag.cli import completion
 from rag.cli.terminal import confirm, counted, say
 from rag.errors import ConfigError, NotFound
+from rag.memory.asked import settled
 from rag.quoting import visible
 from rag.types import Citation, Conversation, DialogTurn
 
@@ -108,16 +109,16 @@ def announce(
 
 
 def chosen(engine: Engine, which: str | None, conversation: str | None) -> list[DialogTurn]:
-    """Return all turns of a conversation, or the one with the number or id `which`.
+    """Return all turns of a conversation, or the one with the number or id `which`, as they are shown.
 
     Raises:
         NotFound: there is none.
     """
     namespace = engine.settings.namespace
     if which is not None and not which.isdecimal():
-        return [engine.turns.turn(which, namespace=namespace)]
+        return [settled(engine.turns.turn(which, namespace=namespace))]
     of = named(engine, conversation)
-    turns = engine.turns.turns(of.id, namespace=namespace)
+    turns = [settled(turn) for turn in engine.turns.turns(of.id, namespace=namespace)]
     if which is None:
         return turns
     found = [turn for turn in turns if number(turn) == int(which)]

@@ -223,17 +223,17 @@ def _shown_id(conversation: str) -> str:
 
 
 def _print_turn(turn: DialogTurn) -> None:
-    broke_off = "" if turn.complete else "  (broke off)"
     stale = "  (stale: the code has changed since)" if turn.freshness and turn.freshness.is_stale else ""
-    out(f"{number(turn)}. {turn.question}{broke_off}{stale}")
+    out(f"{number(turn)}. {turn.question}{_state(turn)}{stale}")
     if turn.standalone_question not in ("", turn.question):
         out(f"   searched as: {turn.standalone_question}")
     out(f"   {turn.id}{' · ' if turn.model else ''}{turn.model}{_when(turn)}{_history(turn)}")
     out()
-    prose = TerminalMarkdown()
-    prose.write(turn.answer.rstrip() + "\n")
-    prose.end()
-    out()
+    if turn.answer:
+        prose = TerminalMarkdown()
+        prose.write(turn.answer.rstrip() + "\n")
+        prose.end()
+        out()
     checks = turn.checks or [None] * len(turn.citations)
     for citation, found in zip(turn.citations, checks, strict=True):
         if citation.used:
@@ -244,6 +244,13 @@ def _print_turn(turn: DialogTurn) -> None:
             parts = (place, citation.qualified_name, commit, visible(now))
             out("  ".join(part for part in parts if part))
     out()
+
+
+def _state(turn: DialogTurn) -> str:
+    """Return how far the answer of a turn got, if it has no whole one."""
+    if turn.state == "failed":
+        return f"  (failed: {visible(turn.error)})"
+    return {"partial": "  (broke off)", "asked": "  (being answered)"}.get(turn.state, "")
 
 
 def _when(turn: DialogTurn) -> str:

@@ -103,11 +103,11 @@ class Memory(adalflow.core.component.DataComponent):  # type: ignore[misc]
         return self._current.begin(sources)
 
     def call(self) -> dict[str, DialogTurn]:
-        """Return the turns by id, oldest first."""
-        return {turn.id: turn for turn in self._current.turns()}
+        """Return the turns that have an answer by id, oldest first; `turns` returns all."""
+        return {turn.id: turn for turn in self._current.turns() if turn.has_answer}
 
     async def acall(self) -> dict[str, DialogTurn]:
-        """Return the turns by id, oldest first, reading them in a thread."""
+        """Return the same as `call`, reading in a thread."""
         return await asyncio.to_thread(self.call)
 
     def add_dialog_turn(

@@ -192,7 +192,7 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
 
         Raises:
             NotFound: no repository is prepared.
-            ProviderError: the model failed; no turn is stored. `quotes` is the extractive answer.
+            ProviderError: the model failed, and so did the turn. `quotes` is the extractive answer.
             ConfigError: an error that the user can fix, for example a context that is too small.
         """
         with closing(self._pieces(query, language)) as pieces:
@@ -212,8 +212,8 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
     def stream(self, query: str, language: str | None = None, *, keep_broken: bool = False) -> Iterator[str]:
         """Yield the answer piece by piece; the turn is stored when the last piece was read.
 
-        An answer that fails or is abandoned (`close`) is not stored; with `keep_broken`, its text so far is
-        stored as a turn that is not `complete`.
+        The text so far of an answer that is abandoned (`close`) is stored as a "partial" turn. If the model
+        fails, the turn is "failed"; with `keep_broken` it is "partial" too.
         """
         with closing(self._pieces(query, language, keep_broken)) as pieces:
             for piece in pieces:
@@ -277,22 +277,33 @@ class RAG(adalflow.core.component.Component):  # type: ignore[misc]
         self, query: str, language: str | None, keep_broken: bool = False
     ) -> Generator[str | Answer, None, None]:
         dialog = self._dialog(language)
-        with closing(
-            converse(dialog, query, self._answering_generator(), keep_broken=keep_broken, cache=None)
-        ) as pieces:
-            for piece in pieces:
-                yield _with_documents(piece)
+        try:
+            with closing(
+                converse(dialog, query, self._answering_generator(), keep_broken=keep_broken, cache=None)
+            ) as pieces:
+                for piece in pieces:
+                    yield _with_documents(piece)
+        finally:
+            self._forget_withdrawn(dialog)
 
     async def _apieces(
         self, query: str, language: str | None, keep_broken: bool = False
     ) -> AsyncGenerator[str | Answer, None]:
         dialog = await asyncio.to_thread(self._dialog, language)
         generator = await asyncio.to_thread(self._answering_generator)
-        async with aclosing(
-            aconverse(dialog, query, generator, keep_broken=keep_broken, cache=None)
-        ) as pieces:
-            async for piece in pieces:
-                yield _with_documents(piece)
+        try:
+            async with aclosing(
+                aconverse(dialog, query, generator, keep_broken=keep_broken, cache=None)
+            ) as pieces:
+                async for piece in pieces:
+                    yield _with_documents(piece)
+        finally:
+            self._forget_withdrawn(dialog)
+
+    def _forget_withdrawn(self, dialog: Dialog) -> None:
+        """Forget a conversation that was removed because its first question was invalid."""
+        if dialog.conversation is None:
+            self.memory.conversation = None
 
 
 def _with_documents(piece: str | Answer) -> str | Answer:

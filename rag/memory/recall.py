@@ -147,7 +147,7 @@ def _spread(near: Mapping[Place, float]) -> dict[Place, float]:
 def _read(
     store: TurnStore, wanted: Collection[Place], held: Mapping[Place, Holder], namespace: str
 ) -> dict[Place, DialogTurn]:
-    """Return the current turns at these places; places without a turn are left out."""
+    """Return the current turns at these places; places without a turn with an answer are left out."""
     known = {place: held[place].id for place in wanted if place in held and held[place].kind == "turn"}
     found = store.turns_by_id(list(known.values()), namespace=namespace)
     turns = {}
@@ -160,7 +160,7 @@ def _read(
             with suppress(NotFound):
                 for turn in store.turns(conversation, namespace=namespace, after=order - 1, before=order + 1):
                     turns[place] = turn
-    return turns
+    return {place: turn for place, turn in turns.items() if turn.has_answer}
 
 
 def _cosines(embedder: Embedder, asked: Vectors, turns: Mapping[Place, DialogTurn]) -> dict[Place, float]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import takewhile
 from threading import Lock
 
 import numpy as np
 
+from rag.memory.asked import is_settled
 from rag.ports import Embedder, TurnStore, Vectors
 from rag.searchable import searchable
 
@@ -60,6 +62,7 @@ class TurnVectors:
             last=NEWEST,
             after=self._orders[-1] if self._orders else None,
         )
+        new = list(takewhile(is_settled, new))  # the vector of a question would be without its answer
         if not new:
             return
         vectors = self._embedder.embed([searchable(turn) for turn in new], role="passage")

@@ -49,6 +49,7 @@ _INTERFACES = (
     "health",
     "openai.routes",
     "page.routes",
+    "api.answers",
     "api.freshness",
     "api.review",
     "api.routes",

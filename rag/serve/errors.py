@@ -68,6 +68,12 @@ class Forbidden(ServeError):
     status, code = 403, "not_allowed"
 
 
+class AnsweredElsewhere(ServeError):
+    """A running answer is not in the hands of this server."""
+
+    status, code = 409, "answered_elsewhere"
+
+
 class UnknownRepository(ServeError):
     """No repository of this name is served."""
 

@@ -20,14 +20,17 @@ from rag.serve.registry import RepositoryRegistry, ServedRepository
 from rag.serve.settings import ServerSettings, check_settings
 from rag.serve.sse import Streams
 from rag.serve.telemetry import Telemetry, log
+from rag.serve.workers.answer_jobs import AnswerJobs
+from rag.serve.workers.changes import ConversationChanges
 from rag.serve.workers.open_files import raise_limit
 from rag.serve.workers.prepare_pool import PreparePool
 from rag.serve.workers.write_batch import WriteBatcher
 from rag.service import Dialog, Engine, aconverse
+from rag.service.ask import Notify
 from rag.service.engine import FailedGenerator
 from rag.service.replay import Replay, TurnsBefore, compared
 from rag.settings import Settings, with_absolute_paths
-from rag.types import Answer, Conversation, DialogTurn
+from rag.types import Answer, Citation, Conversation, DialogTurn
 
 Lifespan = Callable[[], AbstractAsyncContextManager[object]]
 MAX_REPOSITORIES = 10
@@ -45,6 +48,8 @@ class Service:
         prepare_pool: searches and renders, in child processes when several questions arrive at once.
         write_batcher: stores turns; those that arrive together are written together.
         telemetry: metrics and logs.
+        jobs: the answers that are written for clients who may leave.
+        changes: notifies clients of changed conversations.
         streams: the open streams.
         lifespans: context managers that interface modules need while the server runs.
 
@@ -73,6 +78,8 @@ class Service:
             indexing=lambda: sum(entry.running for entry in self.registry.entries()),
         )
         self.streams = Streams()
+        self.jobs = AnswerJobs()
+        self.changes = ConversationChanges()
         self.write_batcher = WriteBatcher()
         self.prepare_pool = PreparePool(settings.processes if _children_can_prepare(settings.engine) else 0)
         is_private = settings.is_loopback and not settings.public_hosts and not keys
@@ -93,6 +100,7 @@ class Service:
             stack.push_async_callback(self.registry.close)
             stack.push_async_callback(self.prepare_pool.close)
             stack.push_async_callback(self.write_batcher.close)
+            stack.push_async_callback(self.jobs.close)
             for lifespan in self.lifespans:
                 await stack.enter_async_context(lifespan())
             yield
@@ -144,9 +152,13 @@ class Service:
         return None if self.settings.engine.has_model else _START_AFTER_S
 
     def stop(self) -> None:
-        """Accept no more questions; end the streams that are still open after the grace period."""
+        """Accept no more questions; end what still runs after the grace period."""
         self.limiter.stopping = True
-        asyncio.get_running_loop().call_later(self.settings.grace_s, self.streams.end)
+        asyncio.get_running_loop().call_later(self.settings.grace_s, self._end)
+
+    def _end(self) -> None:
+        self.streams.end()
+        self.jobs.stop_all()
 
     # ------------------------------------------------------------ conversations
 
@@ -220,12 +232,13 @@ class Service:
     # ------------------------------------------------------------ asking
 
     async def answer(
-        self, dialog: Dialog, question: str, *, cache: bool | None = None
+        self, dialog: Dialog, question: str, notify: Notify | None = None, *, cache: bool | None = None
     ) -> AsyncGenerator[str | Answer, None]:
         """Answer a question: yield pieces of text as they arrive, then the Answer, which is stored as a turn.
 
-        Close the generator (`contextlib.aclosing`): an abandoned answer stores no turn and stops the model.
-        `cache` says whether a cached answer may be returned; None uses the setting.
+        Close the generator (`contextlib.aclosing`): that stops the model, and what came of an abandoned
+        answer is stored. `notify` receives the stored question and the sources, see `aconverse`. `cache` says
+        whether a cached answer may be returned; None uses the setting.
 
         Raises:
             TooLarge, TooMany, ShuttingDown: see `Limiter`.
@@ -240,6 +253,15 @@ class Service:
             ) as metrics:
                 # "Regenerate" in a chat repeats the question: a cached answer is used only if that is set.
                 cache = bool(dialog.engine.settings.cache) if cache is None else cache
+
+                def notified(of: DialogTurn | tuple[Citation, ...]) -> None:
+                    nonlocal conversation
+                    if isinstance(of, DialogTurn):
+                        conversation = of.conversation_id or ""
+                        self.changes.publish(of.namespace, conversation)
+                    if notify:
+                        notify(of)
+
                 answering = aconverse(
                     dialog,
                     question,
@@ -247,13 +269,19 @@ class Service:
                     cache=cache,
                     prepare=self.prepare_pool.prepare,
                     remember=self.write_batcher.store,
+                    notify=notified,
                 )
-                async with aclosing(answering) as pieces:
-                    async for piece in pieces:
-                        if isinstance(piece, Answer):
-                            metrics.answer = piece
-                        metrics.piece()
-                        yield piece
+                try:
+                    async with aclosing(answering) as pieces:
+                        async for piece in pieces:
+                            if isinstance(piece, Answer):
+                                metrics.answer = piece
+                            metrics.piece()
+                            yield piece
+                finally:
+                    changed = dialog.conversation.id if dialog.conversation else conversation
+                    if changed:
+                        self.changes.publish(dialog.engine.settings.namespace, changed)
 
     async def answered(self, dialog: Dialog, question: str, *, cache: bool | None = None) -> Answer:
         """Answer a question like `answer`; return the complete Answer."""

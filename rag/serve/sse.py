@@ -1,7 +1,7 @@
 """Streaming responses: server-sent events and other streams.
 
-A stream ends with its source, when its client disconnects (the source is closed at once, so that a model
-stops and nothing is stored), or when the server shuts down (with an error as its last piece).
+A stream ends with its source, when its client disconnects (the source is closed at once), or when the server
+shuts down (with an error as its last piece).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from starlette.types import Receive, Scope, Send
 from rag.errors import RagError
 from rag.serve.errors import ServeError, ShuttingDown
 
-_COMMENT = b": working on it\n\n"
+COMMENT = b": working on it\n\n"
+"""An event that clients ignore."""
 
 ErrorEvent = Callable[[RagError], bytes]
 T = TypeVar("T")
@@ -57,9 +58,10 @@ class Streams:
             task.cancel()
 
 
-def event(data: Any, name: str | None = None) -> bytes:
-    """Return a server-sent event with JSON data."""
-    head = f"event: {name}\n" if name else ""
+def event(data: Any, name: str | None = None, number: int | None = None) -> bytes:
+    """Return a server-sent event with JSON data; with a number, a client can continue after it."""
+    head = f"id: {number}\n" if number is not None else ""
+    head += f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
 
 
@@ -138,7 +140,7 @@ class EventStream(Response):
             await asyncio.sleep(self._start_after_s)
             if not self._started:
                 await self._start(send)
-                await send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
+                await send({"type": "http.response.body", "body": COMMENT, "more_body": True})
 
 
 async def until_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:

@@ -10,7 +10,7 @@ import re
 import time
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -20,17 +20,20 @@ from rag.answer.end import AnswerEnd
 from rag.answer.fallback import fallback_answer
 from rag.answer.finish import finish, warning_paragraph
 from rag.answer.not_found import warning
-from rag.errors import ProviderError, StoreCorrupt
+from rag.errors import NotFound, ProviderError, StoreCorrupt
+from rag.memory.extractive_summary import QUOTING
 from rag.ports import CompletingGenerator, TextGenerator, is_async, is_completing
 from rag.service.async_writes import written
 from rag.service.cached_answers import CacheHit, LookUp, is_wanted, look_up
 from rag.service.dialog import Dialog
-from rag.types import Answer, GenerationOptions, Prepared
+from rag.types import Answer, Citation, DialogTurn, GenerationOptions, Prepared
 
 Prepare = Callable[[Dialog, str, str | None], Awaitable[Prepared]]
 """Prepares a question outside a thread, given the dialog, the question and its standalone form."""
-Remember = Callable[[Dialog, Callable[[], Answer]], Awaitable[Answer]]
-"""Stores a turn outside a thread, given the dialog and the function that stores it."""
+Remember = Callable[[Dialog, Callable[[], Any]], Awaitable[Any]]
+"""Stores a turn outside a thread, given the dialog and the function that stores it; returns its result."""
+Notify = Callable[[DialogTurn | tuple[Citation, ...]], None]
+"""Receives the turn of a question when it is stored, and the sources of its answer before their text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,13 @@ class _Show:
     """Pass a piece of text, or the Answer, to the caller."""
 
     piece: str | Answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Notify:
+    """Notify the caller of the stored question, or of the sources of the answer."""
+
+    of: DialogTurn | tuple[Citation, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +80,12 @@ class _Stream:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """Store a turn; its Answer is sent back."""
+    """Write to the turn store; the result is sent back."""
 
-    do: Callable[[], Answer]
+    do: Callable[[], Any]
 
 
-_Step = _Show | _Work | _Prepare | _Complete | _Stream | _Store
+_Step = _Show | _Notify | _Work | _Prepare | _Complete | _Stream | _Store
 _T = TypeVar("_T")
 _Steps = Generator[_Step, Any, _T]
 
@@ -93,13 +103,18 @@ def converse(
     If no word of the question occurs in the repository, the generator is not called, and the Answer says so.
     If the repository probably contains no answer, a warning comes first.
 
-    An answer that fails or is abandoned (the iterator is closed) is not stored, unless `keep_broken`. With
-    `cache`, an earlier answer is returned as one piece if its sources are unchanged; None follows the
+    With a model, the question is stored first, as a turn in the state "asked", and the answer completes it.
+    If the answer is abandoned (the iterator is closed, or interrupted), its text so far is stored: the turn
+    is "partial", or "failed" if there is no text yet. If the model fails, the turn is "failed"; "partial"
+    with `keep_broken`, if there is text. Without a model an answer takes milliseconds: question and answer
+    are stored together, or nothing.
+
+    With `cache`, an earlier answer is returned as one piece if its sources are unchanged; None follows the
     settings.
 
     Raises:
         ProviderError: the model failed; `quotes` is the extractive answer, which is not stored.
-        ConfigError: the prompt cannot be rendered.
+        ConfigError: the question is empty, or the prompt cannot be rendered; no turn is stored.
     """
     steps = _Run(_ask(dialog, question, generator, keep_broken, cache))
     while (step := steps.next()) is not None:
@@ -121,6 +136,8 @@ def converse(
                     steps.result = dialog.prepare(question, standalone=standalone)
                 case _Work(do) | _Store(do):
                     steps.result = do()
+                case _Notify():
+                    pass
         except BaseException as error:  # noqa: BLE001 - raised again by the steps
             steps.error = error
 
@@ -134,8 +151,13 @@ async def aconverse(
     cache: bool | None = False,
     prepare: Prepare | None = None,
     remember: Remember | None = None,
+    notify: Notify | None = None,
 ) -> AsyncGenerator[str | Answer, None]:
-    """Like `converse`, for an event loop; blocking work runs in threads."""
+    """Like `converse`, for an event loop; blocking work runs in threads.
+
+    `notify` receives the turn of the question when it is stored; before the text the sources as they are
+    numbered, none of them `used`; and the sources again before a piece that changes their numbers.
+    """
     steps = _Run(_ask(dialog, question, generator, keep_broken, cache))
     while (step := steps.next()) is not None:
         try:
@@ -145,7 +167,10 @@ async def aconverse(
                 case _Stream(writing):
                     async with _aclosing(_astream(generator, writing.prepared)) as pieces:
                         async for piece in pieces:
-                            if shown := writing.take(piece):
+                            shown = writing.take(piece)
+                            if notify and writing.renumbered():
+                                notify(writing.sources())
+                            if shown:
                                 yield shown
                             if writing.is_ended:
                                 break
@@ -163,8 +188,15 @@ async def aconverse(
                     steps.result = await (written(do) if remember is None else remember(dialog, do))
                 case _Work(do):
                     steps.result = await to_thread(do)
+                case _Notify(of):
+                    if notify:
+                        notify(of)
         except BaseException as error:  # noqa: BLE001 - raised again by the steps
             steps.error = error
+
+
+class _Abandoned(BaseException):
+    """The answer was closed. (A GeneratorExit would close the steps, which have something left to do.)"""
 
 
 class _Run:
@@ -178,13 +210,33 @@ class _Run:
     def next(self) -> _Step | None:
         """Return the next step, None at the end. Raises errors that the steps do not handle."""
         result, error, self.result, self.error = self.result, self.error, None, None
+        if isinstance(error, GeneratorExit):
+            error = _Abandoned()
         try:
             return self._steps.send(result) if error is None else self._steps.throw(error)
         except StopIteration:
             return None
+        except _Abandoned:
+            raise GeneratorExit from None
 
 
 def _ask(
+    dialog: Dialog, question: str, generator: TextGenerator, keep_broken: bool, cache: bool | None
+) -> _Steps[None]:
+    """Store the question, answer it, and end its turn however the answer ends."""
+    try:
+        if generator.model != QUOTING and question.strip():
+            asked: DialogTurn | None = yield _Store(partial(dialog.ask, question))
+            if asked:
+                yield _Notify(asked)
+        yield from _answer(dialog, question, generator, keep_broken, cache)
+    except BaseException as error:
+        if dialog.history.asked:
+            yield _Store(partial(dialog.fail, error))
+        raise
+
+
+def _answer(
     dialog: Dialog, question: str, generator: TextGenerator, keep_broken: bool, cache: bool | None
 ) -> _Steps[None]:
     """The loop: look for a cached answer, search and prepare, stream the model's answer, store the turn."""
@@ -200,14 +252,14 @@ def _ask(
         return
     writing = _Writing(dialog, prepared, generator)
     try:
+        yield _Notify(writing.sources())
         if warned := writing.warning:
             yield _Show(warned)
         yield _Stream(writing)
         if shown := writing.rest():
             yield _Show(shown)
     except BaseException as error:
-        if keep_broken:
-            writing.remember_broken()
+        yield _Store(partial(writing.broke_off, error, keep_broken))
         writing.failed(error)
         raise
     answer = yield _Store(writing.remember)
@@ -345,6 +397,7 @@ class _Writing:
         self._end = AnswerEnd(self.options.stop, tokens, dialog.engine.counter)
         self._raw: list[str] = []
         self._shown: list[str] = []
+        self._numbered = 0
         self._began = time.perf_counter()
 
     @property
@@ -373,9 +426,25 @@ class _Writing:
         """Store the whole answer as a turn."""
         return self._dialog.remember(self.prepared, self._finished(complete=True))
 
-    def remember_broken(self) -> None:
-        """Store an interrupted answer, marked incomplete; nothing if it is empty."""
-        if self._raw:
+    def sources(self) -> tuple[Citation, ...]:
+        """Return all sources in the order of their numbers so far."""
+        return self._filter.numbered()
+
+    def renumbered(self) -> bool:
+        """Whether the sources have other numbers since the last call."""
+        before, self._numbered = self._numbered, len(self._filter.numbers)
+        return before != self._numbered
+
+    def broke_off(self, error: BaseException, keep_broken: bool) -> None:
+        """Store an answer that has no end: as "partial" if it was stopped, as "failed" if the model failed.
+
+        Without a word of text, or if the generator needs no model, there is nothing to keep.
+        """
+        was_stopped = not isinstance(error, Exception)
+        if not self._raw or not (keep_broken or (was_stopped and self._generator.model != QUOTING)):
+            self._dialog.fail(error, "".join(self._shown), self._generator.model)
+            return
+        with suppress(NotFound):  # the turn was deleted in the meantime
             self._dialog.remember(self.prepared, self._finished(complete=False))
 
     def failed(self, error: BaseException) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 from rag.answer.not_found import not_found, warning
 from rag.corpus.acquire import committed
 from rag.database.locate import mark_used
-from rag.errors import ConfigError, NotFound, ProviderError, StoreCorrupt
+from rag.errors import ConfigError, NotFound, ProviderError, RagError, StoreCorrupt
+from rag.memory.asked import asked_by
 from rag.memory.freshness import State, check_turns
 from rag.memory.recent_turns import turn_tokens, window
 from rag.ports import takes_bags
@@ -62,6 +63,8 @@ _TITLE_MATCH = 0.1
 _ROOM_SHARE = 0.2
 """The share of the prompt for older and latest turns together; less than a prompt gives to turns."""
 _SHOWN = 12
+STOPPED = "stopped before the answer began"
+"""The error of a turn that was stopped before the first word of its answer."""
 _CACHED_SEARCHES = 2
 
 
@@ -395,8 +398,48 @@ class Dialog:
         answer = not_found(prepared)
         return replace(answer, notes=(*answer.notes, not_indexed(submodules))) if submodules else answer
 
+    def ask(self, question: str) -> DialogTurn | None:
+        """Store a question before its answer, and return its turn; None if the history stores only answers.
+
+        The first question also creates the conversation. `remember`, `fail` or `withdraw` ends the turn.
+        """
+        turn = DialogTurn(
+            user_query=UserQuery(question),
+            assistant_response_timestamp=None,
+            namespace=self.engine.settings.namespace,
+            state="asked",
+            metadata=asked_by(),
+        )
+        return self.history.ask(turn, self.repositories)
+
+    def fail(self, error: BaseException, text: str = "", model: str = "") -> None:
+        """End the turn of a stored question that has no answer, with the text so far.
+
+        A question that was wrong itself (ConfigError) is removed instead.
+        """
+        asked = self.history.asked
+        if asked is None:
+            return
+        if isinstance(error, ConfigError):
+            self.history.withdraw()
+            return
+        failed = replace(
+            asked,
+            assistant_response=AssistantResponse(text) if text else None,
+            assistant_response_timestamp=now_utc(),
+            model=model,
+            state="failed",
+            error=_reason(error),
+            metadata=None,
+        )
+        self.history.fail(failed)
+
     def remember(self, prepared: Prepared, answer: Answer) -> Answer:
-        """Store the turn atomically; the first turn also creates the conversation."""
+        """Store the turn atomically; the first turn also creates the conversation.
+
+        Raises:
+            NotFound: its question was stored, and was deleted since.
+        """
         answered = now_utc()
         answer = with_anchors(answer, self.repositories, prepared)
         turn = DialogTurn(
@@ -446,6 +489,15 @@ class Dialog:
             dirty |= {(location, path) for path, blob in blobs.items() if there.get(path) != blob}
         marked = (((c.location, c.path) in dirty, c) for c in citations)
         return tuple(c if c.dirty is is_dirty else replace(c, dirty=is_dirty) for is_dirty, c in marked)
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a question has no answer, as it is stored."""
+    if isinstance(error, RagError):
+        return str(error)
+    if not isinstance(error, Exception):
+        return STOPPED
+    return f"the program failed ({type(error).__name__})"
 
 
 def _answered_turns(turns: Sequence[DialogTurn]) -> list[DialogTurn]:

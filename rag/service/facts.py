@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import get_args
 
 from rag.errors import ConfigError, NotFound, RefNotFound, SourceError
+from rag.memory.asked import is_settled
 from rag.memory.consolidate import Consolidated, consolidate, fact_from_turn, watermark
 from rag.memory.facts import Fact, Facts, FactState, fresh_facts, held_at, the_fact
 from rag.memory.statements import on_same_subject
@@ -300,6 +302,8 @@ def consolidate_conversation(
 ) -> Consolidated:
     """Add the turns that are not in a conversation's summary yet to it; the turns are kept.
 
+    The first turn that is being answered, and those after it, are left for the next time.
+
     A model writes the summary and proposes facts; without one the summary is extractive.
 
     Args:
@@ -313,7 +317,7 @@ def consolidate_conversation(
     turns = engine.turns.turns(
         conversation.id, namespace=conversation.namespace, after=watermark(engine.turns, conversation)
     )
-    turns = turns[: max(len(turns) - keep_recent, 0)]
+    turns = list(takewhile(is_settled, turns[: max(len(turns) - keep_recent, 0)]))
     generator = engine.generator()
     writer = None
     if isinstance(generator, CompletingGenerator):

@@ -45,7 +45,7 @@ def recall(engine: Engine, query: str, *, conversation: str | None = None, k: in
 def recall_said(
     engine: Engine, query: str, *, conversation: str | None = None, kind: Kind | None = None, k: int = 10
 ) -> list[tuple[Recalled, DialogTurn | Message]]:
-    """Return the k turns and messages that match a query best, best first.
+    """Return the k turns and messages that match a query best, best first; of the turns those with an answer.
 
     Args:
         engine: provides the turn store and the namespace.
@@ -60,7 +60,9 @@ def recall_said(
     namespace = engine.settings.namespace
     within = engine.find_conversation(conversation).id if conversation else None
     found = search_text(engine.turns, query, namespace=namespace, conversation=within, kind=kind, k=k)
-    turns = engine.turns.turns_by_id([one.id for one in found if one.kind == "turn"], namespace=namespace)
+    ids = [one.id for one in found if one.kind == "turn"]
+    read = engine.turns.turns_by_id(ids, namespace=namespace)
+    turns = {each: turn for each, turn in read.items() if turn.has_answer}
     messages = _messages(engine.turns, [one for one in found if one.kind == "message"], namespace, within)
     both: Mapping[Kind, Mapping[str, DialogTurn | Message]] = {"turn": turns, "message": messages}
     return [(one, both[one.kind][one.id]) for one in found if one.id in both[one.kind]]

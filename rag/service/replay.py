@@ -9,7 +9,7 @@ from rag.service.ask import converse
 from rag.service.dialog import Dialog
 from rag.service.engine import Engine, Repository
 from rag.service.freshness import checked
-from rag.service.history import REMEMBERED_TURNS, History
+from rag.service.history import REMEMBERED_TURNS, History, with_answers
 from rag.types import Answer, Citation, Conversation, DialogTurn, Freshness, Prompt, Source
 
 
@@ -57,6 +57,8 @@ def compared(
 class TurnsBefore(History):
     """A conversation as it was before one of its turns; turns are not stored."""
 
+    stores_questions = False
+
     def __init__(self, engine: Engine, conversation: Conversation, turn: DialogTurn) -> None:
         super().__init__(engine, conversation)
         self._conversation, self._before = conversation, turn.order or 0
@@ -67,13 +69,14 @@ class TurnsBefore(History):
         return False
 
     def turns(self) -> list[DialogTurn]:
-        """Return the turns before, oldest first."""
-        return self.engine.turns.turns(
+        """Return the turns before that have an answer, oldest first."""
+        found = self.engine.turns.turns(
             self._conversation.id,
             namespace=self._conversation.namespace,
             last=REMEMBERED_TURNS,
             before=self._before,
         )
+        return with_answers(found)
 
     def store(self, turn: DialogTurn, prompt: Prompt, repositories: Sequence[Repository]) -> DialogTurn:
         """Return the turn without storing it."""

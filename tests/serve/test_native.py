@@ -87,8 +87,9 @@ def test_a_stream_has_the_same_content_as_the_whole_answer(served):
     whole = ask(served).json
     reply = ask(served, stream=True)
     assert reply.headers["content-type"].startswith("text/event-stream")
-    *pieces, last = reply.events
-    assert "".join(piece["text"] for piece in pieces) == whole["answer"] == last["answer"]
+    sources, *pieces, last = reply.events
+    assert [(one["n"], one["path"]) for one in sources["sources"]]
+    assert "".join(piece.get("text", "") for piece in pieces) == whole["answer"] == last["answer"]
     assert last["turn"] != whole["turn"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -91,24 +92,35 @@ def test_a_failed_transaction_is_reported_to_all_and_nothing_is_stored(
     engine.close()
 
 
-def test_unexpected_errors_are_reported_and_a_cancelled_turn_is_not_stored(tmp_path: Path) -> None:
+def test_who_is_cancelled_before_the_write_stores_nothing_and_during_it_everything(tmp_path: Path) -> None:
     engine = Engine(Settings(home=tmp_path))
     dialog = Dialog(engine, [], engine.begin_conversation("sea", []))
+    begun, gone_on = threading.Event(), threading.Event()
+
+    def slowly() -> Answer:
+        begun.set()
+        assert gone_on.wait(20)
+        return storing_of(dialog, "during")()
 
     def mistaken() -> Answer:
         raise ZeroDivisionError
 
     async def run() -> list[Answer | BaseException]:
         storing = WriteBatcher()
-        gone = asyncio.create_task(storing.store(dialog, storing_of(dialog, "gone")))
+        during = asyncio.create_task(storing.store(dialog, slowly))
+        await asyncio.to_thread(begun.wait, 20)
+        before = asyncio.create_task(storing.store(dialog, storing_of(dialog, "before")))
         await asyncio.sleep(0)
-        gone.cancel()
-        mistake = storing.store(dialog, mistaken)
-        outcomes = await asyncio.gather(mistake, gone, return_exceptions=True)
+        before.cancel()
+        during.cancel()
+        mistake = asyncio.create_task(storing.store(dialog, mistaken))
+        await asyncio.sleep(0)
+        gone_on.set()
+        outcomes = await asyncio.gather(mistake, before, during, return_exceptions=True)
         await storing.close()
         return outcomes
 
     outcomes = asyncio.run(run())
-    assert [type(outcome) for outcome in outcomes] == [ZeroDivisionError, asyncio.CancelledError]
-    assert stored(dialog) == []
+    assert [type(one) for one in outcomes] == [ZeroDivisionError, *[asyncio.CancelledError] * 2]
+    assert stored(dialog) == ["during"]
     engine.close()

@@ -6,13 +6,14 @@ For remote callers, folders are sent by name instead of path.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import NoneType
 from typing import Any
 
 from starlette.responses import Response
 
+from rag.memory.asked import settled
 from rag.memory.facts import Fact
 from rag.schema import Interface, Json, checked_citations, checked_turn, to_json, with_old_names
 from rag.serve.access.keys import Caller
@@ -72,6 +73,10 @@ class Renderer:
         (found,) = self._with_urls([to_json(citation)], [citation])
         return self._sent(found)
 
+    def citations(self, citations: Sequence[Citation]) -> list[Json]:
+        """Return citations, in order."""
+        return [self._sent(one) for one in self._with_urls([to_json(one) for one in citations], citations)]
+
     def checked(self, pairs: Pairs) -> list[Json]:
         """Return citations, each with its freshness."""
         pairs = list(pairs)
@@ -114,8 +119,8 @@ class Renderer:
         return to_json(found) | {"items": items}
 
     def turn(self, turn: DialogTurn) -> Json:
-        """Return a turn, without the freshness of its citations."""
-        written = to_json(replace(turn, checks=()))
+        """Return a turn, without the freshness of its citations; "failed" if it was interrupted."""
+        written = to_json(replace(settled(turn), checks=()))
         return self._sent(written | {"citations": self._with_urls(written["citations"], turn.citations)})
 
     def freshness(self, turn: DialogTurn) -> Json:
@@ -195,7 +200,9 @@ def sent(service: Service, written: Json, interface: Interface) -> Json:
 
 def _redactions(service: Service) -> dict[str, Callable[[str], str]]:
     """Return the functions that redact the values of fields, by name; none if the server is private."""
-    return {"location": service.shown_location, "reason": service.redacted} if service.redacts else {}
+    if not service.redacts:
+        return {}
+    return {"location": service.shown_location, "reason": service.redacted, "error": service.redacted}
 
 
 def encodable(text: str) -> str:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from asyncio import to_thread
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from functools import partial
 from statistics import fmean
 from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request, Response
 
-from rag.errors import ProviderError, RagError
+from rag.errors import ProviderError
 from rag.evaluation.metrics import LineSpan
 from rag.evaluation.questions import Question
 from rag.evaluation.runner import judge
@@ -23,21 +22,17 @@ from rag.retrieval.search import search_in_turn
 from rag.schema import Json, to_json
 from rag.serve.access.auth import CallerOf
 from rag.serve.api import requests, responses
+from rag.serve.api.answers import EVENTS, answer_stream, error_event, failed
 from rag.serve.api.pagination import Limit, Offset, page
 from rag.serve.api.rendering import Renderer, encodable, json_response, sent
-from rag.serve.errors import ModelFailed, shape_of
+from rag.serve.api.turns import CallerContext
 from rag.serve.service import Service
 from rag.serve.sse import EventStream, event, until_disconnect
 from rag.service import Repository
 from rag.service.read_lines import read_lines
 from rag.service.search import SearchOutcome, SearchQuery
-from rag.types import Answer
 
 Named = Annotated[str, Path(description="The repository's name, `NAME@REF`, or an allowed URL.")]
-
-_EVENTS: dict[int | str, dict[str, object]] = {
-    200: {"content": {"text/event-stream": {}}, "description": "Events."}
-}
 
 
 def install(app: FastAPI, service: Service) -> None:
@@ -84,7 +79,7 @@ def _repositories(service: Service) -> APIRouter:
         await registry.cancel(entry)
         return responses.repository_state(entry, service)
 
-    @router.get("/repositories/{name:path}/index/events", responses=_EVENTS, response_class=Response)
+    @router.get("/repositories/{name:path}/index/events", responses=EVENTS, response_class=Response)
     async def progress(caller: CallerOf, name: Named) -> Response:
         """Send the state of a repository now and at each change until its job ends: events `state`."""
         entry = registry.entry(name, caller=caller)
@@ -156,7 +151,10 @@ def _asking(service: Service) -> APIRouter:
     async def ask(request: Request, asked: requests.AskRequest, caller: CallerOf) -> Response:
         """Answer a question and store it as a turn of the conversation, which is created if needed.
 
-        With `stream`: events `piece` ({"text": …}), then one `answer` (as without `stream`) or `error`.
+        With `stream`: `asked` ({"turn": …, "conversation": …}) if there is a model, `sources`
+        ({"sources": […]}, sent again when their numbers change), `piece` ({"text": …}), then one `answer`
+        (as without `stream`), `error`, or `turn` (the stored turn) if the answer was stopped.
+        After `asked`, the answer goes on without this client: see `/api/turns/{turn}/events` and `/stop`.
         If the model fails, `quotes` next to `error` is the answer without a model, which is not stored.
         """
         service.limiter.check_question(asked.question)
@@ -165,38 +163,15 @@ def _asking(service: Service) -> APIRouter:
         )
         if asked.only:
             await to_thread(dialog.restrict, asked.only)
-        body_of = Renderer(service, caller, str(request.base_url), dialog).answer
-
-        def failed(error: ProviderError) -> RagError:
-            if error.quotes is None:
-                return error
-            quotes = sent(service, body_of(error.quotes), "api")
-            return ModelFailed(error, service.public_message(error), {"quotes": quotes})
-
-        if not asked.stream:
-            try:
-                answer = await until_disconnect(request, service.answered(dialog, asked.question))
-                return json_response(body_of(answer))
-            except ProviderError as error:
-                raise failed(error) from error
-
-        async def events() -> AsyncGenerator[bytes, None]:
-            try:
-                async with aclosing(service.answer(dialog, asked.question)) as pieces:
-                    async for piece in pieces:
-                        if isinstance(piece, Answer):
-                            yield event(body_of(piece), "answer")
-                        else:
-                            yield event({"text": piece}, "piece")
-            except ProviderError as error:
-                raise failed(error) from error
-
-        return EventStream(
-            events(),
-            streams=service.streams,
-            error_event=partial(error_event, service),
-            start_after_s=service.start_after_s,
-        )
+        ctx = CallerContext(service, caller, str(request.base_url), dialog)
+        if asked.stream:
+            job = service.jobs.start(caller.namespace, partial(service.answer, dialog, asked.question))
+            return answer_stream(ctx, job, start_after_s=service.start_after_s)
+        try:
+            answer = await until_disconnect(request, service.answered(dialog, asked.question))
+            return json_response(ctx.render.answer(answer))
+        except ProviderError as error:
+            raise failed(service, ctx.render, error) from error
 
     return router
 
@@ -249,11 +224,6 @@ def _evaluation(service: Service) -> APIRouter:
         )
 
     return router
-
-
-def error_event(service: Service, error: RagError) -> bytes:
-    """Return an error as the last event of a stream."""
-    return event(shape_of(error, service.public_message(error)), "error")
 
 
 def source_lines(repository: Repository, path: str, start: int, end: int | None) -> responses.SourceLines:

@@ -17,7 +17,7 @@ from rag.serve.api import requests, responses
 from rag.serve.api.pagination import MAX_LIMIT, Limit, Offset, page
 from rag.serve.api.rendering import Renderer, encodable
 from rag.serve.service import Service
-from rag.service import retention
+from rag.service import Dialog, retention
 from rag.service.corrections import correct_turn
 from rag.service.facts import consolidate_conversation
 from rag.service.recall import recall, recall_said
@@ -56,11 +56,13 @@ def install(app: FastAPI, service: Service) -> None:
 class CallerContext:
     """A caller's engine, store and renderer, as the routes need them."""
 
-    def __init__(self, service: Service, caller: Caller, base: str = "") -> None:
+    def __init__(
+        self, service: Service, caller: Caller, base: str = "", dialog: Dialog | None = None
+    ) -> None:
         self.service, self.caller, self.namespace = service, caller, caller.namespace
         self.engine = service.engine_for(caller)
         self.store = self.engine.turns
-        self.render = Renderer(service, caller, base)
+        self.render = Renderer(service, caller, base, dialog)
 
     async def conversation(self, name: str) -> Conversation:
         """Return the conversation of an id or name. Raises NotFound."""
@@ -69,6 +71,10 @@ class CallerContext:
     async def call(self, method: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """Call a method of the store for the caller's namespace, in a thread."""
         return await to_thread(method, *arguments, namespace=self.namespace, **options)
+
+    def changed(self, conversation: str | None) -> None:
+        """Notify the caller's clients that a conversation has changed."""
+        self.service.changes.publish(self.namespace, conversation or "")
 
     async def body(self, conversation: Conversation) -> Json:
         """Return the JSON of a conversation."""
@@ -139,7 +145,9 @@ def _changes(service: Service) -> APIRouter:
         """Rename a conversation."""
         ctx = CallerContext(service, caller)
         one = await ctx.conversation(conversation)
-        return await ctx.body(await ctx.call(ctx.store.rename, one.id, wanted.name))
+        renamed = await ctx.call(ctx.store.rename, one.id, wanted.name)
+        ctx.changed(one.id)
+        return await ctx.body(renamed)
 
     @router.post("/{conversation}/fork", status_code=201)
     async def fork(
@@ -149,7 +157,9 @@ def _changes(service: Service) -> APIRouter:
         wanted = wanted or requests.Fork()
         ctx = CallerContext(service, caller)
         one = await ctx.conversation(conversation)
-        return await ctx.body(await ctx.call(ctx.store.fork, one.id, at=wanted.order, name=wanted.name))
+        forked = await ctx.call(ctx.store.fork, one.id, at=wanted.order, name=wanted.name)
+        ctx.changed(forked.id)
+        return await ctx.body(forked)
 
     @router.post("/{conversation}/consolidate")
     async def consolidate(
@@ -178,6 +188,7 @@ def _changes(service: Service) -> APIRouter:
         ctx = CallerContext(service, caller)
         one = await ctx.conversation(conversation)
         gone = await to_thread(retention.rewind, ctx.store, one, to=wanted.order, last_turn=wanted.last_turn)
+        ctx.changed(one.id)
         return responses.Deleted(turns=gone)
 
     @router.delete("/{conversation}")
@@ -188,6 +199,7 @@ def _changes(service: Service) -> APIRouter:
         ctx = CallerContext(service, caller)
         one = await ctx.conversation(conversation)
         gone = await to_thread(retention.delete_conversation, ctx.store, one, last_turn=last_turn)
+        ctx.changed(one.id)
         return responses.Deleted(turns=gone)
 
     return router
@@ -241,14 +253,19 @@ def _turn_changes(service: Service) -> APIRouter:
         service.limiter.check_question(question or "")
         ctx = CallerContext(service, caller, str(request.base_url))
         edited = await ctx.call(correct_turn, ctx.store, turn, question=question, answer=wanted.answer)
+        ctx.changed(edited.conversation_id)
         return ctx.render.turn(edited)
 
     @router.delete("/{turn}")
     async def delete(caller: CallerOf, turn: TurnId) -> responses.Deleted:
         """Delete one turn, and all data stored for it. The orders of the others are unchanged."""
         ctx = CallerContext(service, caller)
-        if not await to_thread(retention.delete_turn, ctx.store, await ctx.call(ctx.store.turn, turn)):
+        found = await ctx.call(ctx.store.turn, turn)
+        if (job := service.jobs.find(caller.namespace, turn)) is not None:
+            await job.stop()
+        if not await to_thread(retention.delete_turn, ctx.store, found):
             raise NotFound("the turn does not exist")
+        ctx.changed(found.conversation_id)
         return responses.Deleted(turns=1)
 
     @router.post("/{turn}/marks")

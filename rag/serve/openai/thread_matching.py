@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 
 from rag.errors import NotFound
 from rag.service import Engine, Repository
-from rag.service.history import REMEMBERED_TURNS, History
+from rag.service.history import REMEMBERED_TURNS, History, with_answers
 from rag.types import AssistantResponse, Conversation, DialogTurn, Prompt, Source, UserQuery
 
 _SHELF = "openai-prefix"
@@ -106,6 +106,9 @@ class ClientHistory(History):
         stores: whether the turn is stored.
     """
 
+    stores_questions = False
+    """The client keeps its question, and an answer decides which conversation it continues."""
+
     def __init__(
         self,
         engine: Engine,
@@ -173,7 +176,7 @@ class ClientHistory(History):
             self.conversation = conversation
             self._at = -1 if resends and conversation.turn_count else None
             return
-        stored = self.engine.turns.turns(conversation.id, namespace=self._namespace)
+        stored = with_answers(self.engine.turns.turns(conversation.id, namespace=self._namespace))
         shared = 0
         for turn, (question, _) in zip(stored, self._history, strict=False):
             if _normalized(turn.question) != _normalized(question):
@@ -210,12 +213,13 @@ class ClientHistory(History):
     def _inherited(self) -> list[DialogTurn]:
         if self.conversation is None or self._at == -1:
             return []
-        return self.engine.turns.turns(
+        found = self.engine.turns.turns(
             self.conversation.id,
             namespace=self._namespace,
             last=REMEMBERED_TURNS,
             before=None if self._at is None else self._at + 1,
         )
+        return with_answers(found)
 
     def store(self, turn: DialogTurn, prompt: Prompt, repositories: Sequence[Repository]) -> DialogTurn:
         """Store the turn at its position; return an existing identical turn instead of storing it twice.

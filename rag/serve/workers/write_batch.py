@@ -11,39 +11,55 @@ import asyncio
 from asyncio import to_thread
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from rag.errors import RagError
 from rag.ports import Grouping, has_transactions
 from rag.service import Dialog
-from rag.types import Answer
+from rag.service.async_writes import written
 
 _MAX_BATCH_TURNS = 8
 """The limit per transaction: the first turn waits for the last."""
 
-Store = Callable[[], Answer]
+T = TypeVar("T")
+_Waiting = tuple[Callable[[], Any], asyncio.Future[Any]]
 
 
 class WriteBatcher:
     """Stores turns: in batches if the store supports it, else each in a thread."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Store, asyncio.Future[Answer]]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._running: asyncio.Task[None] | None = None
 
-    async def store(self, dialog: Dialog, store: Store) -> Answer:
+    async def store(self, dialog: Dialog, store: Callable[[], T]) -> T:
         """Return the result of `store`, which stores a turn of the dialog, after it is written to disk.
+
+        If the caller is cancelled while the transaction runs, it waits for its end, as in `written`; before
+        that, nothing is written.
 
         Raises:
             RagError: what `store` raised, and nothing of it is stored; or the transaction failed.
         """
         turns = dialog.engine.turns
         if not has_transactions(turns):
-            return await to_thread(store)
-        done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            return await written(store)
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append((store, done))
         if self._running is None:
             self._running = asyncio.create_task(self._run(turns))
-        return await done
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            if (store, done) in self._waiting:
+                self._waiting.remove((store, done))
+                raise
+            while not done.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([done])
+            done.result()
+            raise
 
     async def close(self) -> None:
         """Wait until all turns are stored."""
@@ -54,37 +70,31 @@ class WriteBatcher:
         while batch := self._next():
             # Any exception is passed to all callers of the batch.
             storing = to_thread(_store_batch, turns, [store for store, _ in batch])
+            results: list[Any] | BaseException
             (results,) = await asyncio.gather(storing, return_exceptions=True)
             for n, (_, done) in enumerate(batch):
                 _resolve(done, results if isinstance(results, BaseException) else results[n])
         self._running = None
 
-    def _next(self) -> list[tuple[Store, asyncio.Future[Answer]]]:
-        """Return the next batch, oldest first, without the turns whose callers were cancelled."""
-        batch: list[tuple[Store, asyncio.Future[Answer]]] = []
-        while self._waiting and len(batch) < _MAX_BATCH_TURNS:
-            one = self._waiting.popleft()
-            if not one[1].done():
-                batch.append(one)
-        return batch
+    def _next(self) -> list[_Waiting]:
+        """Return the next batch, oldest first."""
+        return [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_BATCH_TURNS))]
 
 
-def _store_batch(turns: Grouping, calls: Sequence[Store]) -> list[Answer | RagError]:
+def _store_batch(turns: Grouping, calls: Sequence[Callable[[], Any]]) -> list[Any]:
     with turns.together():
         return [_outcome(call) for call in calls]
 
 
-def _outcome(call: Store) -> Answer | RagError:
+def _outcome(call: Callable[[], Any]) -> Any:
     try:
         return call()
     except RagError as error:
         return error
 
 
-def _resolve(done: asyncio.Future[Answer], outcome: Answer | BaseException) -> None:
-    """Set the result of a future, unless its caller was cancelled."""
-    if done.done():
-        return
+def _resolve(done: asyncio.Future[Any], outcome: Any) -> None:
+    """Set the result of a future."""
     if isinstance(outcome, BaseException):
         done.set_exception(outcome)
     else:

@@ -18,6 +18,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Locator,
     Page,
+    Route,
     expect,
     sync_playwright,
 )
@@ -72,6 +73,7 @@ def visit(browser: Browser) -> Iterator[Open]:
         page.goto(served.url + path)
         return page
 
+    opened.wrong = wrong  # type: ignore[attr-defined]
     yield opened
     for context in contexts:
         context.close()
@@ -179,7 +181,7 @@ def test_a_file_next_to_the_conversation_is_not_covered(served, visit):
     assert name.evaluate("(one) => one.scrollWidth <= one.clientWidth")
 
 
-def test_pieces_are_shown_as_they_come_and_stop_keeps_nothing(written, provider, visit):
+def test_pieces_are_shown_as_they_come_and_stop_keeps_them(written, provider, visit):
     provider.behaviours[:] = ["endless"]
     page = visit(written)
     page.get_by_label("Question", exact=True).fill(SIGNED)
@@ -187,11 +189,66 @@ def test_pieces_are_shown_as_they_come_and_stop_keeps_nothing(written, provider,
     expect(page.locator(".turn.writing .answer")).not_to_be_empty()
     expect(page.locator(".turn.writing .answer p > .caret")).to_be_visible()  # behind the last word
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(page.locator(".turn.stopped")).to_contain_text("The answer was not stored")
+    expect(page.locator(".turn.stopped")).to_contain_text("Stopped: the answer is not complete")
     assert provider.client_left.wait(20)
+    page.reload()
+    expect(page.locator(".turn.stopped .answer")).to_contain_text("and on and on")
     provider.behaviours[:] = ["good"]
     page.locator(".turn.stopped").get_by_role("button", name="Ask again").click()
     expect(page.locator(".turn.done")).to_have_count(1)
+    expect(page.locator(".turn.stopped")).to_have_count(1)
+
+
+HELD = "Sessions are signed in `sign_session` [2], with a key of the settings [1]."
+
+
+def test_an_answer_goes_on_after_a_reload_and_in_another_tab(written, provider, visit):
+    provider.behaviours[:], provider.answers[:] = ["held"], [HELD]
+    provider.go_on.clear()
+    page = visit(written)
+    page.get_by_label("Question", exact=True).fill(SIGNED)
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn.writing .answer")).to_contain_text("Sessions are signed")
+    expect(page.locator(".turn.writing .chip").first).to_contain_text(".py:")  # before the end
+    expect(page.locator("#side li.current")).to_contain_text("1 turn")
+    page.reload()
+    expect(page.locator(".turn.writing .answer")).to_contain_text("Sessions are signed")
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+    other = visit(written, page.url.removeprefix(written.url))
+    expect(other.locator(".turn.writing .answer")).to_contain_text("Sessions are signed")
+    provider.go_on.set()
+    for tab in (page, other):
+        expect(tab.locator(".turn.done .answer")).to_contain_text("with a key of the settings")
+        expect(tab.locator(".turn.done .chip").first).to_contain_text(".py:")
+
+    provider.behaviours[:] = ["good"]
+    ask(other, "Where is a short code made?")
+    expect(page.locator(".turn.done")).to_have_count(2)
+    other.locator("article.turn").first.hover()
+    other.locator("article.turn").first.get_by_role("button", name="Delete this turn").click()
+    other.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.locator(".turn")).to_have_count(1)
+
+
+def test_a_lost_connection_says_so_and_the_answer_goes_on(written, provider, visit):
+    provider.behaviours[:], provider.answers[:] = ["held"], [HELD]
+    provider.go_on.clear()
+    page = visit(written)
+    page.get_by_label("Question", exact=True).fill(SIGNED)
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn.writing .answer")).to_contain_text("Sessions are signed")
+    waiting: list[Route] = []
+    page.route("**/api/turns/*/events", waiting.append)
+    for task in list(written.service.streams._tasks):
+        task.get_loop().call_soon_threadsafe(task.cancel)
+    expect(page.locator(".turn.writing")).to_contain_text("Reconnecting")
+    page.unroute("**/api/turns/*/events")
+    for route in waiting:
+        route.continue_()
+    provider.go_on.set()
+    expect(page.locator(".turn.done .answer")).to_have_text(re.compile("^Sessions are signed .* settings"))
+    expect(page.locator(".turn.done .answer")).not_to_have_text(re.compile("signed.*signed in"))
+    visit.wrong[:] = [one for one in visit.wrong if "ERR_INCOMPLETE_CHUNKED_ENCODING" not in one]
 
 
 def test_an_error_is_shown_and_can_be_retried(written, provider, visit):

@@ -27,6 +27,7 @@ Behaviour = Literal[
     "length",
     "empty",
     "endless",
+    "held",
     "cut",
     "stops_short",
     "error_in_stream",
@@ -49,12 +50,13 @@ Behaviour = Literal[
 """What a request meets.
 
 good: the next answer · reasoning: thoughts in `reasoning_content` first, then the answer · length: the
-answer, ended by the limit · empty: no text at all · endless: pieces until the client leaves · cut: the
-connection drops in the middle · stops_short: a neat end without a reason · error_in_stream: an error
-instead of the second half · slow: nothing until the server stops · not_json: a web page · unauthorized:
-401 that repeats the key · rate_limited: 429 with Retry-After · out_of_quota: 429 · fails: 500 ·
-unknown_model: 404 · too_long: 400 · no_…: 400 while the parameter is there, else good · wrong_count,
-wrong_dimension, empty_vector: embeddings that do not fit · shuffled: good embeddings in another order.
+answer, ended by the limit · empty: no text at all · endless: pieces until the client leaves · held: half of
+the answer, the rest after `go_on` · cut: the connection drops in the middle · stops_short: a neat end without
+a reason · error_in_stream: an error instead of the second half · slow: nothing until the server stops ·
+not_json: a web page · unauthorized: 401 that repeats the key · rate_limited: 429 with Retry-After ·
+out_of_quota: 429 · fails: 500 · unknown_model: 404 · too_long: 400 · no_…: 400 while the parameter is there,
+else good · wrong_count, wrong_dimension, empty_vector: embeddings that do not fit · shuffled: good embeddings
+in another order.
 """
 
 _REFUSABLE = {
@@ -92,7 +94,7 @@ class ProviderServer:
         retry_after: the Retry-After header of a 429.
 
     `requests` holds every request in the order of arrival. `client_left` is set when a client closes the
-    connection of an "endless" answer.
+    connection of an "endless" answer; setting `go_on` ends the pause of "held" ones.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class ProviderServer:
         self.api_key, self.dim, self.retry_after = api_key, dim, retry_after
         self.requests: list[RecordedRequest] = []
         self.client_left = threading.Event()
+        self.go_on = threading.Event()
         self.stopping = threading.Event()
         self._lock = threading.Lock()
         self._http = _Http(self)
@@ -300,6 +303,11 @@ class _Handler(BaseHTTPRequestHandler):
         pieces = re.findall(r"\S+\s*|\s+", answer)
         if behaviour in ("cut", "stops_short", "error_in_stream"):
             pieces = pieces[: len(pieces) // 2]
+        if behaviour == "held":
+            yield from ({"content": piece} for piece in pieces[: len(pieces) // 2])
+            while not self.script.go_on.wait(0.01) and not self.script.stopping.is_set():
+                pass
+            pieces = pieces[len(pieces) // 2 :]
         yield from ({"content": piece} for piece in pieces)
 
     def _chunk(self, delta: Mapping[str, Any], reason: str | None = None) -> dict[str, Any]:

@@ -20,8 +20,8 @@ class ApiError extends Error {
   }
 }
 
-async function send(method, path, { body, signal } = {}) {
-  const headers = {};
+async function send(method, path, { body, signal, headers: more } = {}) {
+  const headers = { ...more };
   const key = sessionStorage.getItem(KEY);
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -29,7 +29,7 @@ async function send(method, path, { body, signal } = {}) {
   try {
     response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (signal?.aborted) throw error;
     throw new ApiError("The server does not respond. Check that it is running.", 0);
   }
   if (response.ok) return response;
@@ -63,6 +63,9 @@ export const api = {
   review: (name, range) => json("GET", `/api/repositories/${encoded(name)}/review?${query(range ? { range } : {})}`),
   map: (name, paths) => json("GET", `/api/repositories/${encoded(name)}/map?${query({ path: paths })}`),
   search: (body) => json("POST", "/api/search", { body }),
+  watch: (signal) => events("GET", "/api/events", { signal }),
+  follow: (turn, last, signal) => events("GET", `/api/turns/${encoded(turn)}/events`, { signal, headers: { "Last-Event-ID": String(last) } }),
+  stop: (turn) => json("POST", `/api/turns/${encoded(turn)}/stop`),
   ask: (body, signal) => events("POST", "/api/ask", { body: { ...body, stream: true }, signal }),
   conversations: () => pages("/api/conversations?limit=200"),
   conversation: (id) => json("GET", `/api/conversations/${encoded(id)}`),
@@ -75,7 +78,10 @@ export const api = {
   turnsWith: (words) => json("GET", `/api/turns?${query({ q: words, limit: 50 })}`),
 };
 
-/** Yield server-sent events as [name, data] as they arrive. */
+/** The server sends something every 15 seconds; a connection without anything for longer than this is lost. */
+const SILENCE_MS = 40_000;
+
+/** Yield server-sent events as [name, data, id] as they arrive; the id is 0 if there is none. */
 async function* events(method, path, options) {
   const response = await send(method, path, options);
   const reader = response.body.getReader();
@@ -84,7 +90,8 @@ async function* events(method, path, options) {
   let finished = false;
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      const silence = setTimeout(() => reader.cancel().catch(() => {}), SILENCE_MS);
+      const { value, done } = await reader.read().finally(() => clearTimeout(silence));
       finished = done;
       if (done) return;
       const blocks = (buffer + decoder.decode(value, { stream: true })).split("\n\n");
@@ -98,10 +105,12 @@ async function* events(method, path, options) {
 
 function parsed(block) {
   let name = "message";
+  let id = 0;
   const data = [];
   for (const line of block.split("\n")) {
     if (line.startsWith("event: ")) name = line.slice(7);
+    else if (line.startsWith("id: ")) id = Number(line.slice(4));
     else if (line.startsWith("data: ")) data.push(line.slice(6));
   }
-  return [name, JSON.parse(data.join("\n") || "null")];
+  return [name, JSON.parse(data.join("\n") || "null"), id];
 }

@@ -1,7 +1,7 @@
 // The list of conversations: search, open, rename, fork, export and delete.
 
 import { api } from "./api.js";
-import { fromServer, stop } from "./asking.js";
+import { follow, fromServer, leave } from "./asking.js";
 import { focusQuestion } from "./composer.js";
 import { confirmed, typedText } from "./dialogs.js";
 import { ago, byId, h, icon, iconButton, note, plural } from "./dom.js";
@@ -27,6 +27,7 @@ export function startConversations() {
     h("div", { class: "find" }, icon("search"), field),
     list);
   byId("veil").addEventListener("click", () => showSide(false));
+  on("asked", load);
   on("answered", load);
   on("recheck", () => check(true));
   on("conversation", draw);
@@ -112,7 +113,7 @@ function matching(turn, words, title) {
 
 /** Close the open conversation; the next question starts a new one. */
 export function begin() {
-  stop();
+  leave();
   state.conversation = null;
   state.turns = [];
   state.selected = -1;
@@ -125,7 +126,6 @@ export function begin() {
 
 /** Open a conversation at its last turn. */
 export async function open(id) {
-  stop();
   let one;
   try {
     one = await api.conversation(id);
@@ -133,6 +133,7 @@ export async function open(id) {
     if (error.status !== 401) note(error.message, "bad");
     return;
   }
+  leave();
   state.conversation = one;
   state.turns = one.all_turns.map(fromServer);
   state.selected = state.turns.length - 1;
@@ -143,7 +144,46 @@ export async function open(id) {
   showSide(false);
   const last = state.turns.at(-1);
   if (last) byId(`turn-${last.key}`).scrollIntoView({ block: "start" });
+  state.turns.filter((turn) => turn.state === "writing").forEach(follow);
   check(false);
+}
+
+/** Show what other clients have done to the open conversation, without a new beginning. */
+export async function update() {
+  const { conversation, turns } = state;
+  // A question without an id is being stored: it comes with the event after that.
+  if (!conversation || turns.some((turn) => turn.state === "writing" && !turn.id)) return;
+  let one;
+  try {
+    one = await api.conversation(conversation.id);
+  } catch (error) {
+    if (error.status === 404 && state.conversation?.id === conversation.id) begin();
+    return;
+  }
+  if (state.turns !== turns || state.conversation?.id !== conversation.id) return;
+  const stored = new Set(one.all_turns.map((turn) => turn.id));
+  const known = new Map(turns.map((turn) => [turn.id, turn]));
+  const gone = turns.filter((turn) => turn.id && !stored.has(turn.id));
+  if (gone.length) {
+    const chosen = turns[state.selected];
+    gone.forEach((turn) => turn.connection?.abort("left"));
+    state.turns = turns.filter((turn) => !gone.includes(turn));
+    state.selected = state.turns.includes(chosen) ? state.turns.indexOf(chosen) : state.turns.length - 1;
+    emit("conversation");
+    emit("selected");
+  }
+  for (const turn of one.all_turns) {
+    const mine = known.get(turn.id);
+    if (!mine) {
+      const added = fromServer(turn);
+      state.turns.push(added);
+      emit("turn", added);
+      if (added.state === "writing") follow(added);
+    } else if (!mine.connection && mine.state !== "failed" && mine.answer !== (turn.answer ?? "")) {
+      Object.assign(mine, { ...fromServer(turn), key: mine.key });
+      emit("turn", mine);
+    }
+  }
 }
 
 /** Check which answers are still valid. */

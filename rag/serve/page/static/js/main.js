@@ -5,6 +5,7 @@ import { begin, fromUrl, load, showSide, startConversations } from "./conversati
 import { byId, h, iconButton, note } from "./dom.js";
 import { askForKey, showKeys } from "./dialogs.js";
 import { startKeys } from "./keys.js";
+import { startLive } from "./live.js";
 import { drawMap } from "./map.js";
 import { startPanel, togglePanel } from "./panel.js";
 import { loadRepositories, selectRepository, startRepositories } from "./repositories.js";
@@ -80,6 +81,7 @@ async function fill() {
     }
     await load();
     await fromUrl();
+    startLive();
     if (!file && document.activeElement === document.body) focusQuestion(); // do not take the focus from an opened element
   } catch (error) {
     if (error.status !== 401) note(error.message, "bad");

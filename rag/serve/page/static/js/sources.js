@@ -15,7 +15,7 @@ on("indexed", () => known.clear());
 export function drawSources(body) {
   const turn = selectedTurn();
   if (!turn?.citations.length) {
-    const message = { writing: "Sources appear when the answer is complete.", done: "This answer has no sources." }[turn?.state] ?? "This answer was not stored, so it has no sources.";
+    const message = { writing: "Sources appear as soon as they are found.", done: "This answer has no sources." }[turn?.state] ?? "There is no answer, so it has no sources.";
     body.replaceChildren(h("p", { class: "hollow" }, turn ? message : "Ask a question to see the lines that the answer is based on."));
     return;
   }

@@ -12,7 +12,7 @@ export const state = {
   selected: -1,
   /** What "it" means in the next question, if the user set it: the name of a definition or a file. */
   about: "",
-  /** The AbortController of the running answer, or null. */
+  /** The turn whose answer is running, or null. */
   asking: null,
 };
 

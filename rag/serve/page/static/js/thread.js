@@ -78,8 +78,9 @@ function drawn(turn) {
   const article = h("article", { class: `turn ${turn.state}`, id: `turn-${turn.key}`, tabindex: "-1", "aria-label": `Question: ${turn.question}` },
     h("h2", { class: turn.question.length > LONG_QUESTION ? "question long" : "question" }, turn.question),
     turn.check && badge(turn),
-    turn.state === "writing" && !turn.answer ? waiting() : body,
-    turn.state !== "writing" && ending(turn));
+    turn.state === "writing" && !turn.answer ? waiting("Reading the repository") : body,
+    turn.reconnecting && turn.answer && waiting("Reconnecting"),
+    turn.state === "writing" ? chips(turn, turn.citations) : ending(turn));
   // In the capture phase, before a button acts: "Ask again" selects another turn.
   article.addEventListener("click", () => select(turn), { capture: true });
   return article;
@@ -91,8 +92,8 @@ function endOf(element) {
   return last?.matches("p, ul, ol, li, blockquote, h1, h2, h3, h4, h5, h6") ? endOf(last) : element;
 }
 
-function waiting() {
-  return h("p", { class: "waiting" }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), "Reading the repository");
+function waiting(text) {
+  return h("p", { class: "waiting", role: "status" }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), text);
 }
 
 function citation(turn, n) {
@@ -134,19 +135,11 @@ function badge(turn) {
 }
 
 function ending(turn) {
-  if (turn.state === "failed" || turn.state === "stopped") {
-    const message = turn.state === "stopped" ? "Stopped. The answer was not stored." : turn.error;
-    return h("div", { class: `ended ${turn.state}`, role: turn.state === "failed" ? "alert" : null },
-      h("span", {}, message), h("button", { type: "button", class: "small", onclick: () => ask(turn.question) }, icon("again"), "Ask again"));
-  }
-  const used = turn.citations.filter((one) => one.used);
-  const shown = used.slice(0, MAX_CHIPS);
-  const more = turn.citations.length - shown.length;
+  if (turn.state === "failed") return ended(turn, turn.error);
   return h("div", { class: "after" },
+    turn.state === "stopped" && ended(turn, "Stopped: the answer is not complete."),
     turn.subject && subject(turn.subject),
-    shown.length > 0 && h("div", { class: "chips", role: "group", "aria-label": "Sources" },
-      shown.map((one) => chip(turn, one)),
-      more > 0 && h("button", { type: "button", class: "chip more", onclick: () => openPanel("sources") }, `+${more}`)),
+    chips(turn, turn.citations.filter((one) => one.used)),
     turn.notes?.map((text) => h("p", { class: "fine" }, text)),
     h("div", { class: "turn-foot" },
       h("span", { class: "fine" }, facts(turn)),
@@ -156,6 +149,21 @@ function ending(turn) {
         iconButton("steps", "How it was found", () => openPanel("trace")),
         iconButton("fork", "Fork the conversation here", () => forkAt(turn)),
         iconButton("bin", "Delete this turn", () => removeTurn(turn)))));
+}
+
+/** Return why a turn has no whole answer, with a button that asks again. */
+function ended(turn, message) {
+  return h("div", { class: `ended ${turn.state}`, role: turn.state === "failed" ? "alert" : null },
+    h("span", {}, message), h("button", { type: "button", class: "small", onclick: () => ask(turn.question) }, icon("again"), "Ask again"));
+}
+
+/** Return the first of these citations as chips, and the number of the turn's other sources. */
+function chips(turn, citations) {
+  const shown = citations.slice(0, MAX_CHIPS);
+  const more = turn.citations.length - shown.length;
+  return shown.length > 0 && h("div", { class: "chips", role: "group", "aria-label": "Sources" },
+    shown.map((one) => chip(turn, one)),
+    more > 0 && h("button", { type: "button", class: "chip more", onclick: () => openPanel("sources") }, `+${more}`));
 }
 
 function chip(turn, cited) {

@@ -42,7 +42,7 @@ function head(repository, path, start, end) {
   const tab = lastOpenTab() === "search" ? "search" : state.turns.length ? "sources" : null;
   const back = tab && iconButton("back", tab === "search" ? "Back to the search" : "Back to the sources", () => openPanel(tab));
   return h("div", { class: "panel-head file-head" }, back,
-    h("div", { class: "file-name", title: path }, h("span", { class: "folder" }, path.slice(0, slash)), h("b", {}, path.slice(slash))),
+    h("div", { class: "file-name", title: path }, h("span", { class: "folder" }, h("bdi", {}, path.slice(0, slash))), h("b", {}, path.slice(slash))),
     h("div", { class: "file-actions" },
       h("button", { type: "button", class: "small", onclick: () => ask(`In \`${path}:${start}-${end}\`: `) }, "Ask about this"),
       iconButton("link", "Copy a link to these lines", () => copyText(new URL(fileUrl(repository, path, start, end), location.href).href)),
